@@ -1,0 +1,36 @@
+# What to type.  The scripts in packaging/ do the work.
+
+# Given on the command line only (`make run PORT=27590`): an environment may hold such names for other reasons.
+PYTHON := python3
+NAME := demo
+PORT := 27586
+export PYTHON NAME PORT
+
+.PHONY: help run test lint fast process netns lowest clean
+
+help:
+	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
+	@echo "make test     set up all that the tests need, then everything below"
+	@echo "make lint     style, types, import rules, changelog fragments"
+	@echo "make fast     tests without real processes, and the floor of covered branches"
+	@echo "make process  tests with real servers and Serf agents"
+	@echo "make netns    tests in network namespaces (root)"
+	@echo "make lowest   make fast with the oldest dependencies that pyproject.toml allows"
+	@echo "make clean    remove what all this made: .venv, .run, caches"
+
+run:
+	@packaging/run.sh
+
+test:
+	@packaging/test.sh
+
+lint fast process netns:
+	@packaging/test.sh $@
+
+lowest:
+	@packaging/lowest.sh
+
+clean:
+	rm -rf .venv .venv-lowest .run build dist *.egg-info .coverage coverage.json
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find distkv tests packaging -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,62 @@
+"""`distkv client`: what talks to a node.
+
+Knows: how the node is named.  Does not know its commands (`kv`, `node`).
+
+Invariant: no command connects before its whole command line was understood.
+"""
+
+from __future__ import annotations
+
+import os
+
+import asyncclick as click
+
+from distkv.cli.kv import delete_command, get_command, set_command
+from distkv.cli.node import ping_command, state_command
+from distkv.cli.session import Session
+from distkv.client.blocking import DEFAULT_ADDRESS
+from distkv.client.connection import Address
+from distkv.config import parse_address
+from distkv.errors import SettingsError
+
+
+@click.group()
+@click.option(
+    "-h", "--host", "hosts", multiple=True, metavar="HOST",
+    help="Where the node is, HOST or HOST:PORT; several are tried in turn. [env: DISTKV_HOST, with commas] "
+    "[default: 127.0.0.1]",
+)  # fmt: skip
+@click.option("-p", "--port", metavar="PORT", help="Its port. [env: DISTKV_PORT] [default: 27586]")
+@click.pass_context
+def client(context: click.Context, hosts: tuple[str, ...], port: str | None) -> None:
+    """Read and write values, and ask a node how it is."""
+    session: Session = context.obj
+    session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))
+
+
+def read_addresses(
+    hosts: tuple[str, ...], port: str | None, hosts_default: str | None, port_default: str | None
+) -> tuple[Address, ...]:
+    """The addresses to try, in this order; the defaults are those of the environment.
+
+    Raises:
+        SettingsError: a port that is none.
+    """
+    where = "--port" if port else "DISTKV_PORT"
+    text = port or port_default or str(DEFAULT_ADDRESS[1])
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 65536):
+        raise SettingsError(f"{where} is {text!r}: it must be a number from 1 to 65535")
+    names = hosts or tuple(filter(None, (name.strip() for name in (hosts_default or "").split(","))))
+    return tuple(_address(name, int(text)) for name in names or (DEFAULT_ADDRESS[0],))
+
+
+def _address(name: str, port: int) -> Address:
+    if name.startswith("[") and name.endswith("]"):
+        return name[1:-1], port
+    if name.count(":") == 1 or name.startswith("["):
+        return parse_address(name, "the host")
+    return name, port  # a name, or an IPv6 address without a port
+
+
+for command in (get_command, set_command, delete_command, state_command, ping_command):
+    client.add_command(command)

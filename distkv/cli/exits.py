@@ -1,0 +1,47 @@
+"""Exit codes (docs: command line, 'Exit codes').
+
+Knows: which error ends the command with which number.  Does not know what the errors mean.
+
+Invariant: every error has a number; what is not in the table is 1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from distkv.errors import DistkvError, PeerError, SettingsError, UnreachableError
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_FOUND: Final = 3
+CONFLICT: Final = 4
+UNREACHABLE: Final = 5
+NOT_ALLOWED: Final = 6
+INTERRUPTED: Final = 130
+
+_BY_CODE: Final = {
+    "bad_path": USAGE,
+    "bad_value": USAGE,
+    "not_found": NOT_FOUND,
+    "exists": CONFLICT,
+    "chain_mismatch": CONFLICT,
+    "value_mismatch": CONFLICT,
+    "fenced": CONFLICT,
+    "not_ready": UNREACHABLE,
+    "auth_required": NOT_ALLOWED,
+    "auth_failed": NOT_ALLOWED,
+    "forbidden": NOT_ALLOWED,
+}
+
+
+def exit_code(error: DistkvError) -> int:
+    """The number with which the command ends."""
+    match error:
+        case SettingsError():
+            return USAGE
+        case UnreachableError():
+            return UNREACHABLE
+        case PeerError():  # its code is for peers; here it means that something else is there
+            return FAILED
+    return _BY_CODE.get(error.code, FAILED)

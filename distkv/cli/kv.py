@@ -1,0 +1,157 @@
+"""`distkv client get`, `set`, `delete`: values.
+
+Knows: their options and what they print.  Does not know the client protocol.
+
+Invariant: a command prints a result or fails with one line; `set` and `delete` print nothing when they did it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import asyncclick as click
+import attrs
+
+from distkv.cli.output import Form, print_result
+from distkv.cli.session import Job, Session, output_option
+from distkv.cli.values import read_argument, read_link, read_value
+from distkv.client.blocking import Client, Entry
+from distkv.errors import NotFoundError
+from distkv.model.event import Link, tick_text
+from distkv.model.path import Path
+from distkv.wire.values import pack_value
+
+_SHIELD = "\0"
+"""Put before a negative number on the command line, so that it is not taken for an option; no argument can hold it."""
+
+
+class NumbersCommand(click.Command):
+    """A command whose arguments may be negative numbers: `set PATH -5` means what it says."""
+
+    async def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        shielded = [_SHIELD + arg if _is_negative(arg) else arg for arg in args]
+        rest = await super().parse_args(ctx, shielded)
+        for name, value in ctx.params.items():
+            if isinstance(value, str):
+                ctx.params[name] = value.removeprefix(_SHIELD)
+        return rest
+
+
+def _is_negative(argument: str) -> bool:
+    """Whether it begins like a negative number; no option does."""
+    return argument[:1] == "-" and (argument[1:2].isdecimal() or argument[1:2] == ".")
+
+
+# -- get ----------------------------------------------------------------------------------------------------------
+
+
+@click.command("get", cls=NumbersCommand)
+@click.argument("path")
+@click.option("-m", "--meta", is_flag=True, help="Show also which change made it, what that knew, and when.")
+@click.option("--default", metavar="VALUE", help="Print this when there is no value, instead of failing with 3.")
+@output_option
+@click.pass_obj
+def get_command(session: Session, path: str, meta: bool, default: str | None, form: str | None) -> Job:
+    """Print the value of PATH.
+
+    As text, scalars are printed bare and the rest as YAML; raw prints text and bytes as they are.
+    """
+    wanted = Form(form) if form else session.form
+    fallback = None if default is None else {"value": read_argument(default)}
+    return partial(_get, session, Path.parse(path), meta, fallback, wanted)
+
+
+def _get(session: Session, path: Path, meta: bool, fallback: dict[str, object] | None, form: Form) -> None:
+    with Client(session.addresses) as client:
+        entry = client.get(path)
+    found = fallback if entry is None else _shown(entry, form)
+    if found is None:
+        raise NotFoundError(f"{path} has no value: set one with 'distkv client set', or ask with --default")
+    print_result({"path": str(path), **found} if meta else found["value"], form)
+
+
+def _shown(entry: Entry, form: Form) -> dict[str, object]:
+    """Ticks as text: as numbers they are larger than what many readers of JSON keep exactly."""
+    return {
+        "value": entry.value,
+        "chain": [tick_text(node, tick) for node, tick in entry.chain],
+        "tock": entry.tock,
+        "time": _utc(entry.time) if form is Form.TEXT else entry.time,
+    }
+
+
+def _utc(seconds: float) -> str:
+    import datetime
+
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):  # the writer's clock showed no year that there is
+        return repr(seconds)
+
+
+# -- set ----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Conditions:
+    new: bool
+    idem: bool
+    head: Link | None
+    previous: bytes | None
+
+
+@click.command("set", cls=NumbersCommand)
+@click.argument("path")
+@click.argument("value", required=False)
+@click.option("-s", "--string", "as_text", is_flag=True, help="VALUE is text as it stands.")
+@click.option("-j", "--json", "as_json", is_flag=True, help='VALUE is JSON; bytes are {"$bytes": "base64"}.')
+@click.option("-f", "--file", metavar="FILE", help="Read the value from FILE: YAML, or as -s or -j says. '-' is stdin.")
+@click.option("--new", is_flag=True, help="Only when there is no value.")
+@click.option("--if-chain", metavar="NODE:TICK", help="Only when this is the last change of PATH; see 'get -m'.")
+@click.option("--if-value", metavar="VALUE", help="Only when the value is this one.")
+@click.option("--idem", is_flag=True, help="Do nothing when the value is the same already.")
+@click.pass_obj
+def set_command(
+    session: Session,
+    path: str,
+    value: str | None,
+    as_text: bool,
+    as_json: bool,
+    file: str | None,
+    new: bool,
+    if_chain: str | None,
+    if_value: str | None,
+    idem: bool,
+) -> Job:
+    """Store VALUE at PATH.
+
+    VALUE is a YAML scalar or flow collection: 21, -5, true, [1, 2], {a: 1}, or text. Dates, '#c' and '' are text.
+    '-' is standard input; -s or quotes make text of anything. Conditions are judged on the node that is asked.
+    """
+    where = Path.parse(path)
+    packed = pack_value(read_value(value, file, as_text=as_text, as_json=as_json))
+    head = None if if_chain is None else read_link(if_chain)
+    previous = None if if_value is None else pack_value(read_argument(if_value))
+    return partial(_set, session, where, packed, _Conditions(new, idem, head, previous))
+
+
+def _set(session: Session, path: Path, value: bytes, conditions: _Conditions) -> None:
+    with Client(session.addresses) as client:
+        client.set_packed(path, value, **attrs.asdict(conditions, recurse=False))
+
+
+# -- delete -------------------------------------------------------------------------------------------------------
+
+
+@click.command("delete")
+@click.argument("path")
+@click.pass_obj
+def delete_command(session: Session, path: str) -> Job:
+    """Delete the value of PATH; fails with 3 when there is none."""
+    return partial(_delete, session, Path.parse(path))
+
+
+def _delete(session: Session, path: Path) -> None:
+    with Client(session.addresses) as client:
+        if not client.delete(path):
+            raise NotFoundError(f"{path} has no value: nothing was deleted")

@@ -1,0 +1,136 @@
+"""The command `distkv` as a whole: global options, the groups, and what every ending looks like.
+
+Knows: how a command line becomes a job, how jobs fail, and the exit codes.  Does not know what the commands do.
+
+The command line is read by coroutines, because the library is written so; they never wait for anything, so no event
+loop runs until `distkv server` starts its own.  Hence `distkv --help` and the client commands load none, and Ctrl-C
+meets plain code.
+
+Invariant: a failure is one line on stderr, never a traceback but with -vvv.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from types import TracebackType
+
+import asyncclick as click
+
+from distkv import __version__
+from distkv.cli import exits
+from distkv.cli.client import client
+from distkv.cli.logs import TRACEBACKS
+from distkv.cli.output import Form
+from distkv.cli.server import server
+from distkv.cli.session import Job, Session, output_option
+from distkv.errors import DistkvError
+
+
+def main() -> None:
+    """What the installed script calls."""
+    session = Session()
+
+    def report(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+        """Tell of a mistake of ours; Python exits with 1 after it."""
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        if session.verbosity >= TRACEBACKS:
+            traceback.print_exception(kind, error, place)
+        _complain(f"internal error: {kind.__name__}: {error}; -vvv shows where: please report it")
+
+    sys.excepthook = report
+    sys.exit(run(sys.argv[1:], session))
+
+
+def run(arguments: Sequence[str], session: Session | None = None) -> int:
+    """Carry out one command line; the exit code."""
+    session = session or Session()
+    try:
+        job = _read_to_end(everything.main(list(arguments), "distkv", standalone_mode=False, obj=session))
+        if callable(job):
+            job()
+        return job if isinstance(job, int) else exits.DONE
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return exits.USAGE
+    except click.UsageError as error:
+        _complain(_usage_line(error))
+        return exits.USAGE
+    except DistkvError as error:
+        if session.verbosity >= TRACEBACKS:
+            traceback.print_exception(error)
+        _complain(str(error))
+        return exits.exit_code(error)
+    except (KeyboardInterrupt, click.Abort):
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        _give_up_stdout()  # who reads our output has seen enough
+        return exits.FAILED
+    except OSError as error:
+        if session.verbosity >= TRACEBACKS:
+            traceback.print_exception(error)
+        _complain(f"{error.filename or 'output'}: {error.strerror or error}")
+        if error.filename is None:
+            _give_up_stdout()
+        return exits.FAILED
+
+
+@click.group("distkv", context_settings={"max_content_width": 100})
+@click.option("-v", "--verbose", count=True, help="Say more; may be repeated. -vvv shows tracebacks.")
+@click.option("-q", "--quiet", count=True, help="Say less; may be repeated.")
+@click.option("-c", "--config", "config_file", metavar="FILE", help="The configuration. [env: DISTKV_CONFIG]")
+@click.option("-C", "assignments", metavar="KEY=VALUE", multiple=True, help="Set one key of it; may be repeated.")
+@output_option
+@click.version_option(__version__, prog_name="distkv", message="%(prog)s %(version)s")
+@click.pass_obj
+def everything(
+    session: Session, verbose: int, quiet: int, config_file: str | None, assignments: tuple[str, ...], form: str | None
+) -> None:
+    """A replicated path-keyed store that takes writes on every side of a broken network."""
+    session.verbosity = verbose - quiet
+    session.config_file = config_file
+    session.assignments = assignments
+    session.form = Form(form) if form else Form.TEXT
+
+
+everything.add_command(server)
+everything.add_command(client)
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _read_to_end(reading: Coroutine[object, None, Job | int | None]) -> Job | int | None:
+    """Run a coroutine that waits for nothing."""
+    try:
+        reading.send(None)
+    except StopIteration as end:
+        found: Job | int | None = end.value
+        return found
+    reading.close()
+    raise RuntimeError("reading the command line waited for something")
+
+
+def _give_up_stdout() -> None:
+    """What is still buffered has nowhere to go, also when Python exits and tries once more."""
+    with suppress(AttributeError, io.UnsupportedOperation):  # when it is closed, or no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage_line(error: click.UsageError) -> str:
+    """What is wrong, in one line, and where help is."""
+    what = " ".join(error.format_message().split())
+    what = what[:1].lower() + what[1:].rstrip(".")
+    command = error.ctx.command_path if error.ctx else "distkv"
+    if isinstance(error, click.exceptions.NoSuchOption) and command.endswith(" set"):
+        what += f"{'' if what.endswith('?') else '.'} A VALUE that begins with '-' goes after '--'"
+    return f"{what} (see '{command} --help')"
+
+
+def _complain(line: str) -> None:
+    click.echo(f"distkv: {' '.join(line.split())}", err=True)

@@ -1,0 +1,88 @@
+"""What commands print, in the form that -o asks for.
+
+Knows: the forms.  Does not know what is printed.
+
+Invariant: nothing but results goes to stdout, and a result goes there whole, or the command fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from enum import StrEnum
+
+from distkv.cli.json_form import to_json
+from distkv.errors import RequestError
+from distkv.wire.values import pack_value
+
+
+class Form(StrEnum):
+    """What -o takes."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    MSGPACK = "msgpack"
+    RAW = "raw"
+
+
+def print_result(value: object, form: Form) -> None:
+    """Print one result; it is flushed.
+
+    Raises:
+        RequestError: it has no raw form.
+        OSError: it cannot be written.
+    """
+    out = getattr(sys.stdout, "buffer", None)
+    if out is None:  # as with `>&-` in a shell
+        raise OSError(errno.EBADF, "standard output is closed")
+    sys.stdout.flush()
+    out.write(rendered(value, form))
+    out.flush()
+
+
+def rendered(value: object, form: Form) -> bytes:
+    """The bytes that are printed.
+
+    Raises:
+        RequestError: it has no raw form.
+    """
+    match form:
+        case Form.TEXT:
+            return f"{_text(value)}\n".encode()
+        case Form.JSON:
+            return f"{to_json(value)}\n".encode()
+        case Form.YAML:
+            return _yaml(value).encode()
+        case Form.MSGPACK:
+            return pack_value(value)
+        case Form.RAW:
+            return _raw(value)
+
+
+def _text(value: object) -> str:
+    """Scalars bare, the rest YAML without the newline at its end."""
+    match value:
+        case str():
+            return value
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case int() | float():
+            return repr(value)
+    return _yaml(value).rstrip("\n")
+
+
+def _yaml(value: object) -> str:
+    from distkv.cli import yaml  # takes longer to load than all the rest
+
+    return yaml.dump(value)
+
+
+def _raw(value: object) -> bytes:
+    """Text and bytes as they are, without a newline."""
+    match value:
+        case bytes():
+            return value
+        case str():
+            return value.encode()
+    raise RequestError("only text and bytes can be printed raw, this is neither: use -o json")

@@ -1,0 +1,71 @@
+"""`distkv server`: run a node in the foreground.
+
+Knows: its options.  Does not know what a node is: `daemon` does.
+
+Invariant: what can be known to be wrong is refused before anything is started, bound or written.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import asyncclick as click
+
+from distkv.cli.logs import log_to_stderr
+from distkv.cli.session import Job, Session
+from distkv.cli.settings import read_settings
+from distkv.cli.values import pack_argument
+from distkv.config import TRANSPORTS, Config, parse_address
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--init", metavar="VALUE", help="Start a new network; VALUE becomes the value of the root.")
+@click.option("--data-dir", metavar="DIR", help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]")
+@click.option("--transport", type=click.Choice(TRANSPORTS), help="How to reach other nodes. [default: serf]")
+@click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
+@click.option(
+    "--bind", metavar="HOST:PORT", multiple=True, help="Where to listen; may be repeated. [default: 127.0.0.1:27586]"
+)
+@click.option("--advertise", metavar="HOST:PORT", help="Where other nodes find this one. [default: the first --bind]")
+@click.pass_obj
+def server(
+    session: Session,
+    name: str | None,
+    init: str | None,
+    data_dir: str | None,
+    transport: str | None,
+    serf: str | None,
+    bind: tuple[str, ...],
+    advertise: str | None,
+) -> Job:
+    """Run the node NAME in the foreground, until SIGTERM or Ctrl-C.
+
+    A node without data joins the network that its transport reaches; the first one is started with --init.
+    When it serves clients it prints one line on stdout; logs go to stderr. NAME may stand in the configuration instead.
+    """
+    given: dict[str, tuple[str, object]] = {}
+    for key, option, value in (
+        ("node.name", "NAME", name),
+        ("data.dir", "--data-dir", data_dir),
+        ("transport", "--transport", transport),
+        ("listen", "--bind", list(bind) or None),
+        ("advertise", "--advertise", advertise),
+    ):
+        if value is not None:
+            given[key] = (option, value)
+    if serf is not None:
+        host, port = parse_address(serf, "--serf")
+        given |= {"serf.host": ("--serf", host), "serf.port": ("--serf", port)}
+    config = read_settings(session.config_file, session.assignments, given)
+    init_value = None if init is None else pack_argument(init)
+    return partial(_serve, config, init_value, session.verbosity)
+
+
+def _serve(config: Config, init_value: bytes | None, verbosity: int) -> None:
+    import trio  # only here: everything else starts faster without
+
+    from distkv.daemon.main import serve
+
+    log_to_stderr(verbosity)
+    trio.run(serve, config, init_value)

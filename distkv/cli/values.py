@@ -1,0 +1,141 @@
+"""How a value is written on the command line (docs: interfaces, VALUE).
+
+Knows: which texts are numbers, collections or text, and which are refused because they could be meant in two ways.
+Does not know what is done with the value.
+
+Invariant: what comes out is what a user sees written; nothing is a value by accident (a date, a comment, null).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from distkv.cli.json_form import from_json
+from distkv.cli.schema import YamlError, scalar
+from distkv.config import is_node_name
+from distkv.errors import BadPathError, BadValueError, SettingsError
+from distkv.model.event import COUNT_BITS, LIFE_MAX, TICK_MAX, Link, NodeName, Tick
+from distkv.wire.values import pack_value
+
+STDIN: Final = "-"
+
+_LINK: Final = re.compile(r"(?P<node>.+):(?:(?P<life>[0-9]{1,10})\.)?(?P<count>[0-9]{1,19})")
+_COLLECTIONS: Final = "[{\"'"
+_MARKS: Final = "&*!"
+_NULL_HINT: Final = "null is no value: to delete, use 'distkv client delete'; for the text, add -s or quote it"
+
+
+def read_value(text: str | None, file: str | None = None, *, as_text: bool = False, as_json: bool = False) -> object:
+    """The value that VALUE, -s, -j and -f say together.
+
+    Raises:
+        BadValueError: what it is cannot be stored, or could be meant in two ways.
+        SettingsError: both VALUE and -f, or neither, or both -s and -j; or the file cannot be read.
+    """
+    if as_text and as_json:
+        raise SettingsError("-s and -j exclude each other: is the value text, or JSON?")
+    if (text is None) == (file is None):
+        raise SettingsError("give either VALUE or -f FILE" + ("" if text is None else ", not both"))
+    if file is None and text == STDIN and not as_text:
+        text, file = None, STDIN
+    if file is not None:
+        text = _read_file(file)
+    assert text is not None
+    if as_text:
+        return text
+    if as_json:
+        value = from_json(text)
+    elif file is not None:
+        value = _read_document(text)
+    else:
+        return read_argument(text)
+    if value is None:
+        raise BadValueError(_NULL_HINT)
+    return value
+
+
+def read_argument(text: str) -> object:
+    """A scalar or flow collection of YAML 1.2 in one argument; whatever is neither is text as it stands.
+
+    Raises:
+        BadValueError: null, anchors, tags, a collection or quoted text that does not end well.
+    """
+    begin = text.lstrip()[:1]
+    if not begin:
+        return text
+    if begin in _MARKS:
+        raise BadValueError(f"{text[:40]!r} begins like an anchor, an alias or a tag: for the text, add -s or quote it")
+    try:
+        if begin in _COLLECTIONS:
+            return _read_yaml(text)
+        found = scalar(text.strip())
+    except YamlError as error:
+        raise BadValueError(f"{text[:40]!r} cannot be read ({error}): for the text, add -s") from None
+    if found is None:
+        raise BadValueError(_NULL_HINT)
+    return text if isinstance(found, str) else found
+
+
+def pack_argument(text: str) -> bytes:
+    """The same as the bytes that are stored; `-` is standard input.
+
+    Raises:
+        BadValueError, TooLargeError: as `read_argument`, or it cannot be stored.
+    """
+    return pack_value(read_value(text))
+
+
+def read_link(text: str) -> Link:
+    """NODE:LIFE.N, NODE:N, or NODE:TICK with the whole tick as one integer.
+
+    Raises:
+        BadPathError: it is none of these.
+    """
+    parts = _LINK.fullmatch(text)
+    if parts and is_node_name(parts["node"]):
+        life, count = int(parts["life"] or 0), int(parts["count"])
+        # Without a life, the number may be the whole tick, the life included.
+        is_count = 0 < count < 1 << COUNT_BITS and life <= LIFE_MAX
+        is_tick = not parts["life"] and count <= TICK_MAX and count % (1 << COUNT_BITS) > 0
+        if is_count or is_tick:
+            return NodeName(parts["node"]), Tick((life << COUNT_BITS) + count)
+    raise BadPathError(f"{text!r} names no change: write NODE:TICK as 'get -m' shows it, such as a:12 or a:7.12")
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _read_file(name: str) -> str:
+    """Text of a file or of standard input, exactly as it is."""
+    try:
+        return (_read_stdin() if name == STDIN else Path(name).read_bytes()).decode()
+    except OSError as error:
+        raise SettingsError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        where = "standard input" if name == STDIN else name
+        raise BadValueError(f'{where} is not UTF-8 text: for bytes, use -j with {{"$bytes": "base64"}}') from None
+
+
+def _read_stdin() -> bytes:
+    stdin = getattr(sys.stdin, "buffer", None)
+    if stdin is None:  # as with `<&-` in a shell
+        raise SettingsError("standard input is closed: there is no value to read")
+    data: bytes = stdin.read()
+    return data
+
+
+def _read_document(text: str) -> object:
+    try:
+        return _read_yaml(text)
+    except YamlError as error:
+        raise BadValueError(f"line {error.line}: {error}: for the text as it is, add -s") from None
+
+
+def _read_yaml(text: str) -> object:
+    from distkv.cli import yaml  # it takes longer to load than all the rest, and few values need it
+
+    node = yaml.read(text)
+    return None if node.is_empty else yaml.plain(node)

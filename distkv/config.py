@@ -1,0 +1,162 @@
+"""Settings and limits as frozen values, with their defaults.
+
+Knows: what can be set and what each setting means.  Does not know where a setting comes from: finding and parsing
+files and command lines is `cli.settings`.
+
+Invariant: a `Config` that exists is usable; a value that cannot be meant was refused when it was made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from distkv.errors import SettingsError
+
+TRANSPORTS = ("serf", "solo")
+
+
+def parse_address(text: str, what: str) -> tuple[str, int]:
+    """Split HOST:PORT; an IPv6 host stands in brackets.
+
+    Raises:
+        SettingsError: it is not that.
+    """
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise SettingsError(f"{what} is {text!r}: write HOST:PORT, such as 127.0.0.1:27586")
+    return host, int(port)
+
+
+def is_node_name(text: str) -> bool:
+    """1-63 of ASCII letters, digits, '.', '-', '_'."""
+    return 0 < len(text) <= 63 and text.isascii() and all(c.isalnum() or c in ".-_" for c in text)
+
+
+@attrs.frozen
+class PingConfig:
+    """The ping election."""
+
+    clock_s: float = attrs.field(default=5.0)
+    """Its unit of time. At least twice what the transport needs to reach every node; the same on all nodes."""
+    length: int = attrs.field(default=4)
+    """How many links a ping chain keeps: more than the partitions the network may fall into."""
+
+    @clock_s.validator
+    def _check_clock(self, _: object, value: float) -> None:
+        if not 0.5 <= value <= 3600:
+            raise SettingsError(f"ping.clock is {value}: it must be 0.5 to 3600 seconds")
+
+    @length.validator
+    def _check_length(self, _: object, value: int) -> None:
+        if not 2 <= value <= 32:
+            raise SettingsError(f"ping.length is {value}: it must be 2 to 32")
+
+
+def _above_zero(_: object, attribute: attrs.Attribute[int], value: int) -> None:
+    if value < 1:
+        raise SettingsError(f"limits.{attribute.name} is {value}: it must be 1 or more")
+
+
+@attrs.frozen
+class Limits:
+    """The maximum of every queue, frame and loop. Reaching one is counted and shown by `get_state`."""
+
+    request_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
+    """A larger request is refused with `too_large`."""
+    open_requests: int = attrs.field(default=1024, validator=_above_zero)
+    """Long answers (pulls, downloads) of one connection under way; past it the server stops reading from it."""
+    reply_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
+    """Unsent replies of one connection; past it the server sends them before it looks at the next request."""
+    connections: int = attrs.field(default=4096, validator=_above_zero)
+    """Open client and peer connections; further ones are closed with `busy`."""
+    uncommitted_bytes: int = attrs.field(default=64 << 20, validator=_above_zero)
+    """Records waiting for the disk; past it writers wait."""
+    outbox: int = attrs.field(default=4096, validator=_above_zero)
+    """Messages waiting for a commit; past it updates are not sent but announced."""
+    tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
+    """A message this far ahead of our Lamport clock is refused."""
+    pull_events: int = attrs.field(default=20_000, validator=_above_zero)
+    """How many events one pull asks for at the most."""
+
+
+@attrs.frozen
+class SerfConfig:
+    """The agent beside us."""
+
+    host: str = "127.0.0.1"
+    port: int = attrs.field(default=7373)
+    auth: str | None = None
+    """The agent's `rpc_auth` key."""
+    root: str = attrs.field(default="distkv")
+    """What our user events are called: ROOT.update, ROOT.info, ROOT.ping."""
+    event_bytes: int | None = attrs.field(default=None)
+    """How many bytes (name and payload) the agent takes; None: ask it."""
+    packets_per_s: float | None = attrs.field(default=None)
+    """The cluster's budget for updates; None: by the number of nodes."""
+
+    @port.validator
+    def _check_port(self, _: object, value: int) -> None:
+        if not 1 <= value <= 65535:
+            raise SettingsError(f"serf.port is {value}: it must be 1 to 65535")
+
+    @root.validator
+    def _check_root(self, _: object, value: str) -> None:
+        if not is_node_name(value):
+            raise SettingsError(f"serf.root is {value!r}: it must be 1-63 of letters, digits, '.', '-', '_'")
+
+    @event_bytes.validator
+    def _check_event_bytes(self, _: object, value: int | None) -> None:
+        if value is not None and not 256 <= value <= 9216:
+            raise SettingsError(f"serf.event_bytes is {value}: Serf takes 256 to 9216")
+
+    @packets_per_s.validator
+    def _check_packets(self, _: object, value: float | None) -> None:
+        if value is not None and not 0 < value <= 1e6:
+            raise SettingsError(f"serf.packets_per_s is {value}: it must be above 0, and a million at most")
+
+
+@attrs.frozen
+class Config:
+    """Everything a node is told at its start."""
+
+    node: str = attrs.field()
+    data_dir: Path
+    listen: tuple[str, ...] = attrs.field(default=("127.0.0.1:27586",))
+    advertise: str | None = attrs.field(default=None)
+    """HOST:PORT which other nodes are told; None: the first of `listen`."""
+    transport: str = attrs.field(default="serf")
+    serf: SerfConfig = SerfConfig()
+    ping: PingConfig = PingConfig()
+    chain_length: int = attrs.field(default=5)
+    limits: Limits = Limits()
+
+    @node.validator
+    def _check_node(self, _: object, value: str) -> None:
+        if not is_node_name(value):
+            raise SettingsError(f"the node name {value!r} must be 1-63 of letters, digits, '.', '-', '_'")
+
+    @listen.validator
+    def _check_listen(self, _: object, value: tuple[str, ...]) -> None:
+        if not value:
+            raise SettingsError("listen is empty: name at least one HOST:PORT")
+        for address in value:
+            parse_address(address, "listen")
+
+    @advertise.validator
+    def _check_advertise(self, _: object, value: str | None) -> None:
+        if value is not None and parse_address(value, "advertise")[1] == 0:
+            raise SettingsError(f"advertise is {value!r}: other nodes need a port to connect to")
+
+    @transport.validator
+    def _check_transport(self, _: object, value: str) -> None:
+        if value not in TRANSPORTS:
+            raise SettingsError(f"the transport {value!r} must be one of {', '.join(TRANSPORTS)}")
+
+    @chain_length.validator
+    def _check_chain_length(self, _: object, value: int) -> None:
+        if not 2 <= value <= 64:
+            raise SettingsError(f"chain.length is {value}: it must be 2 to 64")

@@ -1,0 +1,232 @@
+"""Who sends the next ping, and which ping is the basis of the round after it.
+
+Knows: the ping chain, the positions in it, and the time within a round.  Does not know what else a ping carries, the
+tree, or other nodes' addresses.
+
+Invariant: at least one ping in every 3 x clock in every partition with a live node that has data; after a heal one
+chain is left, because the order of pings is total.  The machine is the table `TRANSITIONS`.
+Source: the 'Ping sequence' of the server protocol, with the readings fixed in docs/protocol.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from distkv.core.ready import Rng
+from distkv.model.event import NodeName
+from distkv.wire.message import PingChain, PingLink
+
+
+class Phase(StrEnum):
+    """Where in a round a node is."""
+
+    ASLEEP = "asleep"
+    """Takes no part: no data, or nobody to talk to."""
+    WAITING = "waiting"
+    """The first clock interval after a ping."""
+    THINKING = "thinking"
+    """The second interval: each may send, by its position in the chain."""
+    OVERDUE = "overdue"
+    """Nobody did: everybody sends at some moment of the next half interval."""
+
+
+class Cause(StrEnum):
+    """What moves the machine."""
+
+    WOKEN = "woken"
+    PUT_TO_SLEEP = "put to sleep"
+    BASIS_CHANGED = "basis changed"
+    INTERVAL_OVER = "interval over"
+
+
+TRANSITIONS: Final[dict[tuple[Phase, Cause], Phase]] = {
+    (Phase.ASLEEP, Cause.WOKEN): Phase.WAITING,
+    (Phase.WAITING, Cause.INTERVAL_OVER): Phase.THINKING,
+    (Phase.WAITING, Cause.BASIS_CHANGED): Phase.WAITING,
+    (Phase.WAITING, Cause.PUT_TO_SLEEP): Phase.ASLEEP,
+    (Phase.THINKING, Cause.INTERVAL_OVER): Phase.OVERDUE,
+    (Phase.THINKING, Cause.BASIS_CHANGED): Phase.WAITING,
+    (Phase.THINKING, Cause.PUT_TO_SLEEP): Phase.ASLEEP,
+    (Phase.OVERDUE, Cause.BASIS_CHANGED): Phase.WAITING,
+    (Phase.OVERDUE, Cause.PUT_TO_SLEEP): Phase.ASLEEP,
+}
+"""(phase, cause) -> next phase. What is not listed does not happen, or changes nothing."""
+
+LENGTH_IN_CLOCKS: Final = {Phase.WAITING: 1.0, Phase.THINKING: 1.5, Phase.OVERDUE: 0.5}
+"""How long a phase lasts at the most. One clock of thinking, and half of one in which nothing came."""
+
+
+class Verdict(StrEnum):
+    """What a ping that arrived means."""
+
+    FOLLOWS = "follows"
+    """It builds on the chain we know and orders higher: the new basis."""
+    LOSES = "loses"
+    """It collides with the basis, or is older, and orders lower: no effect."""
+    REPEATED = "repeated"
+    """It was heard before."""
+    FIRST = "first"
+    """We had no basis."""
+    SPLIT_WON = "split, it wins"
+    """Its chain and ours have no link in common: a split is over, and its chain is the real one."""
+    SPLIT_LOST = "split, ours wins"
+
+
+MEMORY_LINKS: Final = 64
+"""How many links of earlier chains are remembered, to know an old ping from a foreign one."""
+
+
+@attrs.define(slots=True)
+class Election:
+    """The machine. All times are monotonic milliseconds."""
+
+    me: NodeName
+    clock_ms: int
+    length: int
+    rng: Rng
+    phase: Phase = Phase.ASLEEP
+    basis: PingChain = ()
+    _until_ms: int = 0
+    _send_ms: int | None = None
+    _seen: deque[tuple[NodeName, int]] = attrs.field(factory=lambda: deque(maxlen=MEMORY_LINKS))
+
+    # -- inputs
+
+    def wake(self, now_ms: int) -> None:
+        """Take part from now on."""
+        self._move(Cause.WOKEN, now_ms)
+
+    def sleep(self, now_ms: int) -> None:
+        """Take no part, and forget the chain: what was said meanwhile is not known."""
+        self._move(Cause.PUT_TO_SLEEP, now_ms)
+        self.basis = ()
+
+    def heard(self, chain: PingChain, now_ms: int) -> Verdict:
+        """A ping of another node with data arrived; its first link is the sender's."""
+        verdict = self._judge(chain)
+        if verdict in (Verdict.FOLLOWS, Verdict.FIRST, Verdict.SPLIT_WON):
+            self._adopt(chain, now_ms)
+        elif verdict is not Verdict.REPEATED:
+            self._seen.append((chain[0].node, chain[0].tock))
+        return verdict
+
+    def sent(self, chain: PingChain, now_ms: int) -> None:
+        """Our own ping is the basis now."""
+        self._adopt(chain, now_ms)
+
+    def is_due(self, now_ms: int, node_count: int) -> bool:
+        """Move through the phases up to `now_ms`; True when a ping is to be sent at this moment.
+
+        The caller sends it and says `sent`.  `node_count`: how many nodes are known, ourselves included.
+        """
+        while self.phase is not Phase.ASLEEP:
+            if self._send_ms is not None and now_ms >= self._send_ms:
+                self._send_ms = None
+                return True
+            if now_ms < self._until_ms:
+                return False
+            began_ms = self._until_ms
+            if (self.phase, Cause.INTERVAL_OVER) not in TRANSITIONS:
+                return True  # overdue, and our own moment was lost to a pause of the whole process
+            self._move(Cause.INTERVAL_OVER, began_ms)
+            self._send_ms = self._choose_moment(began_ms, node_count)
+        return False
+
+    # -- outputs
+
+    def wake_ms(self) -> int | None:
+        """When `is_due` wants to be asked again."""
+        if self.phase is Phase.ASLEEP:
+            return None
+        return self._until_ms if self._send_ms is None else min(self._until_ms, self._send_ms)
+
+    def next_chain(self, link: PingLink) -> PingChain:
+        """The chain of our next ping."""
+        return (link, *self.basis)[: self.length]
+
+    def position(self, name: NodeName) -> int | None:
+        """The place of a node among the distinct nodes of the chain, 0 for the latest sender; None when off it."""
+        order = self._order()
+        return order.index(name) if name in order else None
+
+    # -- inside
+
+    def _order(self) -> list[NodeName]:
+        return list(dict.fromkeys(link.node for link in self.basis))
+
+    def _choose_moment(self, began_ms: int, node_count: int) -> int | None:
+        """When to send within the phase that began, if at all ('Ping sequence', delays by position)."""
+        draw = self.rng.random()
+        if self.phase is Phase.OVERDUE:
+            return began_ms + int(draw * self.clock_ms * LENGTH_IN_CLOCKS[Phase.OVERDUE])
+        order = self._order()
+        if self.me not in order:
+            chance = 1 / (10 * max(node_count, 1))
+            return began_ms if draw < chance else None
+        low, high = delay_band(order.index(self.me), len(order))
+        return began_ms + int((low + draw * (high - low)) * self.clock_ms)
+
+    def _judge(self, chain: PingChain) -> Verdict:
+        head = chain[0]
+        if (head.node, head.tock) in self._seen:
+            return Verdict.REPEATED
+        if not self.basis:
+            return Verdict.FIRST
+        wins = rank(head) > rank(self.basis[0])
+        if self._is_compatible(chain):
+            return Verdict.FOLLOWS if wins else Verdict.LOSES
+        if head.tock < self.basis[-1].tock:
+            return Verdict.LOSES  # merely older than all we remember; digests tell if there is more to it
+        return Verdict.SPLIT_WON if wins else Verdict.SPLIT_LOST
+
+    def _is_compatible(self, chain: PingChain) -> bool:
+        """A link in common with what we know, or two first pings that collide."""
+        if len(chain) == 1 and len(self.basis) == 1:
+            return True
+        known = {(link.node, link.tock) for link in self.basis}.union(self._seen)
+        return any((link.node, link.tock) in known for link in chain)
+
+    def _adopt(self, chain: PingChain, now_ms: int) -> None:
+        self.basis = chain
+        known = set(self._seen)
+        self._seen.extend(
+            (link.node, link.tock) for link in reversed(chain) if (link.node, link.tock) not in known
+        )
+        self._move(Cause.BASIS_CHANGED, now_ms)
+
+    def _move(self, cause: Cause, now_ms: int) -> None:
+        after = TRANSITIONS.get((self.phase, cause))
+        if after is None:
+            return
+        self.phase = after
+        self._send_ms = None
+        self._until_ms = now_ms + int(self.clock_ms * LENGTH_IN_CLOCKS.get(after, 0))
+
+
+def rank(link: PingLink) -> tuple[int, int, tuple[int, ...]]:
+    """Of two colliding pings the higher rank wins: tock, tick, then the alphabetically lower name."""
+    return (link.tock, link.tick or 0, (*(255 - b for b in link.node.encode()), 256))
+
+
+def delay_band(position: int, count: int) -> tuple[float, float]:
+    """The part of the second interval in which a node of the chain sends, as fractions of a clock.
+
+    The last of `count` distinct nodes sends in 0-15 %, the latest sender (position 0) in 90-100 %, the others evenly
+    between, the later in the chain the earlier.
+    """
+    if position == 0:
+        return 0.90, 1.0
+    if position == count - 1:
+        return 0.0, 0.15
+    width = (0.90 - 0.15) / (count - 2)
+    low = 0.15 + (count - 2 - position) * width
+    return low, low + width
+
+
+def has_data(chain: PingChain) -> bool:
+    """Whether a chain is authoritative: some node in it has written or downloaded something."""
+    return any(link.tick for link in chain)

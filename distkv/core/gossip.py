@@ -1,0 +1,200 @@
+"""What a node makes of the messages it hears: updates, pings, infos.
+
+Knows: what may be believed from gossip, which anybody can send, and what must be asked for over TCP.
+Does not know how messages travel.
+
+Invariant: a message of another network, of a node that is not registered, or far ahead of our clock changes nothing.
+"""
+
+from __future__ import annotations
+
+from distkv.core.election import Verdict, has_data
+from distkv.core.node import Node, Turn
+from distkv.model.event import Event, Link, NodeName, first_tick, life_of
+from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
+
+ANSWERS_MAX = 32
+"""How many initial pings may wait for our answer at once."""
+TICKS_AHEAD = 1_000_000
+"""Ticks further ahead than this are not believed from gossip: a lie would make us look for what nobody has."""
+
+
+class Gossip:
+    """Hears for one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._answers: dict[PingLink, tuple[int, PingChain]] = {}
+
+    def hear(self, message: Message, turn: Turn) -> None:
+        """A message arrived, perhaps our own."""
+        node, header = self._node, message.header
+        if header.node == node.store.me:
+            self._hear_own_name(message, turn)
+            return
+        if not self._is_acceptable(header, turn):
+            return
+        node.store.tock = max(node.store.tock, header.tock)
+        match message:
+            case Update(events=events):
+                self._hear_update(header, events, turn)
+            case Ping():
+                self._note_address(header.node, message.addr, turn)
+                self._hear_ping(message, turn)
+            case Info():
+                self._note_address(header.node, message.addr, turn)
+                self._hear_info(message, turn)
+
+    def answer_due(self, turn: Turn) -> None:
+        """Answer the initial pings whose time has come."""
+        node = self._node
+        for link in [link for link, (due_ms, _) in self._answers.items() if due_ms <= turn.now_ms]:
+            _, chain = self._answers.pop(link)
+            node.broadcast_info(turn, node.store.tree.ledger.ticks(), ping=chain)
+
+    def wake_ms(self) -> int | None:
+        return min((due_ms for due_ms, _ in self._answers.values()), default=None)
+
+    # -- what is let in
+
+    def _hear_own_name(self, message: Message, turn: Turn) -> None:
+        """Our own words come back; anything else in our name may mean that it is used twice.
+
+        It may also be old, of an earlier start of ours, or a lie: anybody can gossip in our name. So whoever says that
+        he is us is asked over TCP, and that decides (`Peers`).
+        """
+        node, header = self._node, message.header
+        if header.start in (None, node.settings.start) or not node.store.has_data:
+            return
+        if header.network != node.network_id:
+            turn.ready.note("foreign_network", node=header.node, network=(header.network or b"").hex())
+            return  # a namesake in another network is no other us
+        if not isinstance(message, Update):
+            node.ask_namesake(message.addr, turn)
+
+    def _is_acceptable(self, header: Header, turn: Turn) -> bool:
+        node = self._node
+        network_id = node.network_id
+        if header.network is not None and network_id is not None and header.network != network_id:
+            turn.ready.note("foreign_network", node=header.node, network=header.network.hex())
+            return False
+        if node.is_serving and header.tock > node.store.tock + node.settings.tock_jump:
+            turn.ready.note("tock_jump", node=header.node, tock=header.tock)
+            self._compare_later(header.node, turn)
+            return False
+        return True
+
+    def _note_address(self, name: NodeName, addr: str, turn: Turn) -> None:
+        """Two nodes that advertise one address cannot reach each other: said aloud, because nothing else shows it."""
+        node = self._node
+        node.recovery.saw(name, addr, turn.now_ms)
+        if addr and addr == node.settings.addr:
+            turn.ready.note("same_address", node=name, addr=addr, hint="give each node an --advertise of its own")
+
+    def _compare_later(self, name: NodeName, turn: Turn) -> None:
+        """Something from this sender cannot be taken from gossip: an exchange over TCP tells what is true."""
+        self._node.recovery.differs(name, turn.now_ms, turn.now_ms)
+
+    # -- update
+
+    def _hear_update(self, header: Header, events: tuple[Event, ...], turn: Turn) -> None:
+        node = self._node
+        if node.startup.state is State.PASSIVE:
+            return  # without data there is nothing that an event could be merged into
+        if header.node not in node.store.registry:
+            turn.ready.note("unregistered", node=header.node)
+            self._compare_later(header.node, turn)
+            return
+        limit = node.store.tock + node.settings.tock_jump
+        for event in events:
+            if node.is_serving and event.tock > limit:
+                turn.ready.note("tock_jump", node=header.node, tock=event.tock)
+            elif not all(map(self._is_near, event.chain)):
+                turn.ready.note("tick_jump", node=header.node, tick=event.tick)
+                self._compare_later(header.node, turn)
+            else:
+                node.apply(event, turn)
+
+    def _is_near(self, link: Link) -> bool:
+        """Whether a tick is as near to those heard before as honest gossip brings it."""
+        node, tick = link
+        book = self._node.store.tree.ledger.book((node, life_of(tick)))
+        last = book.last if book is not None else first_tick(life_of(tick))
+        return tick <= last + TICKS_AHEAD
+
+    # -- ping
+
+    def _hear_ping(self, ping: Ping, turn: Turn) -> None:
+        node, name = self._node, ping.header.node
+        if not has_data(ping.chain):
+            self._plan_answer(ping, turn)
+            return
+        node.take(node.startup.heard_data(name, ping.addr), turn)
+        if not node.store.has_data:
+            return
+        before = node.election.basis
+        verdict = node.election.heard(ping.chain, turn.now_ms)
+        if verdict in (Verdict.SPLIT_WON, Verdict.SPLIT_LOST):
+            self._split_seen(ping, verdict, before, turn)
+        if verdict is not Verdict.REPEATED:
+            self._compare_digests(ping, turn)
+
+    def _compare_digests(self, ping: Ping, turn: Turn) -> None:
+        node, name = self._node, ping.header.node
+        same_ticks = ping.ticks_hash == node.store.tree.ledger.hash()
+        if same_ticks and ping.digest == node.store.tree.digest:
+            node.recovery.agrees(name)
+            return
+        node.recovery.differs(name, node.changed_ms, turn.now_ms)
+        if same_ticks and turn.now_ms - node.changed_ms > node.settings.clock_ms:
+            turn.ready.note("digest_differs", node=name, digest=f"{ping.digest:016x}")
+
+    def _split_seen(self, ping: Ping, verdict: Verdict, before: PingChain, turn: Turn) -> None:
+        """Step zero of recovery: compare with the other side; the first of the losing chain tells the winners why."""
+        node = self._node
+        turn.ready.note("split_healed", node=ping.header.node, verdict=verdict.value)
+        node.recovery.exchange_soon(turn.now_ms, ping.header.node)
+        if before and before[0].node == node.store.me:
+            reason = before if verdict is Verdict.SPLIT_WON else None
+            node.broadcast_info(turn, node.store.tree.ledger.ticks(), reason=reason)
+
+    def _plan_answer(self, ping: Ping, turn: Turn) -> None:
+        """A node without data asks who is there: the nodes of the chain answer by turn, the latest sender first."""
+        node = self._node
+        place = node.election.position(node.store.me)
+        if not node.store.has_data or (place is None and node.election.basis):
+            return
+        if len(self._answers) < ANSWERS_MAX:
+            delay_ms = (place or 0) * node.settings.clock_ms // node.settings.ping_length
+            self._answers[ping.chain[0]] = (turn.now_ms + delay_ms, ping.chain)
+
+    # -- info
+
+    def _hear_info(self, info: Info, turn: Turn) -> None:
+        node, name = self._node, info.header.node
+        if info.ping:
+            self._answers.pop(info.ping[0], None)  # somebody answered that ping before us
+        if info.header.network is not None:
+            node.take(node.startup.heard_data(name, info.addr), turn)
+        if not node.store.has_data:
+            return
+        if info.reason:
+            node.recovery.exchange_soon(turn.now_ms, name)
+        if name not in node.store.registry:
+            self._compare_later(name, turn)
+            return
+        if info.ticks is not None:
+            self._hear_ticks(name, info.ticks, turn)
+
+    def _hear_ticks(self, name: NodeName, ticks: TickMap, turn: Turn) -> None:
+        """Gossip says that these ticks exist. What cannot be believed from gossip is asked for over TCP."""
+        store = self._node.store
+        strange = [
+            node
+            for node, lasts in ticks.items()
+            if node not in store.registry or node == store.me or not all(self._is_near((node, last)) for last in lasts)
+        ]
+        store.hear_ticks((node, ticks[node]) for node in ticks if node not in strange)
+        own = store.tree.ledger.last(store.me)
+        if any(node != store.me or max(ticks[node]) > own for node in strange):
+            self._compare_later(name, turn)

@@ -1,0 +1,264 @@
+"""What the parts of a replica share: the machines, the turn that is being taken, and the words every part uses.
+
+Knows: how an own event, a message or a request to a peer is put into the `Ready` of the turn.
+Does not know which input is being handled, nor what follows from it.
+
+Invariant: whatever changes the state goes through here with a record; whatever leaves carries a new tock.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from distkv.core.election import Election
+from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
+from distkv.core.recovery import Recovery
+from distkv.core.startup import Startup, Step
+from distkv.core.update import Store
+from distkv.model.event import Event, NodeName, Tock
+from distkv.model.ledger import TickRanges
+from distkv.model.ranges import Ranges
+from distkv.model.tree import Applied
+from distkv.wire.message import (
+    EventRecord,
+    Header,
+    Info,
+    Ping,
+    PingChain,
+    PingLink,
+    Record,
+    State,
+    TickMap,
+    TickMaps,
+    Update,
+)
+
+
+@attrs.frozen(slots=True)
+class Turn:
+    """One step: the times it was given, and what it wants done."""
+
+    now_ms: int
+    """Monotonic."""
+    wall: float
+    """Seconds since 1970; only ever stored."""
+    ready: Ready = attrs.field(factory=Ready)
+
+
+@attrs.define(slots=True)
+class Asked:
+    """A request to a peer that is under way."""
+
+    name: NodeName
+    ask: Ask
+    brought: bool = False
+    ended: bool = False
+
+
+class Node:
+    """The machines of one node and what they have in common."""
+
+    def __init__(self, settings: CoreSettings, rng: Rng) -> None:
+        name, clock_ms = settings.node, settings.clock_ms
+        self.settings = settings
+        self.store = Store(name, settings.chain_length_max)
+        self.recovery = Recovery(name, clock_ms, rng)
+        self.election = Election(name, clock_ms, settings.ping_length, rng)
+        self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
+        self.asks: dict[int, Asked] = {}
+        self.is_up = False
+        """Whether the transport carries messages."""
+        self.changed_ms = 0
+        """When somebody else's event last changed our state."""
+        self.waits_for: TickRanges = {}
+        """What readiness waits for."""
+        self._ask_count = 0
+
+    # -- what is told
+
+    @property
+    def state(self) -> State:
+        """The state that people and peers are told."""
+        if self.is_serving and not self.is_up and not self.settings.alone:
+            return State.CUT_OFF
+        return self.startup.state
+
+    @property
+    def is_serving(self) -> bool:
+        return self.startup.state is State.READY
+
+    @property
+    def network_id(self) -> bytes | None:
+        return self.store.network.id if self.store.network is not None else None
+
+    def header(self) -> Header:
+        """What our next message carries; its tock is new."""
+        store = self.store
+        store.tock = Tock(store.tock + 1)
+        return Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, self.settings.start)
+
+    def maps(self) -> TickMaps:
+        """Our side of a tick-map exchange, one consistent snapshot."""
+        tree = self.store.tree
+        ledger = tree.ledger
+        header, addr = self.header(), self.settings.addr
+        return TickMaps(header, addr, self.state, ledger.ticks(), ledger.held(), ledger.lost(), tree.digest)
+
+    def missing(self) -> TickRanges:
+        """What is missing and not marked lost."""
+        return self.store.tree.ledger.missing(but_lost=True)
+
+    # -- what changes the state
+
+    def own(self, applied: Applied, turn: Turn) -> None:
+        """An own event: log it, tell the others, tell the watchers."""
+        store = self.store
+        self.record(applied, turn)
+        header = Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, None)
+        turn.ready.messages.append(Update(header, (applied.event,)))
+
+    def apply(self, event: Event, turn: Turn) -> None:
+        """Somebody's event, from anywhere."""
+        applied = self.store.remote(event)
+        if applied.changed:
+            self.changed_ms = turn.now_ms
+        self.record(applied, turn)
+        mine = self.store.registry.get(self.store.me) if event.path.is_reserved else None
+        if mine is not None and self.is_serving and mine.life > (self.store.life or 0):
+            self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
+
+    def record(self, applied: Applied, turn: Turn) -> None:
+        event, ready = applied.event, turn.ready
+        if applied.two_contents:
+            ready.note("two_contents", node=event.node, tick=event.tick)
+        if applied.changed:
+            ready.records.append(EventRecord(event, turn.wall))
+            if applied.won or applied.closed:
+                ready.changes.append(Change(event, applied.won, applied.closed))
+
+    def learn_known(self, known: TickRanges, turn: Turn) -> list[Record]:
+        """Ticks are superseded, says somebody who has what superseded them.
+
+        Of our own only those that we used: we would take the next write for one that was here before.
+        """
+        store = self.store
+        if store.life is not None and store.me in known:
+            known = {**known, store.me: known[store.me] & Ranges([(0, store.tick + 1)])}
+        records, closed = self.store.learn_known(known)
+        if records:
+            self.changed_ms = turn.now_ms
+        turn.ready.records += records
+        turn.ready.changes += [Change(event, False, (event,)) for event in closed]
+        return records
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether somebody heard a tick of our life that we never wrote: our disk is older than we are."""
+        store = self.store
+        book = store.tree.ledger.book((store.me, store.life)) if store.life is not None else None
+        return book is not None and book.last > store.tick
+
+    def check_life(self, turn: Turn) -> None:
+        """Before an own write: no tick is used twice, so go on under a new life when this one cannot be."""
+        if self.is_rolled_back:
+            turn.ready.note("rolled_back", tick=self.store.tick)
+        elif not self.store.is_life_used_up:
+            return
+        self.begin_new_life(turn)
+
+    def begin_new_life(self, turn: Turn) -> None:
+        """Go on under a life of our own that nobody heard of, in the same directory."""
+        store = self.store
+        life = store.next_life(store.me, turn.wall)
+        turn.ready.note("new_life", life=life)
+        turn.ready.records += store.begin_life(life)
+        self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
+
+    # -- what leaves
+
+    def send_ping(self, turn: Turn) -> None:
+        """Our ping: the next of the chain, or, without data, the question who is there."""
+        header, store = self.header(), self.store
+        link = PingLink(header.node, header.tick if store.has_data else None, header.tock)
+        chain = self.election.next_chain(link) if store.has_data else (link,)
+        tree = store.tree
+        turn.ready.messages.append(
+            Ping(header, chain, self.settings.addr, self.state, tree.digest, tree.ledger.hash())
+        )
+        if store.has_data:
+            self.election.sent(chain, turn.now_ms)
+
+    def broadcast_info(
+        self, turn: Turn, ticks: TickMap, reason: PingChain | None = None, ping: PingChain | None = None
+    ) -> None:
+        if self.is_up:
+            hash = self.store.tree.ledger.hash()
+            header, addr = self.header(), self.settings.addr
+            turn.ready.messages.append(Info(header, addr, self.state, ticks, hash, reason=reason, ping=ping))
+
+    def ask(self, name: NodeName, addr: str, what: AskMaps | AskEvents | AskSnapshot, turn: Turn) -> None:
+        if isinstance(what, AskEvents):
+            what = AskEvents(_at_most(what.ranges, self.settings.pull_events_max))
+        self._ask_count += 1
+        ask = Ask(self._ask_count, addr, what)
+        self.asks[ask.id] = Asked(name, ask)
+        turn.ready.messages.append(ask)
+
+    def ask_namesake(self, addr: str, turn: Turn) -> None:
+        """Somebody at `addr` is said to have our name: whether he is there, and started earlier, is asked over TCP."""
+        if addr in ("", self.settings.addr):
+            return
+        turn.ready.note("name_claimed", addr=addr)
+        if not any(asked.name == self.store.me for asked in self.asks.values()):
+            self.ask(self.store.me, addr, AskMaps(), turn)
+
+    # -- what the start-up machine wants
+
+    def take(self, steps: list[Step], turn: Turn) -> None:
+        for step in steps:
+            match step:
+                case Step.SEND_INITIAL_PING:
+                    self.send_ping(turn)
+                case Step.FOUND_NETWORK:
+                    self._found_network(turn)
+                case Step.REFUSE_INIT:
+                    turn.ready.refuse_init()
+                case Step.ASK_SNAPSHOT | Step.ASK_MAPS:
+                    source = self.startup.source()
+                    if source is not None:
+                        self.startup.asked()
+                        self.ask(*source, AskSnapshot() if step is Step.ASK_SNAPSHOT else AskMaps(), turn)
+                case Step.BECOME_READY:
+                    self._become_ready(turn)
+
+    def _found_network(self, turn: Turn) -> None:
+        store, settings = self.store, self.settings
+        turn.ready.records += store.begin_life(0)
+        for applied in store.found_network(settings.network_id, settings.init_value or b"\xc0", turn.wall):
+            self.own(applied, turn)
+
+    def _become_ready(self, turn: Turn) -> None:
+        store, addr = self.store, self.settings.addr
+        self.check_life(turn)
+        life = store.life or 0
+        mine = store.registry.get(store.me)
+        if mine is not None and mine.life > life and mine.addr == addr:
+            self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
+        elif mine is None or (mine.life == life and mine.addr != addr):
+            self.own(store.register(store.me, life, addr, turn.wall), turn)
+        if self.is_up:
+            self.election.wake(turn.now_ms)
+        turn.ready.note("ready", state=self.state.value)
+
+
+def _at_most(ranges: TickRanges, count: int) -> TickRanges:
+    """The first `count` ticks."""
+    cut: TickRanges = {}
+    for node in sorted(ranges):
+        for begin, end in ranges[node].pairs():
+            if count <= 0:
+                return cut
+            end = min(end, begin + count)
+            cut.setdefault(node, Ranges()).add_range(begin, end)
+            count -= end - begin
+    return cut

@@ -1,0 +1,231 @@
+"""What a node makes of other nodes over TCP: exchanges, pulls, downloads, joiners.
+
+Knows: what an answer changes and what is asked next.  Does not know connections.
+
+Invariant: an exchange is idempotent and may break off anywhere; a download that breaks off leaves nothing that a later
+one does not void (docs/protocol, XCHG-3, SNAP-2).
+"""
+
+from __future__ import annotations
+
+from distkv.core.node import Node, Turn
+from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
+from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
+from distkv.model.event import NodeName
+from distkv.model.ledger import TickRanges
+from distkv.model.ranges import Ranges
+from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
+
+CLOCK_AHEAD_S = 86_400.0
+"""A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
+
+
+class Peers:
+    """Talks over TCP for one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._joining_life: int | None = None
+        self._losers_asked = 0
+
+    # -- what we asked for
+
+    def answered(self, what: PeerAnswered, turn: Turn) -> None:
+        """A part of an answer came."""
+        node = self._node
+        asked = node.asks.get(what.ask)
+        if asked is None:
+            return
+        match what.answer:
+            case TickMaps() as maps:
+                asked.brought = self._maps_came(maps, turn) and maps.header.network is not None
+            case SnapshotHead() as head:
+                self._download_began(head, turn)
+            case EventBatch(events=events):
+                for event in events:
+                    node.apply(event, turn)
+                asked.brought |= bool(events)
+            case PullEnd(known=known, lacks=lacks):
+                asked.brought |= bool(node.learn_known(known, turn))
+                asked.ended = True
+                whole = not node.missing()
+                node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=asked.brought, is_whole=whole)
+
+    def done(self, what: PeerDone, turn: Turn) -> None:
+        """An answer is complete, or will not come."""
+        node = self._node
+        asked = node.asks.pop(what.ask, None)
+        if asked is None:
+            return
+        if what.error is not None:
+            # That a member has no data either is no failure: two nodes that join at once see each other's addresses.
+            kind = "peer_empty" if isinstance(what.error, NotReadyError) else "peer_failed"
+            turn.ready.note(kind, node=asked.name, addr=asked.ask.addr, error=str(what.error))
+        match asked.ask.what:
+            case AskSnapshot():
+                self._download_ended(asked.name, what, turn)
+            case AskEvents():
+                if not asked.ended:
+                    whole = not node.missing()
+                    node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+            case AskMaps() if asked.name == node.store.me:
+                pass  # who is there with our name was asked, beside whatever exchange is under way
+            case AskMaps():
+                node.recovery.exchange_ended()
+                if what.error is not None:
+                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
+                if not asked.brought:
+                    node.take(node.startup.attempt_failed(turn.now_ms, asked.name), turn)
+
+    # -- exchange
+
+    def offered(self, maps: TickMaps, turn: Turn) -> None:
+        """A peer started an exchange: take its side, answer with ours. Nobody asked it to, so its tock is limited."""
+        node, header = self._node, maps.header
+        if header.node == node.store.me:
+            if header.start not in (None, node.settings.start) and header.network == node.network_id:
+                node.ask_namesake(maps.addr, turn)  # anybody may connect and say so: whoever is there must answer
+            turn.ready.reply = node.maps()
+            return
+        if node.is_serving and header.tock > node.store.tock + node.settings.tock_jump:
+            turn.ready.note("tock_jump", node=header.node, tock=header.tock)
+            node.recovery.differs(header.node, turn.now_ms, turn.now_ms)
+            turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
+            return
+        if self._maps_came(maps, turn):
+            turn.ready.reply = self._node.maps()
+        else:
+            turn.ready.reply = RequestError(
+                f"{self._node.store.me} belongs to another network; nodes of two networks never merge"
+            )
+
+    def _maps_came(self, maps: TickMaps, turn: Turn) -> bool:
+        """Take in a peer's side of an exchange. False: it belongs to another network."""
+        node, header = self._node, maps.header
+        store = node.store
+        if header.network is None:
+            return True
+        if store.has_data and header.network != node.network_id:
+            turn.ready.note("foreign_network", node=header.node, network=header.network.hex())
+            return False
+        if header.node == store.me:
+            self._met_namesake(header, turn)
+            return True
+        node.take(node.startup.heard_data(header.node, maps.addr), turn)
+        if not store.has_data:
+            return True
+        store.tock = max(store.tock, header.tock)
+        node.recovery.saw(header.node, maps.addr, turn.now_ms)
+        store.hear_ticks(maps.ticks.items())
+        node.recovery.maps_came(header.node, maps.held)
+        if node.startup.map_arrived():
+            node.waits_for = node.missing()
+        self._pull_after_exchange(maps, turn)
+        node.check_life(turn)
+        return True
+
+    def _met_namesake(self, header: Header, turn: Turn) -> None:
+        """Somebody with our name is there, perhaps ourselves: of two starts the younger ends."""
+        node = self._node
+        mine, other = node.settings.start, header.start
+        if other is None or other == mine:
+            return
+        if (mine.time, mine.id) > (other.time, other.id):
+            turn.ready.fatal = DuplicateNameError(
+                f"another live node is called {node.store.me} and started earlier: give this one a name of its own"
+            )
+        else:
+            turn.ready.note("name_twice", start=other.time)
+            if node.store.has_data and header.life == node.store.life:
+                node.begin_new_life(turn)  # a copy of our directory: it may have used the ticks that we would use next
+
+    def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
+        """Fetch what the peer has and we lack, given up or not, and ask what it knows of our open losers.
+
+        What we lack comes first: else many open losers, which are asked for every time, would keep it out of the pull.
+        """
+        node, tree, none = self._node, self._node.store.tree, Ranges()
+        missing = tree.ledger.missing()
+        wanted = {name: found for name, ranges in missing.items() if (found := ranges & maps.held.get(name, none))}
+        room = max(0, node.settings.pull_events_max - sum(map(len, wanted.values())))
+        losers = [event for event in tree.open_losers() if event.tick in maps.held.get(event.node, none)]
+        if len(losers) > room:  # they take turns
+            begin = self._losers_asked % len(losers)
+            losers = (losers[begin:] + losers[:begin])[:room]
+            self._losers_asked += room
+        for event in losers:
+            wanted.setdefault(event.node, Ranges()).add(event.tick)
+        if wanted and maps.addr and node.recovery.start_pull():
+            node.ask(maps.header.node, maps.addr, AskEvents(wanted), turn)
+
+    # -- serving a pull
+
+    def pull_end(self, asked: TickRanges) -> PullEnd:
+        """What of `asked` is superseded here, and what is not here at all; the rest was sent as events."""
+        tree = self._node.store.tree
+        held = tree.ledger.held()
+        present: TickRanges = {}
+        for event in tree.present(asked):
+            present.setdefault(event.node, Ranges()).add(event.tick)
+        none = Ranges()
+        lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
+        known = {name: (ranges & held.get(name, none)) - present.get(name, none) for name, ranges in asked.items()}
+        return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
+
+    # -- downloads
+
+    def joiner_asked(self, what: JoinerAsked, turn: Turn) -> None:
+        """Sponsor a joiner: its registry entry is written before the snapshot is taken."""
+        node, name = self._node, what.node
+        store, ready = node.store, turn.ready
+        if not store.has_data:
+            ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
+            return
+        here = store.registry.get(name)
+        taken = here is not None and here.addr != what.addr and node.recovery.is_alive(name, turn.now_ms)
+        if name == store.me or taken:
+            ready.reply = ExistsError(
+                f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
+                " give the new one a name of its own, or stop the other"
+            )
+            return
+        node.check_life(turn)
+        node.recovery.saw(name, what.addr, turn.now_ms)
+        if what.created > turn.wall + CLOCK_AHEAD_S:
+            ready.reply = RequestError(
+                f"the clock of {name} is more than a day ahead of {store.me}'s: set it right, or its lives are used up"
+            )
+            return
+        life = store.next_life(name, what.created)
+        node.own(store.register(name, life, what.addr, turn.wall), turn)
+        tree = store.tree
+        losers = tuple(tree.open_losers())
+        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), losers, len(tree))
+
+    def _download_began(self, head: SnapshotHead, turn: Turn) -> None:
+        """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""
+        node = self._node
+        turn.ready.records += node.store.reset()
+        node.startup.download_began()
+        self._joining_life = head.life
+        node.store.tock = max(node.store.tock, head.header.tock)
+        node.store.hear_ticks(head.ticks.items())
+        node.learn_known(head.superseded, turn)
+        for event in head.losers:
+            node.apply(event, turn)
+
+    def _download_ended(self, name: NodeName, what: PeerDone, turn: Turn) -> None:
+        node, life = self._node, self._joining_life
+        if isinstance(what.error, ExistsError):
+            turn.ready.fatal = DuplicateNameError(str(what.error))
+            return
+        mine = node.store.registry.get(node.store.me)
+        stands = mine is not None and mine.life == life and node.network_id is not None
+        if what.error is not None or life is None or not stands:
+            node.take(node.startup.attempt_failed(turn.now_ms, name), turn)
+            return
+        turn.ready.records += node.store.begin_life(life)
+        node.waits_for = node.missing()
+        node.startup.download_ended()
+        if node.is_up:
+            node.election.wake(turn.now_ms)

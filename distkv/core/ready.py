@@ -1,0 +1,226 @@
+"""The vocabulary of the core: what it is told, and what it wants done.
+
+Knows: every input and every output of `Replica.step`.  Does not know what is decided, nor who carries it out.
+
+Invariant: a `Ready` is carried out in the order of its fields, and what Ready k emits leaves only after the records of
+all Readies up to k are durable (docs/architecture, 'Ready').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from distkv.errors import DistkvError, InitRefusedError
+from distkv.model.event import Event, NodeName
+from distkv.model.ledger import TickRanges
+from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
+from distkv.wire.request import SetValue
+
+
+class Rng(Protocol):
+    """The randomness that is handed in."""
+
+    def random(self) -> float: ...
+
+
+# -- what the core is told ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen(slots=True)
+class LocalSet:
+    """A client's write."""
+
+    request: SetValue
+
+
+@attrs.frozen(slots=True)
+class HeardMessage:
+    """A gossip message arrived; it may be our own."""
+
+    message: Message
+
+
+@attrs.frozen(slots=True)
+class TransportUp:
+    """Messages flow (again)."""
+
+
+@attrs.frozen(slots=True)
+class TransportDown:
+    """Nothing is sent or heard."""
+
+
+@attrs.frozen(slots=True)
+class TransportGap:
+    """Some messages were lost on their way to us."""
+
+
+@attrs.frozen(slots=True)
+class AnnounceDue:
+    """Updates were not sent for want of room: say that they exist."""
+
+
+@attrs.frozen(slots=True)
+class MembersSeen:
+    """Who the transport believes alive: name -> HOST:PORT."""
+
+    alive: Mapping[str, str]
+
+
+@attrs.frozen(slots=True)
+class PeerAnswered:
+    """Part of the answer to an `Ask`."""
+
+    ask: int
+    answer: TickMaps | EventBatch | PullEnd | SnapshotHead
+
+
+@attrs.frozen(slots=True)
+class PeerDone:
+    """The answer to an `Ask` is complete, or (`error`) will not come."""
+
+    ask: int
+    error: DistkvError | None = None
+
+
+@attrs.frozen(slots=True)
+class PeerOffered:
+    """A peer started an exchange with us; the reply is our own maps."""
+
+    maps: TickMaps
+
+
+@attrs.frozen(slots=True)
+class JoinerAsked:
+    """An empty node asks us to sponsor it: register it, then hand over a snapshot."""
+
+    node: NodeName
+    created: float
+    addr: str
+
+
+@attrs.frozen(slots=True)
+class Wake:
+    """The time in `wake_ms` came."""
+
+
+Input: TypeAlias = (
+    LocalSet
+    | HeardMessage
+    | TransportUp
+    | TransportDown
+    | TransportGap
+    | AnnounceDue
+    | MembersSeen
+    | PeerAnswered
+    | PeerDone
+    | PeerOffered
+    | JoinerAsked
+    | Wake
+)
+
+
+# -- what the core wants done -------------------------------------------------------------------------------------
+
+
+@attrs.frozen(slots=True)
+class AskMaps:
+    """Start a tick-map exchange: send ours (made when it leaves), bring theirs."""
+
+
+@attrs.frozen(slots=True)
+class AskEvents:
+    """Pull events."""
+
+    ranges: TickRanges
+
+
+@attrs.frozen(slots=True)
+class AskSnapshot:
+    """Ask for a download."""
+
+
+@attrs.frozen(slots=True)
+class Ask:
+    """A request to a peer over TCP; answers come back as `PeerAnswered`, then `PeerDone`."""
+
+    id: int
+    addr: str
+    what: AskMaps | AskEvents | AskSnapshot
+
+
+@attrs.frozen(slots=True)
+class Written:
+    """The reply to a `LocalSet`."""
+
+    event: Event | None
+    """The new event; None when there was nothing to do."""
+    prev: Event | None
+    """The event that gave the path its value before, or still does."""
+
+
+@attrs.frozen(slots=True)
+class CoreSettings:
+    """What the machine is told once."""
+
+    node: NodeName
+    addr: str
+    """HOST:PORT at which peers reach this node; empty when they cannot."""
+    start: Start
+    clock_ms: int = 5000
+    ping_length: int = 4
+    chain_length_max: int = 5
+    tock_jump: int = 1 << 32
+    pull_events_max: int = 20_000
+    alone: bool = False
+    """Whether there is no transport (solo)."""
+    init_value: bytes | None = None
+    """`--init`: the root's value, packed; None: join, or go on."""
+    network_id: bytes = b""
+    """Random; used when this node founds a network."""
+
+
+Reply: TypeAlias = Written | TickMaps | SnapshotHead | DistkvError
+
+
+@attrs.frozen(slots=True)
+class Change:
+    """A path has another winner, or its conflicts changed: what watchers and history are told."""
+
+    event: Event
+    won: bool
+    closed: tuple[Event, ...]
+
+
+@attrs.frozen(slots=True)
+class Note:
+    """Something worth counting: a stable id and what belongs to it. The core never logs."""
+
+    id: str
+    fields: Mapping[str, object]
+
+
+@attrs.define(slots=True)
+class Ready:
+    """What one step wants done, in this order."""
+
+    records: list[Record] = attrs.field(factory=list)
+    messages: list[Message | Ask] = attrs.field(factory=list)
+    reply: Reply | None = None
+    """The answer to the input, when it asked something."""
+    changes: list[Change] = attrs.field(factory=list)
+    fatal: DistkvError | None = None
+    """The node must end, and this says why."""
+    notes: list[Note] = attrs.field(factory=list)
+
+    def refuse_init(self) -> None:
+        """`--init` where a network is."""
+        self.fatal = InitRefusedError(
+            "a network answers already: start without --init to join it, or give this one another serf.root"
+        )
+
+    def note(self, id: str, **fields: object) -> None:
+        self.notes.append(Note(id, fields))

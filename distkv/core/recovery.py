@@ -1,0 +1,260 @@
+"""Finding and fetching what this node lacks.
+
+Knows: the peers, what each was last known to hold, and when the next pull or exchange is due.
+Does not know the tree: it is handed what is missing.  Does not talk: it says whom to ask for what.
+
+Invariant: at most one pull and one exchange are under way; while something is missing and a peer is reachable, a pull
+or an exchange is due within bounded time (docs/protocol, GAP-1 to GAP-4).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from distkv.core.ready import Rng
+from distkv.model.event import NodeName
+from distkv.model.ledger import TickRanges
+from distkv.model.ranges import Ranges
+
+GAP_MS: Final = (500, 1500)
+"""A gap this old (drawn evenly) is pulled, so that no stampede hits one host."""
+AGAIN_MS: Final = (20, 120)
+"""After a pull that brought something while more is missing."""
+QUIET_MS: Final = 1000
+"""Digests that differ for this long without local changes start an exchange."""
+BACK_OFF_MS: Final = 1000
+"""A peer that failed is not preferred for so long."""
+PEERS_MAX: Final = 1024
+
+
+@attrs.define(slots=True)
+class Peer:
+    """Another node, as far as pulls are concerned."""
+
+    name: NodeName
+    addr: str = ""
+    heard_ms: int | None = None
+    """When it last said something; None: only known from the registry or the transport."""
+    is_member: bool = False
+    """Whether the transport believes it alive."""
+    held: TickRanges | None = None
+    """What it held at our last exchange."""
+    lacks: TickRanges = attrs.field(factory=dict)
+    """What it said it lacks, when we asked."""
+    failed_ms: int | None = None
+    is_reachable: bool = True
+    """False from a request that failed to its next word."""
+
+    def holds(self, missing: TickRanges) -> bool:
+        return self.held is not None and any(
+            ranges & self.held[node] for node, ranges in missing.items() if node in self.held
+        )
+
+    def lacks_all(self, missing: TickRanges) -> bool:
+        """Whether it said of everything that is missing that it lacks it, too."""
+        return all(node in self.lacks and not ranges - self.lacks[node] for node, ranges in missing.items())
+
+
+@attrs.define(slots=True)
+class Recovery:
+    """The machine. All times are monotonic milliseconds."""
+
+    me: NodeName
+    clock_ms: int
+    rng: Rng
+    peers: dict[NodeName, Peer] = attrs.field(factory=dict)
+    _pull_ms: int | None = None
+    _exchange_ms: int | None = None
+    _exchange_name: NodeName | None = None
+    _is_pulling: bool = False
+    _is_exchanging: bool = False
+
+    # -- who is there
+
+    def saw(self, name: NodeName, addr: str, now_ms: int) -> None:
+        """A node spoke."""
+        peer = self._peer(name)
+        if peer is not None:
+            peer.heard_ms = now_ms
+            peer.is_reachable = True
+            peer.addr = addr or peer.addr
+
+    def registered(self, name: NodeName, addr: str) -> None:
+        """A node is in the registry; what it says itself counts more."""
+        peer = self._peer(name)
+        if peer is not None and not peer.addr:
+            peer.addr = addr
+
+    def members(self, alive: dict[NodeName, str]) -> None:
+        """The transport's view, whole."""
+        for peer in self.peers.values():
+            peer.is_member = False
+        for name, addr in alive.items():
+            member = self._peer(name)
+            if member is not None:
+                member.is_member = True
+                member.addr = addr or member.addr
+
+    def is_alive(self, name: NodeName, now_ms: int) -> bool:
+        """Whether a node spoke lately, or is a member of whom nothing else is known: an agent outlives its server."""
+        peer = self.peers.get(name)
+        if peer is None:
+            return False
+        is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= 3 * self.clock_ms
+        return is_heard or (peer.is_member and peer.is_reachable)
+
+    # -- what sets off a repair
+
+    def gap_seen(self, now_ms: int) -> None:
+        """Something is missing."""
+        if self.is_idle:
+            self._pull_ms = now_ms + self._draw(GAP_MS)
+
+    def gap_closed(self) -> None:
+        """Nothing is missing."""
+        self._pull_ms = None
+
+    def differs(self, name: NodeName, changed_ms: int, now_ms: int) -> None:
+        """A peer's digest or hash is not ours; `changed_ms` is when ours last changed."""
+        quiet_ms = max(changed_ms, now_ms - QUIET_MS // 2) + QUIET_MS
+        self._plan_exchange(name, quiet_ms + int(self.rng.random() * self.clock_ms / 4))
+
+    def agrees(self, name: NodeName) -> None:
+        """A peer's digest and hash are ours: an exchange planned with it is not needed."""
+        if self._exchange_name == name:
+            self._exchange_ms = self._exchange_name = None
+
+    def exchange_soon(self, now_ms: int, name: NodeName | None = None) -> None:
+        """Something may have been missed: compare with `name`, or with anybody."""
+        self._plan_exchange(name, now_ms + self._draw(AGAIN_MS))
+
+    # -- what is due
+
+    def next_pull(self, now_ms: int, missing: TickRanges) -> Peer | None:
+        """Whom to pull `missing` from now; None when it is not time, or nobody can be asked."""
+        if self._is_pulling or self._pull_ms is None or now_ms < self._pull_ms:
+            return None
+        peer = self._choose(now_ms, missing)
+        if peer is None:
+            self._pull_ms = now_ms + self._draw(GAP_MS)
+            return None
+        self._pull_ms = None
+        self._is_pulling = True
+        return peer
+
+    def start_pull(self) -> bool:
+        """A pull begins for a reason of the caller's; False when one is under way."""
+        if self._is_pulling:
+            return False
+        self._is_pulling = True
+        self._pull_ms = None
+        return True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pull is planned or under way."""
+        return self._pull_ms is None and not self._is_pulling
+
+    def next_exchange(self, now_ms: int) -> Peer | None:
+        """With whom to exchange tick maps now."""
+        if self._is_exchanging or self._exchange_ms is None or now_ms < self._exchange_ms:
+            return None
+        peer = self.peers.get(self._exchange_name) if self._exchange_name is not None else None
+        if peer is None or not peer.addr:
+            peer = self._choose(now_ms, {})
+        self._exchange_ms = self._exchange_name = None
+        self._is_exchanging = peer is not None
+        return peer
+
+    def wake_ms(self) -> int | None:
+        pull = None if self._is_pulling else self._pull_ms
+        exchange = None if self._is_exchanging else self._exchange_ms
+        times = [ms for ms in (pull, exchange) if ms is not None]
+        return min(times, default=None)
+
+    # -- what came of it
+
+    def maps_came(self, name: NodeName, held: TickRanges) -> None:
+        """A peer's map: what it holds it no longer lacks."""
+        peer = self._peer(name)
+        if peer is None:
+            return
+        peer.held = held
+        peer.failed_ms = None
+        peer.is_reachable = True
+        peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}
+
+    def pull_ended(self, name: NodeName, lacks: TickRanges, now_ms: int, *, brought: bool, is_whole: bool) -> None:
+        """A pull was answered: of what was asked, `lacks` is not there."""
+        self._is_pulling = False
+        peer = self.peers.get(name)
+        if peer is not None:
+            peer.is_reachable = True
+            peer.lacks = {n: peer.lacks.get(n, Ranges()) | lacks.get(n, Ranges()) for n in {**peer.lacks, **lacks}}
+            if not brought:
+                peer.failed_ms = now_ms
+        if not is_whole:
+            self._pull_ms = now_ms + self._draw(AGAIN_MS if brought else GAP_MS)
+
+    def exchange_ended(self) -> None:
+        self._is_exchanging = False
+
+    def failed(self, name: NodeName, now_ms: int, *, pulling: bool, is_whole: bool) -> None:
+        """A peer could not be asked."""
+        peer = self.peers.get(name)
+        if peer is not None:
+            peer.failed_ms = now_ms
+            peer.is_reachable = False
+        if pulling:
+            self._is_pulling = False
+            if not is_whole:
+                self._pull_ms = now_ms + self._draw(GAP_MS)
+        else:
+            self._is_exchanging = False
+
+    def lost(self, missing: TickRanges, others: list[NodeName], now_ms: int) -> TickRanges:
+        """What of `missing` every alive one of `others` (the registered nodes) has said it lacks."""
+        left = {node: ranges.copy() for node, ranges in missing.items()}
+        for name in others:
+            if self.is_alive(name, now_ms):
+                lacks = self.peers[name].lacks
+                left = {node: rest for node, ranges in left.items() if (rest := ranges & lacks.get(node, Ranges()))}
+        return left
+
+    # -- inside
+
+    def _peer(self, name: NodeName) -> Peer | None:
+        if name == self.me:
+            return None
+        peer = self.peers.get(name)
+        if peer is None and len(self.peers) < PEERS_MAX:
+            peer = self.peers[name] = Peer(name)
+        return peer
+
+    def _draw(self, bounds_ms: tuple[int, int]) -> int:
+        low, high = bounds_ms
+        return low + int(self.rng.random() * (high - low))
+
+    def _plan_exchange(self, name: NodeName | None, at_ms: int) -> None:
+        if self._exchange_ms is None or at_ms < self._exchange_ms:
+            self._exchange_ms, self._exchange_name = at_ms, name
+
+    def _choose(self, now_ms: int, missing: TickRanges) -> Peer | None:
+        """A random peer among the best: who is known to have it, the origin after them, then anybody.
+
+        Who said that it lacks everything comes last, so that all are asked in the end and a tick can be given up.
+        """
+
+        def cost(peer: Peer) -> tuple[bool, bool, int, float]:
+            failed = peer.failed_ms is not None and now_ms - peer.failed_ms < BACK_OFF_MS
+            if missing and peer.lacks_all(missing):
+                has = 3
+            elif peer.name in missing:
+                has = 1
+            else:
+                has = 0 if peer.holds(missing) else 2
+            return failed, not self.is_alive(peer.name, now_ms), has, self.rng.random()
+
+        return min((peer for peer in self.peers.values() if peer.addr), key=cost, default=None)

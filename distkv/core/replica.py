@@ -1,0 +1,274 @@
+"""The whole node as one pure machine: `step(now, wall, input) -> Ready`.
+
+Knows: which part handles which input, and what is due after any of them.  Does not know sockets, disks, clocks or logs.
+
+Invariant: an input is taken in whole or, when it is refused, changes nothing; the same inputs in the same order with
+the same rng give the same outputs.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from distkv.core.gossip import Gossip
+from distkv.core.node import Node, Turn
+from distkv.core.peers import Peers
+from distkv.core.ready import (
+    AnnounceDue,
+    AskEvents,
+    AskMaps,
+    CoreSettings,
+    HeardMessage,
+    Input,
+    JoinerAsked,
+    LocalSet,
+    MembersSeen,
+    PeerAnswered,
+    PeerDone,
+    PeerOffered,
+    Ready,
+    Rng,
+    TransportDown,
+    TransportGap,
+    TransportUp,
+    Wake,
+    Written,
+)
+from distkv.core.update import Network, Registration, refuse_reserved
+from distkv.errors import InitRefusedError, NotReadyError, RequestError
+from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.ledger import TickRanges
+from distkv.model.ranges import Ranges
+from distkv.model.tree import Tree
+from distkv.wire.message import PullEnd, Record, State, TickMaps
+from distkv.wire.request import SetValue
+
+
+class Replica:
+    """One node. It may be read at any time; it is changed by `replay`, `begin` and `step` only."""
+
+    def __init__(self, settings: CoreSettings, rng: Rng) -> None:
+        self._node = Node(settings, rng)
+        self._gossip = Gossip(self._node)
+        self._peers = Peers(self._node)
+        self._began_ms = 0
+
+    # -- the start
+
+    def replay(self, record: Record) -> None:
+        """Repeat one record of the log, oldest first."""
+        self._node.store.replay(record)
+
+    def begin(self, now_ms: int, wall: float) -> Ready:
+        """The log is replayed: start. Fatal when `--init` meets a directory that holds a network."""
+        node, store = self._node, self._node.store
+        turn = Turn(now_ms, wall)
+        store.replayed()
+        self._began_ms = node.changed_ms = now_ms
+        node.waits_for = node.missing()
+        if store.network is not None and node.settings.init_value is not None and store.has_data:
+            turn.ready.fatal = InitRefusedError(
+                f"the data directory holds a network already (id {store.network.id.hex()}):"
+                " start without --init to go on with it, or name an empty directory"
+            )
+            return turn.ready
+        if store.life is None and len(store.tree):
+            turn.ready.records += store.reset()  # a download was cut short: it starts anew
+        node.startup.has_data = store.has_data
+        for name, registration in store.registry.items():
+            node.recovery.registered(name, registration.addr)
+        node.take(node.startup.begin(now_ms), turn)
+        self._do_what_is_due(turn)
+        return turn.ready
+
+    # -- the one entrance
+
+    def step(self, now_ms: int, wall: float, what: Input) -> Ready:
+        """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored."""
+        node, turn = self._node, Turn(now_ms, wall)
+        match what:
+            case LocalSet(request=request):
+                self._local_set(request, turn)
+            case HeardMessage(message=message):
+                self._gossip.hear(message, turn)
+            case PeerAnswered():
+                self._peers.answered(what, turn)
+            case PeerDone():
+                self._peers.done(what, turn)
+            case PeerOffered(maps=maps):
+                self._peers.offered(maps, turn)
+            case JoinerAsked():
+                self._peers.joiner_asked(what, turn)
+            case TransportUp():
+                self._transport_up(turn)
+            case TransportDown():
+                node.is_up = False
+                node.startup.transport_changed(False, now_ms)
+                node.election.sleep(now_ms)
+            case TransportGap():
+                node.recovery.exchange_soon(now_ms)
+            case AnnounceDue():
+                node.broadcast_info(turn, {node.store.me: [node.store.tick]})
+            case MembersSeen(alive=alive):
+                others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
+                node.recovery.members(others)
+                for name, addr in others.items():
+                    node.take(node.startup.found_source(name, addr), turn)
+            case Wake():
+                pass  # whatever is due is done below, after every input alike
+            case _:
+                assert_never(what)
+        self._do_what_is_due(turn)
+        return turn.ready
+
+    def wake_ms(self) -> int | None:
+        """When a `Wake` is wanted, if nothing happens before."""
+        node = self._node
+        repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
+        times = (node.startup.wake_ms(), node.election.wake_ms(), repair_ms, self._gossip.wake_ms())
+        return min((ms for ms in times if ms is not None), default=None)
+
+    # -- reading
+
+    @property
+    def name(self) -> NodeName:
+        return self._node.store.me
+
+    @property
+    def addr(self) -> str:
+        """Where peers reach this node."""
+        return self._node.settings.addr
+
+    @property
+    def started(self) -> float:
+        """When this start of the server began, seconds since 1970."""
+        return self._node.settings.start.time
+
+    @property
+    def tree(self) -> Tree:
+        return self._node.store.tree
+
+    @property
+    def tick(self) -> Tick:
+        """The last own tick, durable or not."""
+        return self._node.store.tick
+
+    @property
+    def tock(self) -> Tock:
+        return self._node.store.tock
+
+    @property
+    def life(self) -> int | None:
+        return self._node.store.life
+
+    @property
+    def network(self) -> Network | None:
+        return self._node.store.network
+
+    @property
+    def registry(self) -> dict[NodeName, Registration]:
+        return self._node.store.registry
+
+    @property
+    def state(self) -> State:
+        """The state that people and peers are told."""
+        return self._node.state
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients are served."""
+        return self._node.is_serving
+
+    @property
+    def waits_for(self) -> str:
+        """What a node that is not ready waits for; empty when it is."""
+        return self._node.startup.waits_for
+
+    def peers(self, now_ms: int) -> dict[NodeName, tuple[str, bool]]:
+        """Every node heard of: its address, and whether it seems alive."""
+        recovery = self._node.recovery
+        return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
+
+    def maps(self) -> TickMaps:
+        """Our side of a tick-map exchange; made when it leaves."""
+        return self._node.maps()
+
+    def pull_end(self, asked: TickRanges) -> PullEnd:
+        """The end of the answer to a pull."""
+        return self._peers.pull_end(asked)
+
+    # -- inside
+
+    def _local_set(self, request: SetValue, turn: Turn) -> None:
+        node, ready = self._node, turn.ready
+        if not node.is_serving:
+            ready.reply = NotReadyError(
+                f"{self.name} is {self.state}, it waits for {self.waits_for}; ask again in a moment"
+            )
+            return
+        try:
+            refuse_reserved(request.path)
+            node.check_life(turn)
+            applied, before = node.store.local_set(request, turn.wall)
+        except RequestError as error:
+            ready.reply = error
+            return
+        if applied is None:
+            ready.reply = Written(None, before)
+            return
+        node.own(applied, turn)
+        ready.reply = Written(applied.event, before)
+
+    def _transport_up(self, turn: Turn) -> None:
+        node = self._node
+        node.is_up = True
+        node.startup.transport_changed(True, turn.now_ms)
+        if node.store.has_data:
+            node.election.wake(turn.now_ms)
+            node.recovery.exchange_soon(turn.now_ms)
+            node.broadcast_info(turn, node.store.tree.ledger.ticks())
+
+    def _do_what_is_due(self, turn: Turn) -> None:
+        """What any input may have made due, and what time has."""
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here()), turn)
+        if node.election.is_due(turn.now_ms, len(store.registry)):
+            node.send_ping(turn)
+        self._gossip.answer_due(turn)
+        if store.has_data:
+            self._repair(turn)
+        turn.ready.records += store.ceiling(bool(turn.ready.records))
+
+    def _is_awaited_here(self) -> bool:
+        """Whether nothing that readiness waits for is missing."""
+        if self.tree.ledger.is_whole:
+            return True
+        missing = self._node.missing()
+        return not any(ranges & missing.get(name, Ranges()) for name, ranges in self._node.waits_for.items())
+
+    def _repair(self, turn: Turn) -> None:
+        """Pull what is missing, exchange when it is due, give up what nobody has."""
+        node, now_ms = self._node, turn.now_ms
+        recovery, ledger = node.recovery, self.tree.ledger
+        if ledger.is_whole:
+            recovery.gap_closed()
+        elif recovery.is_idle and node.missing():
+            recovery.gap_seen(now_ms)
+        wake_ms = recovery.wake_ms()
+        if wake_ms is None or wake_ms > now_ms:
+            return
+        peer = recovery.next_exchange(now_ms)
+        if peer is not None:
+            node.ask(peer.name, peer.addr, AskMaps(), turn)
+        missing = node.missing()
+        if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
+            others = [name for name in self.registry if name != self.name]
+            turn.ready.records += node.store.mark_lost(recovery.lost(missing, others, now_ms))
+            missing = node.missing()
+        if not missing:
+            recovery.gap_closed()
+            return
+        peer = recovery.next_pull(now_ms, missing)
+        if peer is not None:
+            node.ask(peer.name, peer.addr, AskEvents(missing), turn)

@@ -1,0 +1,206 @@
+"""From process start to `ready`.
+
+Knows: the states, what each waits for, and whom it may ask.  Does not know how an exchange or download is done, nor
+the tree: it is told what happened and answers what to do next.
+
+Invariant: `ready` is sticky; nothing but a restart leaves it (docs/protocol, START-2).  `cut-off` is ready without
+a transport, a view rather than a state of its own.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import attrs
+
+from distkv.core.ready import Rng
+from distkv.model.event import NodeName
+from distkv.wire.message import State
+
+
+class Step(StrEnum):
+    """What the replica shall do now."""
+
+    SEND_INITIAL_PING = "send initial ping"
+    FOUND_NETWORK = "found network"
+    REFUSE_INIT = "refuse init"
+    ASK_SNAPSHOT = "ask snapshot"
+    ASK_MAPS = "ask maps"
+    BECOME_READY = "become ready"
+
+
+RETRY_MS: Final = 500
+"""How long after a failed attempt the next peer is asked."""
+SOURCES_MAX: Final = 64
+"""How many peers are remembered as possible sponsors."""
+
+
+@attrs.define(slots=True)
+class Startup:
+    """The machine. All times are monotonic milliseconds."""
+
+    me: NodeName
+    clock_ms: int
+    rng: Rng
+    has_data: bool
+    founding: bool
+    """Whether `--init` was given."""
+    alone: bool
+    """Whether there is no transport by configuration (solo)."""
+    state: State = State.PASSIVE
+    waits_for: str = "start"
+    _sources: dict[NodeName, str] = attrs.field(factory=dict)
+    _began_ms: int = 0
+    _listens_ms: int = 0
+    _next_ms: int | None = None
+    _is_up: bool = False
+    _has_heard: bool = False
+    _asking: bool = False
+    _has_map: bool = False
+
+    # -- inputs
+
+    def begin(self, now_ms: int) -> list[Step]:
+        self._began_ms = self._listens_ms = now_ms
+        if self.has_data:
+            self.state = State.RECOVERING
+            self.waits_for = "word from another node"
+            if self.alone:
+                return self._become_ready()
+            self._next_ms = now_ms + self.clock_ms
+            return []
+        if self.founding and self.alone:
+            return [Step.FOUND_NETWORK, *self._become_ready()]
+        self.waits_for = "an answer from a node with data"
+        self._next_ms = now_ms + (self._first_delay_ms() if not self.founding else 0)
+        return []
+
+    def transport_changed(self, is_up: bool, now_ms: int) -> None:
+        if is_up and not self._is_up:
+            self._listens_ms = now_ms  # only time in which somebody could answer counts
+            if self.founding:
+                self._next_ms = now_ms
+        self._is_up = is_up
+
+    def found_source(self, name: NodeName, addr: str) -> list[Step]:
+        """A node that may have data is at this address."""
+        if self.state is State.READY or name == self.me or not addr:
+            return []
+        if len(self._sources) >= SOURCES_MAX and name not in self._sources:
+            return []
+        self._sources[name] = addr
+        return self._next_attempt()
+
+    def heard_data(self, name: NodeName, addr: str) -> list[Step]:
+        """A node that has data spoke."""
+        if self.founding and not self.has_data and self.state is not State.READY:
+            return [Step.REFUSE_INIT]
+        self._has_heard = True
+        return self.found_source(name, addr)
+
+    def source(self) -> tuple[NodeName, str] | None:
+        """Whom to ask next: the sources take turns."""
+        if not self._sources:
+            return None
+        name = next(iter(self._sources))
+        addr = self._sources.pop(name)
+        self._sources[name] = addr
+        return name, addr
+
+    def asked(self) -> None:
+        """An attempt is under way."""
+        self._asking = True
+
+    def attempt_failed(self, now_ms: int, name: NodeName) -> list[Step]:
+        """A peer could not be asked, broke off, or has no data itself."""
+        self._asking = False
+        self._sources.pop(name, None)
+        if self.state is State.DOWNLOADING:
+            self.state = State.PASSIVE
+        if not self.has_data:
+            self.waits_for = "an answer from a node with data"
+        if self.founding:
+            return self._next_attempt()  # our time runs: the next one is asked at once
+        # Without data and with nobody else to ask, what comes next is an initial ping; all hear it: not so soon.
+        self._next_ms = now_ms + (RETRY_MS if self.has_data or self._sources else self.clock_ms)
+        return []
+
+    def download_began(self) -> None:
+        self.state = State.DOWNLOADING
+        self.waits_for = "the download"
+
+    def download_ended(self) -> None:
+        """Everything the sponsor had is here; what is missing still must come."""
+        self._asking = False
+        self.has_data = True
+        self._has_map = True
+        self._has_heard = True
+        self.state = State.RECOVERING
+        self.waits_for = "events that are missing"
+
+    def map_arrived(self) -> bool:
+        """A member's tick map is here. True: it is the first, and what is missing now must come before we are ready."""
+        self._asking = False
+        self._has_heard = True
+        if self.state is not State.RECOVERING or self._has_map:
+            return False
+        self._has_map = True
+        self.waits_for = "events that are missing"
+        return True
+
+    def woken(self, now_ms: int, *, is_whole: bool) -> list[Step]:
+        """Time passed, or the ledger changed. `is_whole`: nothing that readiness waits for is missing."""
+        if self.state is State.READY:
+            return []
+        if self.state is State.RECOVERING:
+            return self._recovering(now_ms, is_whole)
+        if self._next_ms is None or now_ms < self._next_ms or not self._is_up:
+            return []
+        if self.founding and now_ms >= self._listens_ms + self.clock_ms:
+            return [Step.FOUND_NETWORK, *self._become_ready()]
+        self._next_ms = now_ms + (self.clock_ms // 2 if self.founding else self.clock_ms)
+        if self._sources and not self._asking and not self.founding:
+            return self._next_attempt()
+        return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE and self._is_up else []
+
+    # -- outputs
+
+    def wake_ms(self) -> int | None:
+        if self.state is State.READY or (self.state is not State.RECOVERING and not self._is_up):
+            return None
+        return self._next_ms
+
+    # -- inside
+
+    def _first_delay_ms(self) -> int:
+        """'The first message shall be delayed by a random interval between clock/2 and clock seconds.'"""
+        return int(self.clock_ms * (0.5 + 0.5 * self.rng.random()))
+
+    def _next_attempt(self) -> list[Step]:
+        if self._asking or not self._sources:
+            return []
+        if self.state is State.PASSIVE:
+            return [Step.ASK_MAPS if self.founding else Step.ASK_SNAPSHOT]
+        if self.state is State.RECOVERING and not self._has_map:
+            return [Step.ASK_MAPS]
+        return []
+
+    def _recovering(self, now_ms: int, is_whole: bool) -> list[Step]:
+        if self._has_map and is_whole:
+            return self._become_ready()
+        if self._next_ms is not None and now_ms < self._next_ms:
+            return []
+        if not self._is_up and now_ms >= self._began_ms + 2 * self.clock_ms:
+            return self._become_ready()  # cut off: serve what there is
+        left_ms = self._listens_ms + self.clock_ms - now_ms
+        if self._is_up and not self._has_heard and is_whole and left_ms <= 0:
+            return self._become_ready()
+        self._next_ms = now_ms + (min(left_ms, RETRY_MS) if left_ms > 0 else RETRY_MS)
+        return self._next_attempt()
+
+    def _become_ready(self) -> list[Step]:
+        self.has_data = True
+        self.state = State.READY
+        self.waits_for = ""
+        return [Step.BECOME_READY]

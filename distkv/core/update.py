@@ -1,0 +1,329 @@
+"""Local and remote updates: the one place that decides what a write or an arriving event does.
+
+Knows: the tree with its ledger, this node's identity (name, life, tick, tock) and the registry of nodes.
+Does not know: messages, timers, other nodes' addresses, or whether the node may serve.
+
+Invariant: a tick is used once; the tock is above every tock seen or used; every change of state has a record, and
+replaying the records in order gives the same state again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from distkv.errors import (
+    BadValueError,
+    ChainMismatchError,
+    ExistsError,
+    NotFoundError,
+    RequestError,
+    ValueMismatchError,
+    WrongDirectoryError,
+)
+from distkv.model.entry import Entry
+from distkv.model.event import (
+    COUNT_BITS,
+    LIFE_MAX,
+    Event,
+    Kind,
+    NodeName,
+    Tick,
+    Tock,
+    life_of,
+    next_chain,
+    tick_text,
+)
+from distkv.model.ledger import TickRanges, lives
+from distkv.model.path import ROOT, Path
+from distkv.model.ranges import Ranges
+from distkv.model.tree import Applied, Tree
+from distkv.wire.message import (
+    CeilingRecord,
+    EventRecord,
+    KnownRecord,
+    LifeRecord,
+    LostRecord,
+    Record,
+    ResetRecord,
+)
+from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value, unpack_value
+
+NETWORK_PATH: Final = Path((None,))
+"""The root's reserved entry: the network's id and when it was created."""
+TOCK_AHEAD: Final = 1 << 20
+"""How far the durable ceiling runs ahead of the tock, so that the tock itself needs no fsync."""
+
+TOCK_MARGIN: Final = 4096
+"""More tocks than messages leave between two steps."""
+
+
+def node_path(name: str) -> Path:
+    """Where a node is registered."""
+    return Path((None, "node", name))
+
+
+@attrs.frozen(slots=True)
+class Network:
+    """Which network this is."""
+
+    id: bytes
+    created: float
+    """Seconds since 1970 by the founder's clock; lives count from here."""
+
+
+@attrs.frozen(slots=True)
+class Registration:
+    """What the registry says of one node."""
+
+    life: int
+    addr: str
+    since: float
+
+
+class Store:
+    """The replicated state of this node and its own writing hand."""
+
+    def __init__(self, me: NodeName, chain_length_max: int) -> None:
+        self.me = me
+        self.tree = Tree()
+        self.life: int | None = None
+        self.tick = Tick(0)
+        self.tock = Tock(0)
+        self.network: Network | None = None
+        self.registry: dict[NodeName, Registration] = {}
+        self._ceiling = Tock(0)
+        self._chain_length_max = chain_length_max
+
+    # -- reading
+
+    @property
+    def has_data(self) -> bool:
+        """Whether this directory belongs to a network and has a life in it."""
+        return self.network is not None and self.life is not None
+
+    def live(self, path: Path) -> Event | None:
+        """The event that gives a path its value; None when it has none."""
+        entry = self.tree.get(path)
+        return entry.head if entry is not None and entry.is_live else None
+
+    # -- a client's write
+
+    def local_set(self, request: SetValue, wall: float) -> tuple[Applied | None, Event | None]:
+        """Check and carry out a write: (what it did, or None when nothing was to do; the winner before it).
+
+        Raises:
+            RequestError: a condition does not hold; nothing changed.
+        """
+        entry = self.tree.get(request.path)
+        before = entry.head if entry is not None and entry.is_live else None
+        _check_conditions(request, before)
+        if request.value is None:
+            if before is None:
+                return None, None  # deleting nothing burns no tick
+            return self.write(request.path, Kind.DELETE, b"", wall, entry), before
+        if request.idem and before is not None and before.value == request.value:
+            return None, before
+        return self.write(request.path, Kind.SET, request.value, wall, entry), before
+
+    def write(self, path: Path, kind: Kind, value: bytes, wall: float, entry: Entry | None = None) -> Applied:
+        """Make the next own event. `entry` is the path's, when the caller has it already."""
+        if entry is None:
+            entry = self.tree.get(path)
+        self.tick = Tick(self.tick + 1)
+        self.tock = Tock(self.tock + 1)
+        sources = entry.sources() if entry is not None else []
+        chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
+        event = Event(path, kind, value, chain, self.tock, wall, truncated)
+        applied = self.tree.apply(event)
+        self._note_reserved(event)
+        return applied
+
+    @property
+    def is_life_used_up(self) -> bool:
+        """Whether the next tick would run into the life bits."""
+        return (self.tick + 1) & ((1 << COUNT_BITS) - 1) == 0
+
+    # -- what others say
+
+    def remote(self, event: Event) -> Applied:
+        """Take in an event from anywhere."""
+        self.tock = max(self.tock, event.tock)
+        applied = self.tree.apply(event)
+        if applied.changed:
+            self._note_reserved(event)
+        return applied
+
+    def learn_known(self, ranges: TickRanges) -> tuple[list[Record], tuple[Event, ...]]:
+        """Ticks are superseded, says somebody who has what superseded them."""
+        new, closed = self.tree.close(ranges)
+        for event in closed:
+            self._note_reserved(event)
+            node, tick = event.link
+            new.setdefault(node, Ranges()).add(tick)
+        return ([KnownRecord(new)] if new else []), closed
+
+    def hear_ticks(self, ticks: Iterable[tuple[NodeName, Iterable[Tick]]]) -> bool:
+        """Ticks exist. True when one is higher than any heard before."""
+        heard = [self.tree.ledger.hear((node, tick)) for node, lasts in ticks for tick in lasts]
+        return any(heard)
+
+    def mark_lost(self, ranges: TickRanges) -> list[Record]:
+        marked = self.tree.ledger.mark_lost(ranges)
+        return [LostRecord(marked)] if marked else []
+
+    # -- identity
+
+    def begin_life(self, life: int) -> list[Record]:
+        """Write under `life` from now on."""
+        self.life = life
+        self.tick = Tick(life << COUNT_BITS)
+        return [LifeRecord(self.me, life)]
+
+    def next_life(self, name: NodeName, started: float) -> int:
+        """The life of a directory made at `started`: above any life heard of for its name.
+
+        Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
+        """
+        created = self.network.created if self.network is not None else started
+        heard = life_of(self.tree.ledger.last(name))
+        if name in self.registry:
+            heard = max(heard, self.registry[name].life)
+        seconds = int(min(max(started - created, 0.0), LIFE_MAX))  # clamped first: a peer's `started` may be anything
+        return min(max(seconds, heard + 1, 1), LIFE_MAX)
+
+    def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
+        """`--init`: the root's value and the network's identity, in life 0."""
+        network = pack_value({"network": id, "created": wall})
+        return [
+            self.write(NETWORK_PATH, Kind.SET, network, wall),
+            self.write(ROOT, Kind.SET, value, wall),
+        ]
+
+    def register(self, name: NodeName, life: int, addr: str, wall: float) -> Applied:
+        """Write a node's registry entry."""
+        value = pack_value({"life": life, "addr": addr, "since": wall})
+        return self.write(node_path(name), Kind.SET, value, wall)
+
+    def reset(self) -> list[Record]:
+        """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
+        self.tree = Tree()
+        self.life, self.tick, self.network = None, Tick(0), None
+        self.registry = {}
+        return [ResetRecord()]
+
+    # -- the disk
+
+    def replay(self, record: Record) -> None:
+        """Repeat one record of the log. Records are our own words, checked by CRC and decoder.
+
+        Raises:
+            WrongDirectoryError: they are another node's.
+        """
+        match record:
+            case EventRecord(event=event):
+                self.remote(event)
+                if event.node == self.me and life_of(event.tick) == self.life:
+                    self.tick = max(self.tick, event.tick)
+            case KnownRecord(ranges=ranges):
+                self.learn_known(ranges)
+            case LostRecord(ranges=ranges):
+                # What was heard of has no record of its own, and only what was heard of can be marked.
+                self.hear_ticks((node, [Tick(end - 1) for _, end in lives(lost)]) for node, lost in ranges.items())
+                self.tree.ledger.mark_lost(ranges)
+            case LifeRecord(node=node, life=life):
+                if node != self.me:
+                    raise WrongDirectoryError(
+                        f"the data directory belongs to the node {node}, not to {self.me}:"
+                        " start the server under that name, or give this one a directory of its own"
+                    )
+                self.begin_life(life)
+            case ResetRecord():
+                self.reset()
+            case CeilingRecord(tock=tock):
+                self._ceiling = tock
+
+    def replayed(self) -> None:
+        """The log is at its end: go on above every tock that may have been used."""
+        self.tock = max(self.tock, self._ceiling)
+
+    def ceiling(self, committing: bool) -> list[Record]:
+        """A new ceiling when the tock comes near the old one; early when a commit is under way anyway."""
+        if self.tock + (TOCK_AHEAD // 2 if committing else TOCK_MARGIN) < self._ceiling:
+            return []
+        self._ceiling = Tock(self.tock + TOCK_AHEAD)
+        return [CeilingRecord(self._ceiling)]
+
+    # -- inside
+
+    def _note_reserved(self, event: Event) -> None:
+        """Keep `network` and `registry` true when a reserved path changed."""
+        names = event.path.names
+        if not event.path.is_reserved:
+            return
+        entry = self.tree.get(event.path)
+        if entry is None:
+            return
+        if len(names) == 1:
+            self.network = _network(entry.head) or self.network
+        elif len(names) == 3 and names[1] == "node" and isinstance(names[2], str):
+            found = [r for r in map(_registration, (entry.head, *entry.losers)) if r is not None]
+            if found:
+                self.registry[NodeName(names[2])] = max(found, key=lambda r: (r.life, r.since))
+            else:
+                self.registry.pop(NodeName(names[2]), None)
+
+
+def _check_conditions(request: SetValue, before: Event | None) -> None:
+    where = f"{request.path}"
+    if request.new and before is not None:
+        raise ExistsError(f"{where} exists already, written by {tick_text(*before.link)}")
+    if request.chain is not None:
+        link = request.chain[0] if request.chain else None
+        if link != (before.link if before is not None else None):
+            now = f"at {tick_text(*before.link)}" if before is not None else "not there"
+            raise ChainMismatchError(f"{where} is {now}, the condition says {tick_text(*link) if link else 'absent'}")
+    if request.prev is not None:
+        if before is None:
+            raise NotFoundError(f"{where} has no value to compare with")
+        if before.value != request.prev:
+            raise ValueMismatchError(f"{where} has another value than the condition says; read it and decide again")
+
+
+def _map_of(event: Event) -> dict[str, object]:
+    if event.kind is not Kind.SET:
+        return {}
+    try:
+        value = unpack_value(event.value)
+    except BadValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _network(event: Event) -> Network | None:
+    match _map_of(event):
+        case {"network": bytes() as id, "created": float() | int() as created} if math.isfinite(created):
+            return Network(id, float(created))
+    return None
+
+
+def _registration(event: Event) -> Registration | None:
+    match _map_of(event):
+        case {"life": int() as life, "addr": str() as addr, "since": float() | int() as since}:
+            if 0 <= life <= LIFE_MAX and math.isfinite(since):  # a NaN would not have the same order on every node
+                return Registration(life, addr, float(since))
+    return None
+
+
+def refuse_reserved(path: Path) -> None:
+    """Clients do not write below a null first name.
+
+    Raises:
+        RequestError: the path is the system's own.
+    """
+    if path.is_reserved:
+        raise RequestError(f"{path} belongs to the system (its first name is null) and cannot be written")

@@ -1,0 +1,1 @@
+"""`distkv server`: puts the parts together and runs them."""

@@ -1,0 +1,193 @@
+"""Group commit: many records, one fsync.
+
+Knows: what waits for the disk, what is on its way, and what is durable.  Does not know what a record means.
+
+Invariant: records become durable in the order in which they were appended; `wait_durable(p)` returns only when the
+first p of them are; after a failed write nothing is ever durable again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+from typing import Final, TypeAlias
+
+import attrs
+import trio
+
+from distkv.errors import NoSpaceError, StorageFailedError
+from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES, Log
+
+INLINE_SYNC_S: Final = 0.001
+"""While a sync takes less, a lone writer's commit is done on the loop: a thread would cost more than it gains."""
+SHARED_S: Final = 0.01
+"""So long after two connections wrote in turn, commits go to the thread, where others can join the next one."""
+CONTROL_BYTES: Final = 64 << 10
+"""What clients' writes leave free, so that the records of replication control always fit."""
+
+
+Append: TypeAlias = Callable[[Sequence[bytes]], int]
+RunBlocking: TypeAlias = Callable[[Append, Sequence[bytes]], Awaitable[int]]
+"""How `Log.append` is called without blocking the loop: on a thread, or, under virtual time, by a fake without one."""
+
+
+@attrs.define(slots=True)
+class _Batch:
+    """Records that will be, or are being, committed together."""
+
+    records: list[bytes] = attrs.field(factory=list)
+    size: int = BATCH_OVERHEAD_BYTES
+    done: trio.Event = attrs.field(factory=trio.Event)
+
+
+class Committer:
+    """The queue before one log. All methods belong to the trio thread; only `Log.append` runs on another.
+
+    `run_blocking` is not to be abandoned when it is cancelled: the log must not be closed under a write. `clock` gives
+    seconds, to judge how fast the disk is.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        run_blocking: RunBlocking = trio.to_thread.run_sync,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._log = log
+        self._run_blocking = run_blocking
+        self._clock = clock
+        self._next = _Batch()
+        self._flying: _Batch | None = None
+        self._work = trio.Event()
+        self._failure: StorageFailedError | None = None
+        self._sync_s = 0.0
+        self._last_writer: object = None
+        self._shared_until = 0.0
+        self._mark = 0
+        self.appended = 0
+        """How many records were ever appended."""
+        self.durable = 0
+        """How many of them are on the disk."""
+        self.durable_mark = 0
+        """The `mark` of the last durable record."""
+        self.inline_count = 0
+        self.thread_count = 0
+        self.on_durable: Callable[[], None] = lambda: None
+        """Called after every commit; quick, and does not raise."""
+
+    # -- filling
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything appended is durable."""
+        return self.durable == self.appended
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is not durable yet."""
+        return self._next.size + (self._flying.size if self._flying is not None else 0)
+
+    def check_room(self, size: int, *, reserve: int = CONTROL_BYTES) -> None:
+        """Ask before a step whether `size` bytes of records would fit.
+
+        Raises:
+            NoSpaceError: the disk is full.
+        """
+        try:
+            self._log.reserve_nowait(self.waiting_bytes + size + reserve)
+        except NoSpaceError as error:
+            raise NoSpaceError(f"the disk is full, nothing was changed: {error}") from error
+
+    def append(self, records: list[bytes], mark: int) -> int:
+        """Queue records; returns the position to wait for. `mark` rises with every call, or stays."""
+        batch = self._next
+        batch.records += records
+        batch.size += sum(map(len, records)) + len(records) * RECORD_OVERHEAD_BYTES
+        self.appended += len(records)
+        self._mark = mark
+        self._work.set()
+        return self.appended
+
+    # -- emptying
+
+    async def wait_durable(self, position: int, writer: object = None) -> None:
+        """Wait until the first `position` records are durable.
+
+        `writer` is whoever waits: while it is alone and the disk is fast, the commit happens right here.
+
+        Raises:
+            StorageFailedError: a write failed; it is not known what the disk holds.
+        """
+        while self.durable < position:
+            if self._failure is not None:
+                raise self._failure
+            if self._flying is None and self._is_alone(writer):
+                self._commit_inline()
+                continue
+            in_flight = self._flying is not None and self.durable + len(self._flying.records) >= position
+            batch = self._flying if in_flight and self._flying is not None else self._next
+            await batch.done.wait()
+
+    async def run(self) -> None:
+        """Commit what nobody commits inline, until cancelled.
+
+        Raises:
+            StorageFailedError: the node must end.
+        """
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._failure is None and self._next.records:
+                await self._commit_on_thread()
+            if self._failure is not None:
+                raise self._failure  # also when it met a lone writer, inline: the node must end
+
+    def _is_alone(self, writer: object) -> bool:
+        now = self._clock()
+        if writer is not self._last_writer:
+            self._last_writer = writer
+            self._shared_until = now + SHARED_S
+        return now >= self._shared_until and self._sync_s < INLINE_SYNC_S
+
+    def _take(self) -> tuple[_Batch, int]:
+        batch, self._next = self._next, _Batch()
+        self._flying = batch
+        return batch, self._mark
+
+    def _commit_inline(self) -> None:
+        batch, mark = self._take()
+        began = self._clock()
+        try:
+            self._log.append(batch.records)
+        except StorageFailedError as error:
+            self._fail(error, batch)
+        self.inline_count += 1
+        self._sync_s += (self._clock() - began - self._sync_s) / 8
+        self._land(batch, mark)
+
+    async def _commit_on_thread(self) -> None:
+        batch, mark = self._take()
+        began = self._clock()
+        try:
+            await self._run_blocking(self._log.append, batch.records)
+        except StorageFailedError as error:
+            self._fail(error, batch)
+        self.thread_count += 1
+        self._sync_s += (self._clock() - began - self._sync_s) / 8
+        self._land(batch, mark)
+
+    def _land(self, batch: _Batch, mark: int) -> None:
+        self.durable += len(batch.records)
+        self.durable_mark = mark
+        self._flying = None
+        batch.done.set()
+        self.on_durable()
+
+    def _fail(self, error: StorageFailedError, batch: _Batch) -> None:
+        self._failure = error
+        self._flying = None
+        batch.done.set()
+        self._next.done.set()
+        self._work.set()
+        raise error

@@ -1,0 +1,147 @@
+"""The exception tree: every error that a user, a client or an operator can meet.
+
+Knows: codes (the contract of the client protocol) and that a message is one line which says what happened, where,
+and what to do next.  Does not know who shows it: the CLI maps codes to exit codes, the session to reply frames.
+
+Invariant: `str(error)` is the whole message, `error.code` is one of the documented codes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DistkvError(Exception):
+    """Base of everything this product raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+
+
+# -- what a request can be told -----------------------------------------------------------------------------------
+
+
+class RequestError(DistkvError):
+    """A request was refused; nothing was changed."""
+
+    code = "bad_request"
+
+
+class UnknownActionError(RequestError):
+    code = "unknown_action"
+
+
+class BadPathError(RequestError):
+    code = "bad_path"
+
+
+class BadValueError(RequestError):
+    code = "bad_value"
+
+
+class TooLargeError(RequestError):
+    code = "too_large"
+
+
+class NotFoundError(RequestError):
+    code = "not_found"
+
+
+class ExistsError(RequestError):
+    code = "exists"
+
+
+class ChainMismatchError(RequestError):
+    code = "chain_mismatch"
+
+
+class ValueMismatchError(RequestError):
+    code = "value_mismatch"
+
+
+class NotReadyError(RequestError):
+    code = "not_ready"
+
+
+class NoSpaceError(RequestError):
+    """The disk is full: writes are refused, reads go on."""
+
+    code = "no_space"
+
+
+class BusyError(RequestError):
+    """A bounded queue is full; the same request may succeed a moment later."""
+
+    code = "busy"
+
+
+# -- what a peer or the network did -------------------------------------------------------------------------------
+
+
+class DecodeError(DistkvError):
+    """Bytes that are not a message; counted per sender and reason, and dropped."""
+
+    code = "bad_request"
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        """A short id from a small fixed set, such as `bad_tick`: the key of the counter."""
+
+
+class PeerError(DistkvError):
+    """Another node answered with an error, answered nonsense, or did not answer."""
+
+    code = "internal"
+
+
+class TransportError(DistkvError):
+    """The messenger beside us (the Serf agent) refused, failed or is gone."""
+
+    code = "internal"
+
+
+# -- what ends a start, or the daemon -----------------------------------------------------------------------------
+
+
+class UnreachableError(DistkvError):
+    """No server or no agent answers at the address: exit code 5."""
+
+    code = "not_ready"
+
+
+class SettingsError(DistkvError):
+    """The configuration or the command line holds something that cannot be meant: exit code 2."""
+
+    code = "bad_request"
+
+
+class StorageError(DistkvError):
+    """Base of what the data directory can do to us."""
+
+
+class StorageFailedError(StorageError):
+    """A write or fsync failed: the daemon ends; an fsync is never retried."""
+
+
+class LogDamagedError(StorageError):
+    """The log is damaged before its tail; the start stops and says what is lost."""
+
+
+class DirectoryLockedError(StorageError):
+    """Another server uses this directory."""
+
+
+class WrongDirectoryError(StorageError):
+    """The directory holds another node's data."""
+
+
+class FormatVersionError(StorageError):
+    """The directory was written by a release that this one cannot read."""
+
+
+class DuplicateNameError(DistkvError):
+    """Another live node uses our name and started before us."""
+
+
+class InitRefusedError(DistkvError):
+    """`--init` where a network already is: in the directory, or answering on the transport."""

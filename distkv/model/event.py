@@ -1,0 +1,157 @@
+"""Events and chains: one change of one path, who made it, and which earlier changes it knew.
+
+Knows: ticks with their lives, the total order of events, containment between two events, the next chain of a write.
+Does not know: which events a node has (ledger), nor which of them win (entry).
+
+Invariant: an event never changes, and `order` is total: for any two different events on a path exactly one is above
+the other, on every node alike (docs/protocol, ORDER-1 to ORDER-4).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from hashlib import blake2b
+from typing import Final, NewType, TypeAlias
+
+import attrs
+
+from distkv.model.path import Path
+
+NodeName = NewType("NodeName", str)
+Tick = NewType("Tick", int)
+"""63 bits: the upper 31 are the life of the writer's directory, the lower 32 count its changes from 1."""
+Tock = NewType("Tock", int)
+"""The Lamport clock of the network."""
+Link: TypeAlias = tuple[NodeName, Tick]
+"""(node, tick): names one event, for ever."""
+Chain: TypeAlias = tuple[Link, ...]
+"""Newest first; a (node, life) appears once."""
+Writer: TypeAlias = tuple[NodeName, int]
+"""(node, life): the lives of one name are different writers."""
+
+COUNT_BITS: Final = 32
+TICK_MAX: Final = 2**63 - 1
+TOCK_HEARD_MAX: Final = 2**62 - 1
+"""What others may claim; the other half is left to our own clock, so that nobody's word can use it up."""
+LIFE_MAX: Final = 2**31 - 1
+
+
+class Kind(IntEnum):
+    """What an event does to its path."""
+
+    SET = 0
+    DELETE = 1
+    EXPIRE = 2
+
+
+def life_of(tick: int) -> int:
+    """The life in which a tick was made."""
+    return tick >> COUNT_BITS
+
+
+def first_tick(life: int) -> Tick:
+    """The tick of the first change of a life."""
+    return Tick((life << COUNT_BITS) + 1)
+
+
+def tick_text(node: str, tick: int) -> str:
+    """`node:life.n`; life 0 is left out."""
+    life, count = tick >> COUNT_BITS, tick & (2**COUNT_BITS - 1)
+    return f"{node}:{life}.{count}" if life else f"{node}:{count}"
+
+
+@attrs.frozen(eq=False, slots=True)
+class Event:
+    """One change. Equality is identity: two objects with one `link` may differ only by a fault, see `same`."""
+
+    path: Path
+    kind: Kind
+    value: bytes
+    """msgpack bytes exactly as every node stores them; empty unless `kind` is SET."""
+    chain: Chain
+    tock: Tock
+    time: float
+    """The writer's wall clock in seconds since 1970: for people, never for ordering."""
+    truncated: bool = False
+    """Whether the chain was cut at its end, so that older links may have existed."""
+
+    @property
+    def link(self) -> Link:
+        return self.chain[0]
+
+    @property
+    def node(self) -> NodeName:
+        return self.chain[0][0]
+
+    @property
+    def tick(self) -> Tick:
+        return self.chain[0][1]
+
+    @property
+    def writer(self) -> Writer:
+        node, tick = self.chain[0]
+        return node, tick >> COUNT_BITS
+
+
+def value_hash(event: Event) -> bytes:
+    """Decides between two contents of one tick; the kind is part of it."""
+    return blake2b(bytes([event.kind]) + event.value, digest_size=16).digest()
+
+
+Order: TypeAlias = tuple[int, bool, int, tuple[int, ...], bytes]
+
+
+def order(event: Event) -> Order:
+    """The sort key of the total order: tock, not an expiry, tick, the alphabetically lower node, value hash.
+
+    `is_above` gives the same answer without building keys; this form is for sorting and for what is stored.
+    """
+    node, tick = event.chain[0]
+    name = (*(255 - b for b in node.encode()), 256)  # a lower name, and a prefix of a name, sorts above
+    return (event.tock, event.kind is not Kind.EXPIRE, tick, name, value_hash(event))
+
+
+def is_above(a: Event, b: Event) -> bool:
+    """Whether `a` orders above `b`. Nearly always the tocks differ and decide."""
+    if a.tock != b.tock:
+        return a.tock > b.tock
+    return order(a) > order(b)
+
+
+def contains(a: Event, b: Event) -> bool:
+    """Whether `a` knew `b`: it orders above, and its chain names b's writer at b's tick or later."""
+    if not is_above(a, b):
+        return False
+    node, tick = b.chain[0]
+    life = tick >> COUNT_BITS
+    return any(n == node and t >= tick and t >> COUNT_BITS == life for n, t in a.chain)
+
+
+def same(a: Event, b: Event) -> bool:
+    """Whether two events are the same change with the same content."""
+    return a is b or (
+        a.chain[0] == b.chain[0]
+        and a.tock == b.tock
+        and a.kind is b.kind
+        and a.value == b.value
+        and a.path == b.path
+    )
+
+
+def next_chain(me: Link, sources: list[Event], length_max: int) -> tuple[Chain, bool]:
+    """The chain of a write by `me` that replaces or closes `sources` (the winner first), and whether it was cut.
+
+    The heads of all sources come first and are never cut, because what a write closes must stay named (docs/protocol,
+    CHAIN-3); then their older links, newest source first, as far as `length_max` allows.
+    """
+    own = (me[0], life_of(me[1]))
+    links: dict[Writer, Tick] = {}
+    rest = [link for source in sources for link in source.chain[1:]]
+    for node, tick in [source.link for source in sources] + rest:
+        writer = (node, tick >> COUNT_BITS)
+        if writer != own and links.get(writer, -1) < tick:
+            links[writer] = tick
+    room = max(length_max - 1, len(sources))
+    kept = [(node, tick) for (node, _), tick in links.items()]
+    cut = len(kept) > room or any(source.truncated for source in sources)
+    return (me, *kept[:room]), cut

@@ -1,0 +1,180 @@
+"""The ledger: which ticks of every writer exist, which of them this node holds, and which it misses.
+
+Knows: per writer `last` (the highest tick heard of) and `held` (present or superseded); what is present is told by the
+tree, so superseded = held - present.  Does not know events, nor why a tick is held.
+
+Invariant: missing = 1..last minus held; `lost` is a mark on missing ticks and never counts as held
+(docs/protocol, LEDGER-1 to LOST-2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+
+import attrs
+
+from distkv.model.event import COUNT_BITS, Link, NodeName, Tick, Writer, first_tick
+from distkv.model.ranges import Ranges
+
+
+@attrs.define(slots=True)
+class Book:
+    """What is known about one writer."""
+
+    first: int
+    last: int
+    held: Ranges = attrs.field(factory=Ranges)
+    lost: Ranges = attrs.field(factory=Ranges)
+
+    @property
+    def missing(self) -> Ranges:
+        return self.held.gaps(self.first, self.last + 1)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing; cheap."""
+        held = self.held
+        return self.last < self.first or (held.count() == 1 and (self.first, self.last + 1) == next(held.pairs()))
+
+
+TickRanges = dict[NodeName, Ranges]
+"""Per node name; a name's lives do not overlap, so one set of ranges serves them all."""
+
+
+class Ledger:
+    """All books. Iteration is in order of name and life."""
+
+    def __init__(self) -> None:
+        self._books: dict[Writer, Book] = {}
+        self._gappy: dict[Writer, None] = {}  # the writers of whom something is missing
+        self._hash: bytes | None = None
+
+    # -- one tick
+
+    def has(self, link: Link) -> bool:
+        """Whether the event was here once: as present, or superseded."""
+        book = self._books.get((link[0], link[1] >> COUNT_BITS))
+        return book is not None and link[1] in book.held
+
+    def hear(self, link: Link) -> bool:
+        """A tick exists. True when it is higher than any heard before."""
+        book = self._book(link[0], link[1])
+        if link[1] <= book.last:
+            return False
+        book.last = link[1]
+        self._note(link[0], link[1], book)
+        return True
+
+    def hold(self, link: Link) -> bool:
+        """The tick is present or superseded from now on. True when it was not."""
+        return self.hold_range(link[0], link[1], link[1] + 1)
+
+    def hold_range(self, node: NodeName, begin: int, end: int) -> bool:
+        """The same for ticks [begin, end) of one life."""
+        book = self._book(node, begin)
+        book.last = max(book.last, end - 1)
+        if not book.held.add_range(begin, end):
+            return False
+        if book.lost:
+            book.lost.discard_range(begin, end)
+        self._hash = None
+        self._note(node, begin, book)
+        return True
+
+    # -- many
+
+    def writers(self) -> Iterator[tuple[Writer, Book]]:
+        yield from sorted(self._books.items())
+
+    def book(self, writer: Writer) -> Book | None:
+        return self._books.get(writer)
+
+    def ticks(self) -> dict[NodeName, list[Tick]]:
+        """Per name the highest tick heard of in each life, rising."""
+        found: dict[NodeName, list[Tick]] = {}
+        for (node, _), book in self.writers():
+            found.setdefault(node, []).append(Tick(book.last))
+        return found
+
+    def last(self, node: NodeName) -> Tick:
+        """The highest tick heard of a name in any life, 0 when none."""
+        return Tick(max((book.last for (name, _), book in self._books.items() if name == node), default=0))
+
+    def held(self) -> TickRanges:
+        found: TickRanges = {}
+        for (node, _), book in self.writers():
+            if book.held:
+                found.setdefault(node, Ranges()).update(book.held)
+        return found
+
+    def missing(self, *, but_lost: bool = False) -> TickRanges:
+        """What is missing, with or without (`but_lost`) what is marked lost."""
+        found: TickRanges = {}
+        for (node, life) in sorted(self._gappy):
+            book = self._books[node, life]
+            gaps = book.missing - book.lost if but_lost else book.missing
+            if gaps:
+                found.setdefault(node, Ranges()).update(gaps)
+        return found
+
+    def lost(self) -> TickRanges:
+        found: TickRanges = {}
+        for (node, _), book in self.writers():
+            if book.lost:
+                found.setdefault(node, Ranges()).update(book.lost)
+        return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing at all is missing, lost or not."""
+        return not self._gappy
+
+    def mark_lost(self, ranges: Mapping[NodeName, Ranges]) -> TickRanges:
+        """Mark what is missing among `ranges`; returns what was marked now."""
+        marked: TickRanges = {}
+        for node, wanted in ranges.items():
+            for writer in [w for w in sorted(self._gappy) if w[0] == node]:
+                book = self._books[writer]
+                new = (book.missing & wanted) - book.lost
+                if new:
+                    book.lost.update(new)
+                    marked.setdefault(node, Ranges()).update(new)
+        return marked
+
+    def hash(self) -> bytes:
+        """Eight bytes over the tick ranges held: equal exactly (but for chance) when two nodes hold the same."""
+        if self._hash is None:
+            whole = blake2b(digest_size=8)
+            for (node, _), book in self.writers():
+                if book.held:
+                    whole.update(f"{node} {book.held.to_list()}\n".encode())
+            self._hash = whole.digest()
+        return self._hash
+
+    # -- inside
+
+    def _book(self, node: NodeName, tick: int) -> Book:
+        writer = (node, tick >> COUNT_BITS)
+        book = self._books.get(writer)
+        if book is None:
+            first = first_tick(writer[1])
+            book = self._books[writer] = Book(first, first - 1)
+        return book
+
+    def _note(self, node: NodeName, tick: int, book: Book) -> None:
+        writer = (node, tick >> COUNT_BITS)
+        if book.is_whole:
+            self._gappy.pop(writer, None)
+        else:
+            self._gappy[writer] = None
+
+
+def lives(ranges: Ranges) -> Iterator[tuple[int, int]]:
+    """The ranges cut where a life ends, so that each piece belongs to one writer."""
+    for begin, end in ranges.pairs():
+        while begin >> COUNT_BITS < (end - 1) >> COUNT_BITS:
+            cut = ((begin >> COUNT_BITS) + 1) << COUNT_BITS
+            yield begin, cut
+            begin = cut
+        yield begin, end

@@ -1,0 +1,207 @@
+"""The tree of one node with its ledger: the whole replicated state, and the one place that changes it.
+
+Knows: entries by path, events by tick, the ledger, and the digest over them, kept up to date incrementally.
+Does not know: time, messages, the disk, nor who may write.
+
+Invariant: an event is in `present` exactly when it is the winner or an open loser of its path; every present tick is
+held in the ledger; `digest` is the XOR over the live winners and the listed losers (docs/protocol, DIGEST-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import attrs
+
+from distkv.model.entry import Entry
+from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
+from distkv.model.ledger import Ledger, TickRanges, lives
+from distkv.model.path import Path, PathKey
+from distkv.model.ranges import Ranges
+
+
+@attrs.frozen(slots=True)
+class Applied:
+    """What came of an event."""
+
+    event: Event
+    is_new: bool
+    """Whether it said something new: nearly always that the ledger lacked its tick. A duplicate may do so, too, when
+    its tick was held by hearsay; and it may close losers."""
+    won: bool
+    """Whether it is the winner of its path now, and was not before."""
+    closed: tuple[Event, ...] = ()
+    """Open losers and the former winner that are neither any more."""
+    two_contents: bool = False
+    """Whether the tick is here with another content: one name was used twice, or somebody lies."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the state of the node is another one now, so that the disk must hear of it."""
+        return self.is_new or bool(self.closed)
+
+
+class Tree:
+    """The replicated state of one node."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.digest = 0
+        self.live_count = 0
+        self._entries: dict[PathKey, Entry] = {}
+        self._present: dict[Writer, dict[int, Event]] = {}
+        self._contested: dict[PathKey, Entry] = {}  # the entries that have open losers
+
+    # -- reading
+
+    def get(self, path: Path) -> Entry | None:
+        """The entry, tombstones included; None when the path was never written (or is purged)."""
+        return self._entries.get(path.key)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, tombstones included, in the order in which their paths appeared."""
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        """How many entries, tombstones included."""
+        return len(self._entries)
+
+    def event(self, link: Link) -> Event | None:
+        """The winner or open loser that a tick names."""
+        return self._present.get((link[0], link[1] >> COUNT_BITS), {}).get(link[1])
+
+    def present(self, ranges: TickRanges) -> Iterator[Event]:
+        """The winners and open losers among `ranges`, by name and tick."""
+        for node in sorted(ranges):
+            for begin, end in lives(ranges[node]):
+                events = self._present.get((node, begin >> COUNT_BITS), {})
+                if end - begin < len(events):
+                    found = [tick for tick in range(begin, end) if tick in events]
+                else:
+                    found = sorted(tick for tick in events if begin <= tick < end)
+                for tick in found:
+                    event = events.get(tick)
+                    if event is not None:  # the tree may have changed while a caller paused
+                        yield event
+
+    def contested(self) -> list[Entry]:
+        """The entries that have open losers."""
+        return list(self._contested.values())
+
+    def open_losers(self) -> Iterator[Event]:
+        """All open losers, listed or not."""
+        for entry in self.contested():
+            yield from entry.losers
+
+    def superseded(self) -> TickRanges:
+        """What is held but not present."""
+        found = self.ledger.held()
+        for (node, _), events in self._present.items():
+            if events:
+                here = Ranges.from_ticks(sorted(events))
+                found[node] = found[node] - here
+        return {node: ranges for node, ranges in found.items() if ranges}
+
+    # -- changing
+
+    def apply(self, event: Event) -> Applied:
+        """Take in one event, whoever sent it and however often (docs/protocol, APPLY-1 to APPLY-5)."""
+        ledger = self.ledger
+        link = event.link
+        for other in event.chain:
+            ledger.hear(other)
+        entry = self._entries.get(event.path.key)
+        if ledger.has(link):
+            return self._apply_duplicate(event, entry)
+        before = _marks(entry)
+        if entry is None:
+            entry = self._entries[event.path.key] = Entry(event)
+            gone: list[Event] = []
+        else:
+            gone = entry.settle(event, event.chain[1:])
+        self._present.setdefault(event.writer, {})[link[1]] = event
+        ledger.hold(link)
+        for other in event.chain[1:]:
+            ledger.hold(other)
+        self._account(entry, gone, before)
+        return Applied(event, True, entry.head is event, tuple(e for e in gone if e is not event))
+
+    def close(self, ranges: TickRanges) -> tuple[TickRanges, tuple[Event, ...]]:
+        """Somebody knows these ticks as superseded: hold them, and close the open losers among them.
+
+        A winner stays: no rule deletes an entry because someone else claims it superseded.  Returns what was new to
+        the ledger, and the losers closed.
+        """
+        new: TickRanges = {}
+        closed: list[Event] = []
+        for node, wanted in ranges.items():
+            for event in list(self.present({node: wanted})):
+                entry = self._entries[event.path.key]
+                if event is not entry.head:
+                    before = _marks(entry)
+                    gone = entry.settle(None, (event.link,))
+                    self._account(entry, gone, before)
+                    closed += gone
+            for begin, end in lives(wanted):
+                book = self.ledger.book((node, begin >> COUNT_BITS))
+                fresh = book.held.gaps(begin, end) if book else Ranges([(begin, end)])
+                if fresh:
+                    new.setdefault(node, Ranges()).update(fresh)
+                    self.ledger.hold_range(node, begin, end)
+        return new, tuple(closed)
+
+    def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
+        """The ledger has the tick: the event is not applied, which keeps purged values dead.
+
+        Its chain is still read for what it supersedes, because the tick may be held by hearsay (a chain, or `known`).
+        """
+        here = self.event(event.link)
+        if here is not None:
+            return Applied(event, False, False, two_contents=not same(here, event))
+        named = [link for link in event.chain[1:] if not self._is_head(link)]
+        gone: list[Event] = []
+        learned = False
+        if entry is not None:
+            before, memory = _marks(entry), dict(entry.memory or {})
+            entry.remember(event)
+            gone = entry.settle(None, named)
+            self._account(entry, gone, before)
+            learned = memory != (entry.memory or {})
+        for link in named:
+            learned |= self.ledger.hold(link)
+        return Applied(event, learned, False, tuple(gone))
+
+    def _is_head(self, link: Link) -> bool:
+        event = self.event(link)
+        return event is not None and self._entries[event.path.key].head is event
+
+    def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool]) -> None:
+        """Bring the indexes, the digest and the count in line with an entry that changed."""
+        for event in gone:
+            self._present[event.writer].pop(event.tick, None)
+        key = entry.head.path.key
+        if entry.losers:
+            self._contested[key] = entry
+        else:
+            self._contested.pop(key, None)
+        after = _marks(entry)
+        self.digest ^= before[0] ^ after[0]
+        self.live_count += after[1] - before[1]
+
+
+def _marks(entry: Entry | None) -> tuple[int, bool]:
+    """An entry's share of the digest, and whether it is live."""
+    if entry is None:
+        return 0, False
+    share = _hash(b"live", entry.head) if entry.is_live else 0
+    for loser in entry.conflicts() if entry.losers else ():
+        share ^= _hash(b"open", loser)
+    return share, entry.is_live
+
+
+def _hash(tag: bytes, event: Event) -> int:
+    node, tick = event.chain[0]
+    head = f"{event.path}\n{node}\n{tick}\n{event.tock}\n{event.kind}\n".encode()
+    return int.from_bytes(blake2b(head + event.value, digest_size=8, person=tag).digest(), "big")
+

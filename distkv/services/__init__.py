@@ -1,0 +1,1 @@
+"""What a connection may ask of a node."""

@@ -1,0 +1,88 @@
+"""What other nodes ask: exchanges, pulls and downloads. Answered in every state with what there is.
+
+Knows: how a long answer is cut into items.  Does not know what is pulled or why.
+
+Invariant: an item leaves only when every own event in it is durable; a download hands over the ledger of one instant
+first, and then every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
+
+from distkv.core.ready import JoinerAsked, PeerOffered
+from distkv.engine.driver import Driver
+from distkv.errors import BadValueError, DistkvError
+from distkv.model.event import Event, NodeName
+from distkv.wire.codec import Payload
+from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
+from distkv.wire.replies import encode_end, encode_payload, encode_start
+from distkv.wire.request import ExchangeRequest, GetEvents, GetSnapshot
+
+BATCH_EVENTS: Final = 500
+BATCH_BYTES: Final = 256 << 10
+
+Send: TypeAlias = Callable[[int, Payload | bytes], Awaitable[None]]
+"""Sends one part of the answer with this seq; returns when it has left."""
+Sender: TypeAlias = Callable[[Driver, GetEvents | GetSnapshot, Send], Awaitable[None]]
+
+
+def exchange(driver: Driver, request: ExchangeRequest) -> bytes:
+    """Take the peer's tick maps, answer with ours.
+
+    Raises:
+        RequestError: it belongs to another network.
+    """
+    reply = driver.step(PeerOffered(request.maps))
+    if isinstance(reply, DistkvError):
+        raise reply
+    if not isinstance(reply, TickMaps):
+        raise TypeError(f"an exchange was answered with {type(reply).__name__}")
+    return encode_payload(request.seq, reply)
+
+
+async def send_events(driver: Driver, request: GetEvents | GetSnapshot, send: Send) -> None:
+    """Answer a pull: the events that are here, then what is known to be superseded and what is not here."""
+    if not isinstance(request, GetEvents):
+        raise TypeError("not a pull")
+    seq = request.seq
+    await send(seq, encode_start(seq))
+    await _send_batches(driver.replica.tree.present(request.nodes), seq, send)
+    await send(seq, driver.replica.pull_end(request.nodes))
+    await send(seq, encode_end(seq))
+
+
+async def send_snapshot(driver: Driver, request: GetEvents | GetSnapshot, send: Send) -> None:
+    """Sponsor a joiner: register it, then hand over everything.
+
+    Raises:
+        RequestError: this node has no data, or the name is taken.
+    """
+    if not isinstance(request, GetSnapshot):
+        raise TypeError("not a download")
+    driver.check_room(0)
+    head = driver.step(JoinerAsked(NodeName(request.node), request.created, request.addr))
+    if isinstance(head, DistkvError):
+        raise head
+    if not isinstance(head, SnapshotHead):
+        raise BadValueError("no snapshot")
+    seq = request.seq
+    await send(seq, encode_start(seq))
+    await send(seq, head)
+    entries = list(driver.replica.tree.entries())  # the tree changes while we send; what comes later is gossiped
+    await _send_batches((event for entry in entries for event in (entry.head, *entry.losers)), seq, send)
+    await send(seq, encode_end(seq))
+
+
+async def _send_batches(events: Iterable[Event], seq: int, send: Send) -> None:
+    batch: list[Event] = []
+    size = 0
+    for event in events:
+        batch.append(event)
+        size += len(event.value)
+        if len(batch) >= BATCH_EVENTS or size >= BATCH_BYTES:
+            await send(seq, EventBatch(tuple(batch)))
+            batch, size = [], 0
+    if batch:
+        await send(seq, EventBatch(tuple(batch)))

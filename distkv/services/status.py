@@ -1,0 +1,52 @@
+"""The node's view of itself and of the others.
+
+Knows: what `get_state` shows.  Does not know how it came about.
+
+Invariant: answered in every state, and nothing in it is a guess: what is not known is absent.
+"""
+
+from __future__ import annotations
+
+from distkv.engine.driver import Driver
+from distkv.model.ledger import TickRanges
+from distkv.wire.replies import encode_reply
+from distkv.wire.request import GetState
+
+
+def get_state(driver: Driver, request: GetState) -> bytes:
+    """The reply to `get_state` (docs: client protocol)."""
+    replica = driver.replica
+    ledger = replica.tree.ledger
+    committer = driver.committer
+    fields: dict[str, object] = {
+        "node": replica.name,
+        "state": replica.state.value,
+        "network": replica.network.id.hex() if replica.network is not None else None,
+        "life": replica.life or 0,
+        "tick": replica.tick,
+        "tock": replica.tock,
+        "digest": f"{replica.tree.digest:016x}",
+        "entries": replica.tree.live_count,
+        "nodes": {name: ticks[-1] for name, ticks in ledger.ticks().items()},
+        "held": _shown(ledger.held()),
+        "missing": _shown(ledger.missing()),
+        "lost": _shown(ledger.lost()),
+        "conflicts": sum(len(entry.conflicts()) for entry in replica.tree.contested()),
+        "members": [
+            {"node": name, "addr": addr, "state": "alive" if is_alive else "away"}
+            for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
+        ],
+        "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
+        "counters": {
+            **dict(sorted(driver.counters.items())),
+            "commits_inline": committer.inline_count,
+            "commits_on_thread": committer.thread_count,
+        },
+    }
+    if replica.waits_for:
+        fields["waits_for"] = replica.waits_for
+    return encode_reply(request.seq, fields)
+
+
+def _shown(ranges: TickRanges) -> dict[str, list[int | list[int]]]:
+    return {name: found.to_list() for name, found in ranges.items()}

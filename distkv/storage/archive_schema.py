@@ -1,0 +1,84 @@
+"""The tables of the archive, and how a file of an earlier format becomes one of this.
+
+Knows: the format's versions, one step from each to the next.  Does not know what the rows mean.
+
+The version stands in `PRAGMA user_version`; an empty file is version 0. A new format is one more function at the end of
+`STEPS`. A step is never changed once it was released: files that it made exist.
+
+Invariant: after `prepare` the file is of the newest version, and before its commit it is of the version it had.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from distkv.errors import FormatVersionError, LogDamagedError
+from distkv.storage.archive_connection import transaction
+
+APPLICATION_ID: Final = 0x646B7600
+"""In every archive's header, so that no other SQLite file is taken for one."""
+
+_VERSION_1: Final = """
+-- One row: everything below settled_lsn is in this file. The number of rows in history is kept here, not counted.
+CREATE TABLE progress (settled_lsn INTEGER NOT NULL, history_rows INTEGER NOT NULL);
+INSERT INTO progress VALUES (0, 0);
+
+CREATE TABLE state (path BLOB NOT NULL PRIMARY KEY, entry BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE ledger (node TEXT NOT NULL, life INTEGER NOT NULL, book BLOB NOT NULL, PRIMARY KEY (node, life))
+    WITHOUT ROWID;
+CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE history (
+    lsn INTEGER PRIMARY KEY,
+    path BLOB NOT NULL,
+    node TEXT NOT NULL,
+    tick INTEGER NOT NULL,
+    arrived REAL NOT NULL,
+    record BLOB NOT NULL
+);
+-- With arrived in it, a search by time along one path reads nothing but this index.
+CREATE INDEX history_by_path ON history (path, lsn, arrived);
+CREATE INDEX history_by_tick ON history (node, tick);
+CREATE INDEX history_by_arrival ON history (arrived)
+"""
+
+Step: TypeAlias = Callable[[sqlite3.Connection], None]
+
+
+def create_version_1(connection: sqlite3.Connection) -> None:
+    """The first format, in an empty file."""
+    for statement in _VERSION_1.split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+STEPS: Final[Sequence[Step]] = (create_version_1,)
+"""The function at index n turns a file of version n into one of version n + 1."""
+
+
+def prepare(connection: sqlite3.Connection, path: str, steps: Sequence[Step] = STEPS) -> None:
+    """Bring the file to version `len(steps)`, in one transaction.
+
+    Raises FormatVersionError when a newer release wrote it, LogDamagedError when it is something else, sqlite3.Error.
+    """
+    if _version(connection, path, steps) == len(steps):
+        return
+    with transaction(connection):
+        for step in steps[_version(connection, path, steps) :]:
+            step(connection)
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
+
+
+def _version(connection: sqlite3.Connection, path: str, steps: Sequence[Step]) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != APPLICATION_ID and (tables or version):
+        raise LogDamagedError(f"{path} is not an archive of distkv: move it away, or name another data directory")
+    if version > len(steps):
+        raise FormatVersionError(
+            f"{path} has format {version}, this release reads up to {len(steps)}: start the release that wrote it"
+        )
+    return int(version)

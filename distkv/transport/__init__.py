@@ -1,0 +1,1 @@
+"""How messages reach other nodes: gossip transports, and pulls over TCP."""

@@ -1,0 +1,78 @@
+"""What the engine needs of a messenger, and what a messenger reports.
+
+Knows: the shape of a gossip transport.  Does not know Serf, sockets, or what messages mean.
+
+Invariant: `broadcast` never waits and never raises; what cannot be sent is counted and dropped, because loss is legal
+on this way and recovery heals it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+import attrs
+import trio
+
+from distkv.wire.message import Message
+
+
+@attrs.frozen(slots=True)
+class Heard:
+    """A message arrived; it may be our own."""
+
+    message: Message
+
+
+@attrs.frozen(slots=True)
+class Up:
+    """Messages flow (again). Whatever was said before was missed."""
+
+    event_bytes: int
+    """How many bytes (name and payload) one event may have."""
+
+
+@attrs.frozen(slots=True)
+class Down:
+    """Nothing can be sent or heard until the next `Up`."""
+
+    reason: str
+
+
+@attrs.frozen(slots=True)
+class Gap:
+    """Messages were lost on the way from the messenger to us."""
+
+
+@attrs.frozen(slots=True)
+class Announce:
+    """Updates were not sent for want of room: the others must be told that they exist. Paced by the budget."""
+
+
+@attrs.frozen(slots=True)
+class Members:
+    """Who the messenger believes is there: name -> advertised HOST:PORT. A hint, never a truth."""
+
+    alive: Mapping[str, str]
+
+
+Report: TypeAlias = Heard | Up | Down | Gap | Announce | Members
+
+
+class Transport(Protocol):
+    """A gossip transport. `run` is started once; the rest may be called at any time from the same trio thread."""
+
+    async def run(
+        self, report: Callable[[Report], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Work until cancelled; `report` is synchronous and quick. Started: after the first attempt to connect.
+
+        Raises:
+            TransportError: only for what no retry can heal, such as a refused authentication key.
+        """
+
+    def broadcast(self, message: Message) -> None:
+        """Send to all nodes, or drop and count, or (updates) announce later."""
+
+    def statistics(self) -> dict[str, int | float | str | bool]:
+        """For `get_state`: connected, sent, dropped by reason, queue, budget."""

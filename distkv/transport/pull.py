@@ -1,0 +1,97 @@
+"""Requests to other nodes over TCP: exchanges, pulls, downloads.
+
+Knows: how to connect, ask one thing, and read the answer with deadlines.  Does not know what is asked or why.
+
+Invariant: a call ends within bounded time of the last sign of life of the peer, and every failure is one `PeerError`
+or the error with which the peer refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import trio
+
+from distkv.config import parse_address
+from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
+from distkv.wire.codec import Payload, read_payload
+from distkv.wire.frames import FrameReader, encode_request
+from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
+from distkv.wire.request import Request
+
+CONNECT_S: Final = 3.0
+IDLE_S: Final = 10.0
+"""How long a peer may be silent in the midst of an answer."""
+ANSWER_BYTES_MAX: Final = 64 << 20
+"""The largest single frame of an answer: the ledger of a snapshot."""
+RECEIVE_BYTES: Final = 1 << 18
+
+Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
+"""Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
+
+
+class PeerCaller:
+    """Opens a connection per request: they are few, and a broken one then disturbs nothing else."""
+
+    def __init__(
+        self, *, connect: Connect = trio.open_tcp_stream, answer_bytes_max: int = ANSWER_BYTES_MAX
+    ) -> None:
+        self._connect = connect
+        self._answer_bytes_max = answer_bytes_max
+
+    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+        """Send `request` (whose seq is 1) to `addr` (HOST:PORT) and hand every item of the answer to `take`.
+
+        Raises:
+            RequestError: the peer refused; it is the peer's error.
+            PeerError: it cannot be reached, fell silent, or does not speak the protocol.
+        """
+        try:
+            host, port = parse_address(addr, "a peer's address")
+            with trio.fail_after(CONNECT_S):
+                stream = await self._connect(host, port)
+        except trio.TooSlowError as error:
+            raise PeerError(f"{addr}: cannot connect: no answer within {CONNECT_S:g} s") from error
+        except (OSError, ValueError, SettingsError) as error:  # ValueError: the peer sent us to no possible host
+            raise PeerError(f"{addr}: cannot connect: {error}") from error
+        async with stream:
+            try:
+                with trio.fail_after(IDLE_S):
+                    await stream.send_all(encode_request(request))
+                refusal = await self._read_answer(addr, stream, take)
+            except (trio.BrokenResourceError, trio.TooSlowError) as error:
+                raise PeerError(f"{addr}: the connection broke: {type(error).__name__}: {error}") from error
+            except (DecodeError, TooLargeError) as error:
+                raise PeerError(f"{addr}: the answer cannot be read: {error}") from error
+        if refusal is not None:
+            raise refusal
+
+    async def _read_answer(
+        self, addr: str, stream: trio.abc.Stream, take: Callable[[Payload], Awaitable[None]]
+    ) -> DistkvError | None:
+        """Take a whole answer; what is returned is the peer's refusal."""
+        reader = FrameReader(self._answer_bytes_max)
+        is_greeted = is_long = False
+        while True:
+            with trio.fail_after(IDLE_S):
+                data = await stream.receive_some(RECEIVE_BYTES)
+            if not data:
+                raise PeerError(f"{addr}: closed the connection before the answer was complete")
+            reader.feed(bytes(data))
+            for frame in reader:
+                fields = decode_reply(frame)
+                error = reply_error(fields)
+                if error is not None:
+                    return error
+                if not is_greeted:
+                    read_hello(fields)
+                    is_greeted = True
+                elif is_start(fields):
+                    is_long = True
+                elif is_end(fields):
+                    return None
+                else:
+                    await take(read_payload(dict(fields)))
+                    if not is_long:
+                        return None

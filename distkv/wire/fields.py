@@ -1,0 +1,398 @@
+"""The fields of messages: strict readers for what others sent, and the forms in which our values travel.
+
+Knows: names, types and ranges of the fields that messages, requests, payloads and log records share.  Does not know
+which fields a message has.
+
+Invariant: a reader returns what is well-formed, or raises `DecodeError` whose message names the field and what would be
+right, and whose reason is `bad_` and the field's name.  Types are exact: true is no integer, 1 is no float.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from distkv.config import is_node_name
+from distkv.errors import BadPathError, DecodeError, RequestError
+from distkv.model.event import (
+    COUNT_BITS,
+    LIFE_MAX,
+    TICK_MAX,
+    TOCK_HEARD_MAX,
+    Chain,
+    Event,
+    Kind,
+    Link,
+    NodeName,
+    Tick,
+    Tock,
+)
+from distkv.model.ledger import TickRanges
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.wire import packing
+from distkv.wire.message import Header, PingChain, PingLink, Start, State, TickMap
+from distkv.wire.values import NIL, check_value
+
+Fields: TypeAlias = Mapping[str, object]
+"""A decoded map. Nobody promised that its keys are text: use `get`, or look at each."""
+
+PATH_BYTES_MAX: Final = 4096
+"""How large a packed path may be (docs/protocol, PATH-1)."""
+
+LINKS_MAX: Final = 64
+"""How many links any chain may have, our own `chain.length` included."""
+
+ADDRESS_MAX: Final = 300
+"""A host name has at most 253 characters."""
+
+HASH_BYTES: Final = 8
+"""The network id and the hash of tick ranges."""
+
+_COUNT_MASK: Final = (1 << COUNT_BITS) - 1
+_STATES: Final = {state.value: state for state in State}
+
+
+# -- scalars ------------------------------------------------------------------------------------------------------
+
+
+def bad(name: str, right: str, value: object) -> DecodeError:
+    """The error for a field: what it must be, and what came."""
+    return DecodeError(f"the field '{name}' must be {right}, not {shown(value)}", f"bad_{name}")
+
+
+def shown(value: object) -> str:
+    """What a stranger sent, in a few words; containers are not looked into, they may be deep."""
+    if value is None:
+        return "null or missing"
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    if isinstance(value, bool | int | float):
+        return repr(value).lower()
+    if isinstance(value, bytes):
+        return "bytes"
+    return "a list" if isinstance(value, list) else "a map" if isinstance(value, dict) else "an extension type"
+
+
+def read_map(value: object, name: str) -> Fields:
+    """A map."""
+    if type(value) is not dict:
+        raise bad(name, "a map", value)
+    return value
+
+
+def read_list(value: object, name: str) -> list[object]:
+    """A list."""
+    if type(value) is not list:
+        raise bad(name, "a list", value)
+    return value
+
+
+def read_int(fields: Fields, name: str, high: int = TICK_MAX, low: int = 0) -> int:
+    """An integer from `low` to `high`."""
+    value = fields.get(name)
+    if type(value) is not int or not low <= value <= high:
+        raise bad(name, f"an integer from {low} to {high}", value)
+    return value
+
+
+def read_time(value: object, name: str) -> float:
+    """Seconds as a finite float."""
+    if type(value) is not float or not math.isfinite(value):
+        raise bad(name, "a finite float", value)
+    return value
+
+
+def read_flag(fields: Fields, name: str) -> bool:
+    """True or false; absent is false."""
+    value = fields.get(name, False)
+    if type(value) is not bool:
+        raise bad(name, "true or false", value)
+    return value
+
+
+def read_hash(value: object, name: str) -> bytes:
+    """Eight bytes."""
+    if type(value) is not bytes or len(value) != HASH_BYTES:
+        raise bad(name, f"{HASH_BYTES} bytes", value)
+    return value
+
+
+def read_node(value: object, name: str) -> NodeName:
+    """A node's name. Equal names come back as one object, so that a million chains share it."""
+    node = _node(value) if type(value) is str else None
+    if node is None:
+        raise bad(name, "a node name: 1-63 of letters, digits, '.', '-', '_'", value)
+    return node
+
+
+@lru_cache(maxsize=4096)
+def _node(text: str) -> NodeName | None:
+    return NodeName(text) if is_node_name(text) else None
+
+
+def read_address(fields: Fields) -> str:
+    """HOST:PORT as the sender gives it, or empty; whether it can be reached is not judged here."""
+    value = fields.get("addr")
+    if type(value) is not str or len(value) > ADDRESS_MAX or not (value.isprintable() and (not value or ":" in value)):
+        raise bad("addr", "HOST:PORT or empty", value)
+    return value
+
+
+def read_state(fields: Fields) -> State:
+    """How far a node is."""
+    value = fields.get("state")
+    state = _STATES.get(value) if type(value) is str else None
+    if state is None:
+        raise bad("state", f"one of {', '.join(_STATES)}", value)
+    return state
+
+
+# -- paths --------------------------------------------------------------------------------------------------------
+
+
+def read_path(value: object) -> Path:
+    """A list of names.
+
+    Raises:
+        BadPathError: it is something else, or too large.
+    """
+    if type(value) is not list:
+        raise BadPathError(f"a path is a list of names, such as ['sensors', 'kitchen'], not {shown(value)}")
+    path = Path(value)
+    # All text and short, whatever the characters: the usual case needs no packing to be known small.
+    if path.key is path.names and len("".join(value)) <= PATH_BYTES_MAX // 5:
+        return path
+    size = len(packing.pack(path.names))
+    if size > PATH_BYTES_MAX:
+        raise BadPathError(f"the path has {size} bytes when packed; the limit is {PATH_BYTES_MAX}")
+    return path
+
+
+# -- chains -------------------------------------------------------------------------------------------------------
+
+
+def chain_map(chain: Chain, *, truncated: bool, length: int = LINKS_MAX) -> dict[str, object] | None:
+    """The first `length` links as nested {node, tick, prev}; None when that is none.
+
+    `prev` is null where the chain ends, absent where it was cut.
+    """
+    cut = truncated or length < len(chain)
+    found: dict[str, object] | None = None
+    for node, tick in reversed(chain[:length]):
+        link: dict[str, object] = {"node": node, "tick": tick}
+        if found is not None or not cut:
+            link["prev"] = found
+        found = link
+    return found
+
+
+def read_chain(value: object, name: str) -> tuple[Chain, bool]:
+    """The links, and whether the chain was cut."""
+    links: list[Link] = []
+    while value is not None or not links:
+        fields = read_map(value, name)
+        links.append(read_link(fields.get("node"), fields.get("tick"), name))
+        if len(links) > LINKS_MAX:
+            break
+        if "prev" not in fields:
+            return checked_chain(links, name), True
+        value = fields["prev"]
+    return checked_chain(links, name), False
+
+
+def checked_chain(links: list[Link], name: str) -> Chain:
+    """What holds for every chain: its length, and that a (node, life) appears once."""
+    if len(links) > LINKS_MAX:
+        raise DecodeError(f"the field '{name}' has more than {LINKS_MAX} links", f"bad_{name}")
+    if len(links) > 1 and len({(node, tick >> COUNT_BITS) for node, tick in links}) < len(links):
+        raise DecodeError(f"the field '{name}' names a node and life twice", f"bad_{name}")
+    return tuple(links)
+
+
+def read_link(node: object, tick: object, name: str) -> Link:
+    """One link of an event's chain."""
+    return read_node(node, name), read_tick(tick, name)
+
+
+def read_tick(value: object, name: str) -> Tick:
+    """The tick of a change. Within each life changes count from 1."""
+    if type(value) is not int or not 0 < value <= TICK_MAX or not value & _COUNT_MASK:
+        raise bad(name, "made of ticks: integers below 2^63 whose lower 32 bits count from 1", value)
+    return Tick(value)
+
+
+def ping_chain_map(chain: PingChain) -> dict[str, object] | None:
+    """Nested {node, tick, tock, prev}; the tick is absent where the node had no data, `prev` where the chain ends."""
+    found: dict[str, object] | None = None
+    for link in reversed(chain):
+        fields: dict[str, object] = {"node": link.node, "tock": link.tock}
+        if link.tick is not None:
+            fields["tick"] = link.tick
+        if found is not None:
+            fields["prev"] = found
+        found = fields
+    return found
+
+
+def read_ping_chain(value: object, name: str) -> PingChain:
+    """At least one link."""
+    links: list[PingLink] = []
+    while value is not None or not links:
+        fields = read_map(value, name)
+        tick, tock = fields.get("tick"), fields.get("tock")
+        if tick is not None and (type(tick) is not int or not 0 <= tick <= TICK_MAX):
+            raise bad(name, "made of links with a tick below 2^63 or none", tick)
+        if type(tock) is not int or not 0 <= tock <= TOCK_HEARD_MAX:
+            raise bad(name, "made of links with a tock below 2^62", tock)
+        node = read_node(fields.get("node"), name)
+        links.append(PingLink(node, None if tick is None else Tick(tick), Tock(tock)))
+        if len(links) > LINKS_MAX:
+            raise DecodeError(f"the field '{name}' has more than {LINKS_MAX} links", f"bad_{name}")
+        value = fields.get("prev")
+    return tuple(links)
+
+
+# -- ticks --------------------------------------------------------------------------------------------------------
+
+
+def tick_map(ticks: TickMap) -> dict[str, object]:
+    """Per node the last tick of each life; a single one is a plain integer."""
+    return {node: lasts[0] if len(lasts) == 1 else lasts for node, lasts in ticks.items()}
+
+
+def read_ticks(value: object, name: str) -> TickMap:
+    """Per node the last tick of each life, rising."""
+    found: TickMap = {}
+    for node, given in read_map(value, name).items():
+        lasts = [read_tick(tick, name) for tick in (given if type(given) is list else [given])]
+        lives = [tick >> COUNT_BITS for tick in lasts]
+        if not lasts or any(a >= b for a, b in pairwise(lives)):
+            raise DecodeError(f"the field '{name}' must have one tick for each life, rising", f"bad_{name}")
+        found[read_node(node, name)] = lasts
+    return found
+
+
+def range_map(ranges: TickRanges) -> dict[str, object]:
+    """Per node a sorted list of ticks and [begin, end) pairs."""
+    return {node: some.to_list() for node, some in ranges.items()}
+
+
+def read_ranges(value: object, name: str) -> TickRanges:
+    """Per node sorted ranges that do not overlap, none of which crosses from one life into the next.
+
+    The latter because whoever takes ranges apart by life would work for hours on [1, 2^63).
+    """
+    found: TickRanges = {}
+    for node, given in read_map(value, name).items():
+        pairs: list[tuple[int, int]] = []
+        for part in read_list(given, name):
+            begin, end = _range(part, name)
+            if pairs and begin <= pairs[-1][1]:
+                if begin < pairs[-1][1]:
+                    raise DecodeError(f"the field '{name}' has ranges that are unsorted or overlap", f"bad_{name}")
+                pairs[-1] = (pairs[-1][0], end)  # two that touch are one
+            else:
+                pairs.append((begin, end))
+        found[read_node(node, name)] = Ranges.from_sorted(pairs)
+    return found
+
+
+def _range(part: object, name: str) -> tuple[int, int]:
+    if type(part) is not list:
+        begin = read_tick(part, name)
+        return begin, begin + 1
+    if len(part) != 2:
+        raise DecodeError(f"the field '{name}' has a range that is no [begin, end) pair", f"bad_{name}")
+    begin, end = read_tick(part[0], name), part[1]
+    if type(end) is not int or end <= begin or (end - 1) >> COUNT_BITS != begin >> COUNT_BITS:
+        raise bad(name, "made of [begin, end) pairs within one life", end)
+    return begin, end
+
+
+# -- headers ------------------------------------------------------------------------------------------------------
+
+
+def header_map(header: Header) -> dict[str, object]:
+    """What every message begins with."""
+    fields: dict[str, object] = {"node": header.node, "tick": header.tick, "tock": header.tock, "life": header.life}
+    if header.network is not None:
+        fields["network"] = header.network
+    if header.start is not None:
+        fields["start"] = [header.start.time, header.start.id]
+    return fields
+
+
+def read_header(fields: Fields) -> Header:
+    """What every message begins with."""
+    network, start = fields.get("network"), fields.get("start")
+    return Header(
+        read_node(fields.get("node"), "node"),
+        Tick(read_int(fields, "tick")),
+        Tock(read_int(fields, "tock", TOCK_HEARD_MAX)),
+        read_int(fields, "life", LIFE_MAX),
+        None if network is None else read_hash(network, "network"),
+        None if start is None else _start(start),
+    )
+
+
+def _start(value: object) -> Start:
+    if type(value) is not list or len(value) != 2 or type(value[1]) is not int or not 0 <= value[1] <= TICK_MAX:
+        raise bad("start", "[time, id]", value)
+    return Start(read_time(value[0], "start"), value[1])
+
+
+# -- events -------------------------------------------------------------------------------------------------------
+
+
+def event_map(event: Event) -> dict[str, object]:
+    """An event; its value travels as bytes within bytes, so that nobody on the way packs it anew."""
+    fields: dict[str, object] = {"path": event.path.names}
+    if event.kind is Kind.SET:
+        fields["value"] = event.value
+    elif event.kind is Kind.EXPIRE:
+        fields["expired"] = True
+    fields["chain"] = chain_map(event.chain, truncated=event.truncated)
+    fields["tock"] = event.tock
+    fields["time"] = event.time
+    return fields
+
+
+def read_event(value: object) -> Event:
+    """An event."""
+    fields = read_map(value, "events")
+    kind = Kind.EXPIRE if read_flag(fields, "expired") else Kind.DELETE
+    raw = fields.get("value")
+    if raw is not None:
+        if kind is Kind.EXPIRE:
+            raise bad("expired", "absent where there is a value", True)
+        kind = Kind.SET
+    chain, truncated = read_chain(fields.get("chain"), "chain")
+    return make_event(
+        fields.get("path"),
+        kind,
+        raw,
+        chain,
+        Tock(read_int(fields, "tock", TOCK_HEARD_MAX)),
+        fields.get("time"),
+        truncated,
+    )
+
+
+def make_event(path: object, kind: Kind, raw: object, chain: Chain, tock: Tock, time: object, truncated: bool) -> Event:
+    """An event of parts of which path, value and time are still to be checked."""
+    if kind is Kind.SET:
+        if type(raw) is not bytes or raw == NIL:
+            raise bad("value", "the bytes of a packed value that is not nil", raw)
+    elif raw is not None:
+        raise bad("value", "absent where something is deleted", raw)
+    try:
+        where = read_path(path)
+        if type(raw) is bytes:
+            check_value(raw)
+    except RequestError as error:
+        raise DecodeError(str(error), error.code) from None
+    return Event(where, kind, raw if type(raw) is bytes else b"", chain, tock, read_time(time, "time"), truncated)

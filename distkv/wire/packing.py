@@ -1,0 +1,183 @@
+"""msgpack itself: the one module that meets the library (but for `serf_frames`, which speaks for another program).
+
+Knows: how the library packs, unpacks, skips and fails.  Does not know what any bytes mean.
+
+Invariant: whatever the bytes, only `DecodeError` comes out, and memory is allocated for what is there, never for what
+a header merely declares: bytes that may be cut short are measured (`check_whole`) before they are unpacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgpack
+
+from distkv.errors import DecodeError
+
+ExtType: Final = msgpack.ExtType
+Timestamp: Final = msgpack.Timestamp
+
+pack: Final[Callable[[object], bytes]] = msgpack.packb
+"""Raises TypeError, ValueError (too deep, not UTF-8) or OverflowError; safe in any thread."""
+
+pack_scalar: Final[Callable[[object], bytes]] = msgpack.Packer().pack
+"""The same for exact str, bytes, int, float, bool and None only; six times faster.
+
+It uses one shared buffer. That is safe because packing a scalar runs no Python code, so no thread can come between.
+"""
+
+_FAILURES: Final = (ValueError, TypeError, msgpack.UnpackException)
+"""What unpacking raises: bad format, depth, text, timestamps and ext codes; unhashable keys; too few bytes."""
+
+_KEEP_BYTES: Final = 1 << 16
+"""A skipper whose buffer may have grown beyond this is replaced when it runs empty."""
+
+
+def unpack(data: bytes) -> object:
+    """The one object in `data`, which must be whole (from `Skipper`, or after `check_whole`).
+
+    Raises:
+        DecodeError: it cannot be decoded, or more follows it.
+    """
+    try:
+        found: object = msgpack.unpackb(data, strict_map_key=False)
+    except _FAILURES as error:
+        raise _not_msgpack(error) from None
+    return found
+
+
+def unpack_pairs(data: bytes, hook: Callable[[list[tuple[object, object]]], object]) -> object:
+    """The same; `hook` makes each map from its pairs, so that it sees keys which a dict would merge."""
+    try:
+        found: object = msgpack.unpackb(data, strict_map_key=False, object_pairs_hook=hook)
+    except _FAILURES as error:
+        raise _not_msgpack(error) from None
+    return found
+
+
+def check_whole(data: bytes) -> None:
+    """Whether `data` is exactly one whole object, found out without making it.
+
+    Raises:
+        DecodeError: it is not.
+    """
+    skipper = Skipper()
+    skipper.feed(data)
+    if skipper.skip() != len(data):
+        raise DecodeError("the bytes are not exactly one whole msgpack object", "not_msgpack")
+
+
+def split_map(data: bytes) -> list[tuple[bytes, bytes]]:
+    """The packed keys and values of a packed map.
+
+    Raises:
+        DecodeError: it is not a map, or not whole.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(data)
+    pairs = []
+    try:
+        for _ in range(unpacker.read_map_header()):
+            begin = unpacker.tell()
+            unpacker.skip()
+            middle = unpacker.tell()
+            unpacker.skip()
+            pairs.append((data[begin:middle], data[middle : unpacker.tell()]))
+    except _FAILURES as error:
+        raise _not_msgpack(error) from None
+    return pairs
+
+
+def split_all(data: bytes) -> Iterator[bytes]:
+    """The packed objects that stand one after another in `data`.
+
+    Raises:
+        DecodeError: the last one is cut short, or something is not msgpack.
+    """
+    skipper = Skipper()
+    skipper.feed(data)
+    begin = 0
+    while begin < len(data):
+        end = skipper.skip()
+        if end is None:
+            raise DecodeError("the last object is cut short", "not_msgpack")
+        yield data[begin:end]
+        begin = end
+
+
+def is_map(data: bytes) -> bool:
+    """Whether the first byte starts a map."""
+    return data[:1] in _MAP_BYTES
+
+
+def is_container(data: bytes) -> bool:
+    """Whether the first byte starts a map or an array."""
+    return data[:1] in _CONTAINER_BYTES
+
+
+def pack_map(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:
+    """A map of `fields`, and of fields that are packed already."""
+    packed = pack(fields)
+    count = len(fields) + len(raw)
+    header = bytes((0x80 | count,)) if count < 16 else b"\xde" + count.to_bytes(2, "big")
+    parts = [header, packed[1 if len(fields) < 16 else 3 :]]
+    for name, value in raw.items():
+        parts += (pack_scalar(name), value)
+    return b"".join(parts)
+
+
+def array_header(count: int) -> bytes:
+    """What stands before the elements of an array."""
+    if count < 16:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
+
+
+class Skipper:
+    """Finds the ends of objects in a stream, at C speed, without making the objects.
+
+    A half object costs nothing twice: skipping goes on where it stopped.
+    """
+
+    __slots__ = ("_base", "_end", "_fed", "_unpacker")
+
+    def __init__(self) -> None:
+        self._renew(0)
+
+    def _renew(self, base: int) -> None:
+        # `read_size` is what the library allocates at once; without it, 1 MiB for every connection.
+        self._unpacker = msgpack.Unpacker(read_size=4096, max_buffer_size=0)
+        self._base = base
+        self._fed = self._end = 0
+
+    def feed(self, data: bytes) -> None:
+        """More of the stream."""
+        if self._fed > _KEEP_BYTES and self._end == self._fed:
+            self._renew(self._base + self._fed)
+        self._fed += len(data)
+        self._unpacker.feed(data)
+
+    def skip(self) -> int | None:
+        """Where in the stream the next object ends; None while it is not whole.
+
+        Raises:
+            DecodeError: the stream is not msgpack, or nested too deeply to go on.
+        """
+        try:
+            self._unpacker.skip()
+        except msgpack.OutOfData:
+            return None
+        except _FAILURES as error:
+            raise _not_msgpack(error) from None
+        self._end = self._unpacker.tell()
+        return self._base + self._end
+
+
+_MAP_BYTES: Final = frozenset(bytes((b,)) for b in (*range(0x80, 0x90), 0xDE, 0xDF))
+_CONTAINER_BYTES: Final = _MAP_BYTES | {bytes((b,)) for b in (*range(0x90, 0xA0), 0xDC, 0xDD)}
+
+
+def _not_msgpack(error: Exception) -> DecodeError:
+    # Some of the library's errors have no text; then their name says it: FormatError, StackError.
+    return DecodeError(f"broken msgpack: {str(error) or type(error).__name__}", "not_msgpack")

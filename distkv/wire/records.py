@@ -1,0 +1,146 @@
+"""Log records to bytes and back.
+
+Knows: the form of every record.  Does not know batches, checksums or files (storage).
+
+Invariant: `decode_record(encode_record(record))` is the same record; a number is never given a second meaning, and a
+record never gets another shape, but a new number: logs outlive releases.
+
+A record is a msgpack array that begins with its number:
+
+=====  =========================================================================================================
+1      event: arrived, kind (0 set, 1 delete, 2 expire), path, value as bytes or nil, chain as
+       [node, tick, node, tick, …], tock, time, truncated
+2      known: {node: ranges}
+3      lost: {node: ranges}
+4      life: node, life
+5      reset
+6      ceiling: tock
+=====  =========================================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from distkv.errors import DecodeError
+from distkv.model.event import LIFE_MAX, TICK_MAX, Kind, Tock
+from distkv.wire import packing
+from distkv.wire.fields import (
+    bad,
+    checked_chain,
+    make_event,
+    range_map,
+    read_link,
+    read_list,
+    read_node,
+    read_ranges,
+    read_time,
+)
+from distkv.wire.message import (
+    CeilingRecord,
+    EventRecord,
+    KnownRecord,
+    LifeRecord,
+    LostRecord,
+    Record,
+    ResetRecord,
+)
+
+_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING = range(1, 7)
+_LENGTHS: Final = {_EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2}
+_KINDS: Final = {kind.value: kind for kind in Kind}
+
+
+def encode_record(record: Record) -> bytes:
+    """One record; records may be written one after another without anything between them."""
+    match record:
+        case EventRecord():
+            return packing.pack(_event_list(record))
+        case KnownRecord():
+            return packing.pack([_KNOWN, range_map(record.ranges)])
+        case LostRecord():
+            return packing.pack([_LOST, range_map(record.ranges)])
+        case LifeRecord():
+            return packing.pack([_LIFE, record.node, record.life])
+        case ResetRecord():
+            return packing.pack([_RESET])
+        case CeilingRecord():
+            return packing.pack([_CEILING, record.tock])
+    assert_never(record)
+
+
+def decode_record(data: bytes) -> Record:
+    """The one record in `data`.
+
+    Raises:
+        DecodeError: it is not exactly that; `reason` says which part is not.
+    """
+    packing.check_whole(data)
+    return _read_record(packing.unpack(data))
+
+
+def decode_records(data: bytes) -> list[Record]:
+    """All records that stand one after another in `data`.
+
+    Raises:
+        DecodeError: as `decode_record`.
+    """
+    return [_read_record(packing.unpack(part)) for part in packing.split_all(data)]
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _event_list(record: EventRecord) -> list[object]:
+    event = record.event
+    return [
+        _EVENT,
+        record.arrived,
+        event.kind.value,
+        event.path.names,
+        event.value if event.kind is Kind.SET else None,
+        [part for link in event.chain for part in link],
+        event.tock,
+        event.time,
+        event.truncated,
+    ]
+
+
+def _read_record(value: object) -> Record:
+    parts = read_list(value, "record")
+    number = parts[0] if parts else None
+    if type(number) is not int or _LENGTHS.get(number) != len(parts):
+        raise bad("record", "a known number and the parts that belong to it", number)
+    if number == _EVENT:
+        return _read_event_record(parts)
+    if number == _KNOWN:
+        return KnownRecord(read_ranges(parts[1], "known"))
+    if number == _LOST:
+        return LostRecord(read_ranges(parts[1], "lost"))
+    if number == _LIFE:
+        return LifeRecord(read_node(parts[1], "node"), _read_number(parts[2], "life", LIFE_MAX))
+    if number == _CEILING:
+        return CeilingRecord(Tock(_read_number(parts[1], "tock", TICK_MAX)))
+    return ResetRecord()
+
+
+def _read_event_record(parts: list[object]) -> EventRecord:
+    _, arrived, number, path, raw, flat, tock, time, truncated = parts
+    kind = _KINDS.get(number) if type(number) is int else None
+    if kind is None:
+        raise bad("kind", "0, 1 or 2", number)
+    if type(truncated) is not bool:
+        raise bad("truncated", "true or false", truncated)
+    links = read_list(flat, "chain")
+    if not links or len(links) % 2:
+        raise DecodeError("the field 'chain' must be a list of nodes and ticks in turn", "bad_chain")
+    pairs = zip(links[::2], links[1::2], strict=True)
+    chain = checked_chain([read_link(node, tick, "chain") for node, tick in pairs], "chain")
+    event = make_event(path, kind, raw, chain, Tock(_read_number(tock, "tock", TICK_MAX)), time, truncated)
+    return EventRecord(event, read_time(arrived, "arrived"))
+
+
+def _read_number(value: object, name: str, high: int) -> int:
+    if type(value) is not int or not 0 <= value <= high:
+        raise bad(name, f"an integer from 0 to {high}", value)
+    return value

@@ -1,0 +1,171 @@
+"""What a server answers on the client socket, to bytes and back.
+
+Knows: the form of greetings, replies, errors and items.  Does not know what the answers are.
+
+Invariant: a stored value goes out as the bytes that are stored; nothing on the way packs it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from distkv import errors
+from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
+from distkv.model.event import LIFE_MAX, NodeName, Tick, Tock
+from distkv.wire import packing
+from distkv.wire.codec import Payload, payload_fields
+from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read_map, read_node, read_state
+from distkv.wire.message import State
+
+_VALUE_KEY: Final = packing.pack("value")
+_HEADERS: Final = tuple(bytes((0x80 | count,)) for count in range(16))
+
+
+@attrs.frozen(slots=True)
+class Hello:
+    """The first thing a server says, in every state."""
+
+    version: tuple[int, int, int]
+    node: NodeName
+    tick: Tick
+    tock: Tock
+    state: State
+    network: bytes | None
+    """The network id; None while the server has no data."""
+    life: int
+    auth: tuple[str, ...] = ()
+    """The methods by which a client may authenticate; none: it need not."""
+
+
+# -- what a server sends ------------------------------------------------------------------------------------------
+
+
+def encode_reply(seq: int, fields: Mapping[str, object], value: bytes | None = None) -> bytes:
+    """The reply to a request; `value` is a packed value, which becomes the field of that name.
+
+    Raises:
+        ValueError: with a value there may be at most 13 other fields.
+    """
+    packed = packing.pack({"seq": seq, **fields})
+    if value is None:
+        return packed
+    if len(fields) > 13:
+        raise ValueError("a reply with a value has at most 13 other fields")
+    # The map is short, so its header is one byte that counts the pairs: count one more, and append it.
+    return b"".join((_HEADERS[len(fields) + 2], packed[1:], _VALUE_KEY, value))
+
+
+def encode_error(seq: int, error: DistkvError) -> bytes:
+    """The reply that a request was refused; 0 when its `seq` is not known."""
+    return packing.pack({"seq": seq, "error": str(error), "code": error.code})
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """The greeting."""
+    return packing.pack(
+        {
+            "seq": 0,
+            "version": hello.version,
+            "node": hello.node,
+            "tick": hello.tick,
+            "tock": hello.tock,
+            "state": hello.state.value,
+            "network": hello.network,
+            "life": hello.life,
+            "auth": hello.auth,
+        }
+    )
+
+
+def encode_payload(seq: int, payload: Payload) -> bytes:
+    """A reply or an item that carries something from peer to peer."""
+    return packing.pack({"seq": seq, **payload_fields(payload)})
+
+
+def encode_start(seq: int) -> bytes:
+    """Items follow, then `encode_end`."""
+    return packing.pack({"seq": seq, "state": "start"})
+
+
+def encode_end(seq: int) -> bytes:
+    """No more items."""
+    return packing.pack({"seq": seq, "state": "end"})
+
+
+# -- what a client reads ------------------------------------------------------------------------------------------
+
+
+def decode_reply(frame: bytes) -> dict[str, object]:
+    """The fields of a reply, an item or a greeting, as Python values; `seq` is there and 0 or more.
+
+    `reply_error` tells an error, `is_start` and `is_end` the frame of a long result, `codec.read_payload` takes what
+    comes from a peer, `read_hello` a greeting.
+
+    Raises:
+        DecodeError: the frame is no reply.
+    """
+    fields = read_map(packing.unpack(frame), "reply")
+    read_int(fields, "seq")
+    if not all(isinstance(name, str) for name in fields):
+        raise DecodeError("the names of the fields of a reply must be text", "bad_reply")
+    return dict(fields)
+
+
+def reply_error(fields: Fields) -> DistkvError | None:
+    """The error that a reply carries: of the class that has its code, else a `PeerError` that shows the code."""
+    text, code = fields.get("error"), fields.get("code")
+    if text is None:
+        return None
+    if type(text) is not str or type(code) is not str:
+        return PeerError("the server answered with an error that cannot be read")
+    kind = _BY_CODE.get(code)
+    return PeerError(f"{text} ({code})") if kind is None else kind(text)
+
+
+def is_start(fields: Fields) -> bool:
+    """Whether items follow."""
+    return fields.get("state") == "start"
+
+
+def is_end(fields: Fields) -> bool:
+    """Whether the items are complete."""
+    return fields.get("state") == "end"
+
+
+def read_hello(fields: Fields) -> Hello:
+    """The greeting.
+
+    Raises:
+        DecodeError: it is none; then this is another program.
+    """
+    if fields.get("seq") != 0:
+        raise bad("seq", "0 in a greeting", fields.get("seq"))
+    version = [number for number in read_list(fields.get("version"), "version") if type(number) is int]
+    if len(version) != 3:
+        raise bad("version", "a list of three integers", fields["version"])
+    methods = read_list(fields.get("auth"), "auth")
+    network = fields.get("network")
+    return Hello(
+        (version[0], version[1], version[2]),
+        read_node(fields.get("node"), "node"),
+        Tick(read_int(fields, "tick")),
+        Tock(read_int(fields, "tock")),
+        read_state(fields),
+        None if network is None else read_hash(network, "network"),
+        read_int(fields, "life", LIFE_MAX),
+        tuple(method for method in methods if type(method) is str),
+    )
+
+
+def _request_errors(base: type[RequestError]) -> dict[str, type[RequestError]]:
+    found = {base.code: base}
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, base) and kind is not base:
+            found[kind.code] = kind
+    return found
+
+
+_BY_CODE: Final = _request_errors(RequestError)

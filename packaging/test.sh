@@ -1,0 +1,60 @@
+#!/bin/sh
+# Check and test in parts: test.sh [lint] [fast] [process] [netns]; all of them when none is named.
+# Every part runs, also after one that failed; the end says which failed.
+set -eu
+cd "$(dirname "$0")/.."
+
+packaging/venv.sh dev
+PATH=$PWD/.venv/bin:$PATH
+failed=
+
+part() {
+    echo
+    echo "== $*"
+    "$@" || failed="$failed
+    $*"
+}
+
+lint() {
+    part ruff check .
+    part mypy
+    part lint-imports --no-logo
+    part towncrier build --draft --version next
+}
+
+fast() {
+    part pytest -m "not process and not netns and not spark" --cov --cov-report=json
+    part python packaging/branch_floor.py 95 model wire core
+}
+
+process() {
+    packaging/serf.sh
+    folder process
+}
+
+netns() {
+    if [ ! -d tests/netns ]; then
+        return 0
+    elif unshare --net true 2>/dev/null; then
+        folder netns
+    else
+        echo "== tests/netns: not run, this user may not make network namespaces"
+    fi
+}
+
+# A folder of tests appears with its first issue.
+folder() {
+    [ ! -d "tests/$1" ] || part pytest -m "$1" "tests/$1"
+}
+
+[ $# -gt 0 ] || set -- lint fast process netns
+for name in "$@"; do
+    "$name"
+done
+
+echo
+if [ -n "$failed" ]; then
+    echo "FAILED:$failed"
+    exit 1
+fi
+echo "passed: $*"

@@ -1,0 +1,55 @@
+"""What all tests share: markers by folder, and the rule that CI skips nothing.
+
+Knows: which folder needs what from the machine.  Does not know any part of the product.
+
+Invariant: with CI=true, a test or module that is skipped is a failure; elsewhere `-rs` prints the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+FOLDERS = ("process", "netns", "spark")
+"""Folders below tests/ whose tests get the marker of the same name."""
+
+IN_CI = os.environ.get("CI") == "true"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by their folder, and skip those of tests/process where there is no Serf."""
+    here = Path(__file__).parent
+    no_serf = pytest.mark.skip(reason="no serf on PATH: apt-get install serf")
+    for item in items:
+        folder = item.path.relative_to(here).parts[0]
+        if folder in FOLDERS:
+            item.add_marker(folder)
+        if folder == "process" and shutil.which("serf") is None:
+            item.add_marker(no_serf)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    # An expected failure is reported as skipped, too; it is none.
+    if not hasattr(report, "wasxfail"):
+        _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if IN_CI and report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} may not be skipped in CI: {reason}"

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Break one rule of the core at a time and see that a test fails: `python tests/mutants/run.py [NAME...]`.
+
+Knows: for each rule the few words of source that carry it, and what they become without it.  A copy of the package and
+of its tests is changed and tested in a temporary directory; the working tree is never touched.
+
+Invariant: a mutant counts as killed only when a test *failed* in the changed copy; words that are no longer there, or
+there twice, and a copy that cannot be imported or tested are errors.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TESTS = ("tests/unit/model", "tests/unit/core", "tests/property")
+"""What is copied; of it, files named after the model and the update machine are run."""
+
+TIMEOUT_S = 120
+
+
+class MutantError(Exception):
+    """A mutant could not be judged; the message says why."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A rule, and the source without it."""
+
+    name: str
+    rule: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS = (
+    Mutant(
+        "tie-break",
+        "equal tocks are decided by tick, name and value",
+        "model/event.py",
+        "return (event.tock, event.kind is not Kind.EXPIRE, tick, name, value_hash(event))",
+        "return (event.tock, event.kind is not Kind.EXPIRE, tick, name[:0], b'')",
+    ),
+    Mutant(
+        "duplicate",
+        "an event whose tick the ledger has is not applied",
+        "model/tree.py",
+        "        if ledger.has(link):\n",
+        "        if self.event(link) is not None:\n",
+    ),
+    Mutant(
+        "containment-order",
+        "only an event that orders above contains another",
+        "model/event.py",
+        "    if not is_above(a, b):\n        return False\n    node, tick = b.chain[0]",
+        "    node, tick = b.chain[0]",
+    ),
+    Mutant(
+        "superseded",
+        "applying an event marks every other link of its chain",
+        "model/tree.py",
+        "        for other in event.chain[1:]:\n            ledger.hold(other)\n",
+        "",
+    ),
+    Mutant(
+        "loser-present",
+        "an open loser counts as present",
+        "model/tree.py",
+        "        for event in gone:\n            self._present",
+        "        for event in (*gone, *entry.losers):\n            self._present",
+    ),
+    Mutant(
+        "loser-digest",
+        "the digest covers open losers",
+        "model/tree.py",
+        "for loser in entry.conflicts() if entry.losers else ():",
+        "for loser in ():",
+    ),
+    Mutant(
+        "memory",
+        "a path remembers what the chains of gone events said",
+        "model/entry.py",
+        "        for event in gone_now:\n            self.remember(event)\n",
+        "",
+    ),
+    Mutant(
+        "memory-order",
+        "memory speaks only for what is below the event that named it",
+        "model/entry.py",
+        "tick >= event.tick and at > mine for",
+        "tick >= event.tick for",
+    ),
+    Mutant(
+        "duplicate-chain",
+        "the chain of a duplicate that is held by hearsay is read",
+        "model/tree.py",
+        "return self._apply_duplicate(event, entry)",
+        "return Applied(event, False, False)",
+    ),
+    Mutant(
+        "lives",
+        "the lives of one name are different writers",
+        "model/event.py",
+        "and t >= tick and t >> COUNT_BITS == life for",
+        "and t >= tick and life >= 0 for",
+    ),
+    Mutant(
+        "expiry-open",
+        "an expiry never becomes an open loser",
+        "model/entry.py",
+        "                or event.kind is Kind.EXPIRE\n",
+        "",
+    ),
+    Mutant(
+        "hidden-delete",
+        "a delete that lost to a delete is no conflict",
+        "model/entry.py",
+        "if loser.kind is Kind.SET)",
+        "if loser.kind in Kind)",
+    ),
+    Mutant(
+        "own-writer",
+        "the writer of a chain appears in it once",
+        "model/event.py",
+        "if writer != own and links.get",
+        "if own and links.get",
+    ),
+    Mutant(
+        "chain-cut",
+        "what a write closes is never cut from its chain",
+        "model/event.py",
+        "room = max(length_max - 1, len(sources))",
+        "room = length_max - 1",
+    ),
+    Mutant(
+        "lost-held",
+        "a tick that arrives is lost no more",
+        "model/ledger.py",
+        "        if book.lost:\n            book.lost.discard_range(begin, end)\n",
+        "",
+    ),
+    Mutant(
+        "tock-heard",
+        "a write is above every tock seen",
+        "core/update.py",
+        "self.tock = max(self.tock, event.tock)",
+        "self.tock = self.tock",
+    ),
+    Mutant(
+        "empty-delete",
+        "deleting nothing burns no tick",
+        "core/update.py",
+        "            if before is None:\n                return None, None  # deleting nothing burns no tick\n",
+        "",
+    ),
+    Mutant(
+        "replay-known",
+        "a restart remembers what was known",
+        "core/update.py",
+        "            case KnownRecord(ranges=ranges):\n                self.learn_known(ranges)\n",
+        "            case KnownRecord(ranges=ranges):\n                pass\n",
+    ),
+    Mutant(
+        "replay-tick",
+        "a restart uses no tick twice",
+        "core/update.py",
+        "self.tick = max(self.tick, event.tick)",
+        "self.tick = self.tick",
+    ),
+    Mutant(
+        "ceiling",
+        "a restart goes on above the durable ceiling of the tock",
+        "core/update.py",
+        "self.tock = max(self.tock, self._ceiling)",
+        "self.tock = self.tock",
+    ),
+)
+
+
+def copy_of_package(to: Path) -> None:
+    """What the tests of the core need, in a directory of its own."""
+    leave = shutil.ignore_patterns("__pycache__", ".hypothesis")
+    for name in ("distkv", *TESTS):
+        shutil.copytree(ROOT / name, to / name, ignore=leave)
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, to / name)
+
+
+def change(mutant: Mutant, root: Path) -> None:
+    """Take the rule out of the copy.
+
+    Raises:
+        MutantError: its words are not there exactly once.
+    """
+    path = root / "distkv" / mutant.file
+    text = path.read_text(encoding="utf-8")
+    count = text.count(mutant.old)
+    if count != 1:
+        raise MutantError(f"{mutant.name}: its words stand {count} times in {mutant.file}, not once: correct it")
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+def failing_test(root: Path, *, properties: bool = True) -> str | None:
+    """The first test that fails in the copy, property tests last; None when all pass.
+
+    Raises:
+        MutantError: the tests could not be run, or ran against something else than the copy.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST", "CI"))}
+    environment = {**kept, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    where = _run([sys.executable, "-c", "import distkv.core; print(distkv.core.__file__)"], root, environment)
+    if not where.stdout.startswith(str(root)):
+        raise MutantError(f"the copy is not what Python imports: {where.stdout}{where.stderr}")
+    ours = sorted(path for folder in TESTS for path in (root / folder).glob("test_*.py") if _is_ours(path))
+    if not ours:
+        raise MutantError("there are no tests to run")
+    quick = [path for path in ours if "property" not in path.parts]
+    slow = [path for path in ours if "property" in path.parts]
+    found = _failing_of(quick, root, environment)
+    return _failing_of(slow, root, environment) if found is None and properties else found
+
+
+def _failing_of(files: list[Path], root: Path, environment: dict[str, str]) -> str | None:
+    # The profile leaves nothing to chance: a mutant that is killed once is killed every time.
+    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    done = _run([sys.executable, "-m", "pytest", *options, *map(str, files)], root, environment)
+    if done.returncode == 0:
+        return None
+    found = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or found is None:
+        raise MutantError(f"the tests could not be run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+    return found[1]
+
+
+def _is_ours(path: Path) -> bool:
+    return path.parent.name == "model" or path.name.startswith(("test_model_", "test_update_"))
+
+
+def _run(command: list[str], root: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise MutantError(f"the tests took longer than {TIMEOUT_S} s") from None
+
+
+def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
+    """The test that notices the mutant, None when none does.
+
+    Raises:
+        MutantError: as `change` and `failing_test`.
+    """
+    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
+        root = Path(name).resolve()
+        copy_of_package(root)
+        change(mutant, root)
+        return failing_test(root, properties=properties)
+
+
+def main(names: Iterable[str]) -> int:
+    """Print the table; 1 when a mutant lives or could not be judged."""
+    wanted = list(names)
+    unknown = set(wanted) - {mutant.name for mutant in MUTANTS}
+    if unknown:
+        sys.stderr.write(f"no mutant is called {', '.join(sorted(unknown))}\n")
+        return 2
+    chosen = [mutant for mutant in MUTANTS if not wanted or mutant.name in wanted]
+    ended = 0
+    width = max(len(mutant.name) for mutant in chosen)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for mutant, result in zip(chosen, pool.map(_judged, chosen), strict=True):
+            is_killed, words = result
+            sys.stdout.write(f"{mutant.name:{width}} | {words}\n")
+            sys.stdout.flush()
+            ended |= not is_killed
+    return ended
+
+
+def _judged(mutant: Mutant) -> tuple[bool, str]:
+    try:
+        test = killer(mutant)
+    except MutantError as error:
+        return False, f"ERROR {error}"
+    return test is not None, test or f"SURVIVES: no test notices that {mutant.rule!r} does not hold"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

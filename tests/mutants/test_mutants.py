@@ -1,0 +1,41 @@
+"""The tests of the core notice when one of its rules is missing: each mutant in `run.py` is killed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.run import MUTANTS, Mutant, MutantError, change, copy_of_package, killer
+
+
+@pytest.fixture(scope="module")
+def killers() -> Iterator[dict[str, Future[str | None]]]:
+    """All mutants, judged side by side."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield {mutant.name: pool.submit(killer, mutant) for mutant in MUTANTS}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_missing_rule_is_noticed(mutant: Mutant, killers: dict[str, Future[str | None]]) -> None:
+    assert killers[mutant.name].result() is not None, f"no test notices that {mutant.rule!r} does not hold"
+
+
+def test_words_that_are_gone_are_an_error(tmp_path: Path) -> None:
+    copy_of_package(tmp_path)
+    with pytest.raises(MutantError, match="stand 0 times"):
+        change(Mutant("gone", "a rule", "model/event.py", "words that stand nowhere", ""), tmp_path)
+
+
+def test_mutant_that_cannot_be_imported_is_an_error_and_not_killed() -> None:
+    broken = Mutant("broken", "a rule", "model/event.py", "class Kind(IntEnum):", "class Kind(NoSuchName):")
+    with pytest.raises(MutantError, match=r"could not be run|not what Python imports"):
+        killer(broken)
+
+
+def test_rule_that_no_test_notices_survives() -> None:
+    harmless = Mutant("harmless", "a comment", "model/event.py", '"""The Lamport clock of the network."""', "")
+    assert killer(harmless, properties=False) is None

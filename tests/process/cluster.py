@@ -1,0 +1,173 @@
+"""Stock Serf agents on loopback with a server beside each: what the tests of a whole network share.
+
+Knows: how to start a network, to know that its nodes agree, to write at full speed, and to watch the agents' queues.
+Does not know what a test does to it.  Everything here blocks.
+
+Invariant: when `open_cluster` is left, every process it started is dead, by its pid, however the test ended; a server
+that printed a traceback fails the test that left it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+import attrs
+import trio
+
+from distkv.errors import TransportError
+from tests.process.agents import Agent, Agents, wait_members
+from tests.process.servers import Server, Servers, wait_until
+
+NAMES = ("a", "b", "c")
+CLOCK_S = 1.0
+"""A short one, for tests of which the default clock is not the point."""
+DEFAULT_CLOCK_S = 5.0
+QUEUE_MAX = 128
+"""From this backlog of events on Serf warns."""
+
+Found = TypeVar("Found")
+
+
+@attrs.define
+class Cluster:
+    """Servers by name, each beside the agent of the same name."""
+
+    agents: Agents
+    servers: Servers
+    clock_s: float
+    _by_name: dict[str, Agent] = attrs.field(factory=dict)
+
+    # -- its parts
+
+    def __getitem__(self, name: str) -> Server:
+        return self.servers[name]
+
+    def __iter__(self) -> Iterator[Server]:
+        return iter(self.servers)
+
+    def agent(self, name: str) -> Agent:
+        return self._by_name[name]
+
+    def others(self, name: str) -> list[Server]:
+        return [server for server in self if server.name != name]
+
+    def add(self, name: str) -> Server:
+        """An agent that all the others see, and a server beside it that is not started yet."""
+        join = list(self._by_name.values())[:1]
+        self._by_name[name] = trio.run(partial(self.agents.start, name, join=join))
+        for agent in self._by_name.values():
+            trio.run(wait_members, agent, len(self._by_name))
+        server = self.servers.add(name)
+        file = server.directory / "config.yaml"
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {self._by_name[name].rpc_port}}}\n")
+        server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
+        return server
+
+    def start(self, *names: str) -> None:
+        """Start again what was killed, all at once, and wait until all are ready."""
+        for name in names:
+            self[name].start()
+        for name in names:
+            self[name].wait_ready()
+
+    # -- knowing what it does
+
+    def wait(self, condition: Callable[[], Found], what: str, deadline_s: float) -> Found:
+        """As `wait_until`; a failure shows the states and the logs of all."""
+        return wait_until(condition, what, deadline_s, self.dump)
+
+    def wait_state(self, name: str, state: str, deadline_s: float) -> None:
+        self.wait(lambda: self[name].state()["state"] == state, f"{name} says that it is {state}", deadline_s)
+
+    def wait_equal(self, deadline_s: float) -> None:
+        """Until all hold the same: equal digests and ranges, and nothing is missing that is not given up."""
+
+        def are_equal() -> bool:
+            states = [server.state() for server in self]
+            return all(
+                state["digest"] == states[0]["digest"]
+                and state["held"] == states[0]["held"]
+                and state["missing"] == state["lost"]
+                for state in states
+            )
+
+        self.wait(are_equal, f"{', '.join(server.name for server in self)} hold the same", deadline_s)
+
+    def dump(self) -> str:
+        return self.servers.dump()
+
+    def tracebacks(self) -> dict[str, str]:
+        """The stderr of every server that met something it did not expect."""
+        errors = {server.name: server.errors for server in self if (server.directory / "stderr").exists()}
+        return {name: text for name, text in errors.items() if "Traceback" in text or "internal error" in text}
+
+
+@contextmanager
+def open_cluster(directory: Path, names: Sequence[str] = NAMES, *, clock_s: float = CLOCK_S) -> Iterator[Cluster]:
+    """A network of ready nodes; the first of `names` founded it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers"), clock_s)
+    cluster.agents.directory.mkdir()
+    try:
+        for name in names:
+            cluster.add(name)
+        cluster[names[0]].start("--init", "hello").wait_ready()
+        for name in names[1:]:
+            cluster[name].start()
+        for name in names[1:]:
+            cluster[name].wait_ready()
+        yield cluster
+    finally:
+        for server in cluster:
+            server.kill()
+        cluster.agents.kill_all()
+    assert not cluster.tracebacks()
+
+
+# -- the agents' queues -------------------------------------------------------------------------------------------
+
+
+class QueueWatch:
+    """Asks agents for their `event_queue` all the time, in a thread of its own, while it is entered."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.longest = 0
+        self.samples = 0
+        self._agents = [cluster.agent(server.name) for server in cluster]
+        self._failure = ""
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        assert not self._failure
+        assert self.samples >= 3 * len(self._agents), "too few to tell anything"
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._watch)
+        except TransportError as error:
+            self._failure = str(error)
+
+    async def _watch(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for agent in self._agents:
+                nursery.start_soon(self._watch_one, agent)
+
+    async def _watch_one(self, agent: Agent) -> None:
+        async with agent.open_rpc() as rpc:
+            while not self._is_over.is_set():  # set by another thread
+                stats = await rpc.stats()
+                self.longest = max(self.longest, int(stats["serf"]["event_queue"]))
+                self.samples += 1
+                await trio.sleep(0.05)

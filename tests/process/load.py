@@ -1,0 +1,193 @@
+"""Writing and reading at full speed over raw connections, and knowing what was acknowledged.
+
+Knows: frames, pipelining, and that a reply is a promise.  Does not know networks or agents.
+
+Invariant: what `Load.acknowledged` holds was answered with success by the server, whatever became of it later.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, Self, TypeAlias, TypeVar
+
+from distkv.errors import DistkvError
+from distkv.model.event import Kind, Link, NodeName, Tick
+from distkv.model.path import Path
+from distkv.wire.codec import read_payload
+from distkv.wire.fields import read_ranges
+from distkv.wire.frames import FrameReader, encode_request
+from distkv.wire.message import EventBatch
+from distkv.wire.replies import decode_reply, is_end, reply_error
+from distkv.wire.request import GetEvents, GetValue, Request, SetValue
+from distkv.wire.values import pack_value
+from tests.process.servers import Server
+
+DEPTH: Final = 500
+"""Requests under way at a time."""
+REPLY_BYTES_MAX: Final = 64 << 20
+
+Content: TypeAlias = tuple[Path, Kind, bytes]
+"""What a (node, tick) stands for, for ever."""
+
+Item = TypeVar("Item")
+
+
+class Wire:
+    """A connection on which anything may be sent. A silence of `timeout_s` raises `TimeoutError`."""
+
+    def __init__(self, server: Server, *, timeout_s: float = 20.0) -> None:
+        self.socket: Final = socket.create_connection(("127.0.0.1", server.port), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._reader = FrameReader(REPLY_BYTES_MAX)
+        self._seq = 0
+        self.hello: Final = self._receive()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> dict[str, object] | None:
+        """The next frame; None when the server closed the connection."""
+        while (frame := self._reader.next_frame()) is None:
+            data = self.socket.recv(1 << 18)
+            if not data:
+                return None
+            self._reader.feed(data)
+        return decode_reply(frame)
+
+    def ask(self, requests: Sequence[Request]) -> Iterator[dict[str, object]]:
+        """Send all, then give the reply to each as it comes.
+
+        Raises:
+            ConnectionError: the server went before the last.
+            DistkvError: the first refusal.
+        """
+        self.send(b"".join(map(encode_request, requests)))
+        for _ in requests:
+            reply = self._receive()
+            error = reply_error(reply)
+            if error is not None:
+                raise error
+            yield reply
+
+    def _receive(self) -> dict[str, object]:
+        reply = self.receive()
+        if reply is None:
+            raise ConnectionResetError("the server closed the connection")
+        return reply
+
+
+def set_many(server: Server, values: Mapping[str, object], depth: int = DEPTH) -> None:
+    """Write all, `depth` at a time."""
+    with Wire(server) as wire:
+        for some in _chunks(values.items(), depth):
+            list(wire.ask([SetValue(wire.next_seq(), Path.parse(path), pack_value(value)) for path, value in some]))
+
+
+def get_many(server: Server, paths: Iterable[str], depth: int = DEPTH) -> dict[str, object]:
+    """What is at each of `paths`; those without a value are left out."""
+    found: dict[str, object] = {}
+    with Wire(server) as wire:
+        for some in _chunks(paths, depth):
+            replies = wire.ask([GetValue(wire.next_seq(), Path.parse(path)) for path in some])
+            found |= {path: reply["value"] for path, reply in zip(some, replies, strict=True) if "value" in reply}
+    return found
+
+
+def events_of(server: Server) -> dict[Link, Content]:
+    """Every (node, tick) that this server holds as a winner or an open loser."""
+    held = read_ranges(server.state()["held"], "held")
+    found: dict[Link, Content] = {}
+    with Wire(server) as wire:
+        wire.send(encode_request(GetEvents(wire.next_seq(), held)))
+        while (item := wire.receive()) is not None and not is_end(item):
+            batch = read_payload(item) if "events" in item else None
+            if isinstance(batch, EventBatch):
+                found |= {event.link: (event.path, event.kind, event.value) for event in batch.events}
+    return found
+
+
+class Load:
+    """Writes new paths below `top` to one server, in a thread, until it is stopped or the server goes.
+
+    Args:
+        server: where to.
+        top: the first name of every path.
+        depth: how many writes are under way at a time.
+        pause_s: between two batches.
+    """
+
+    def __init__(self, server: Server, top: str, *, depth: int = 100, pause_s: float = 0.0) -> None:
+        self.acknowledged: dict[str, object] = {}
+        self.events: dict[Link, Content] = {}
+        """The same by the tick that the answer named."""
+        self.slowest_s = 0.0
+        """The longest that a batch took."""
+        self.failure = ""
+        """What went wrong, besides that the server went."""
+        self._server = server
+        self._top = top
+        self._depth = depth
+        self._pause_s = pause_s
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Wait until the batch under way is answered, or never will be."""
+        self._is_over.set()
+        self._thread.join()
+        assert not self.failure
+
+    def _run(self) -> None:
+        try:
+            with Wire(self._server) as wire:
+                for begin in itertools.count(0, self._depth):
+                    if self._is_over.is_set():
+                        return
+                    self._write(wire, [f"{self._top}.n{number}" for number in range(begin, begin + self._depth)])
+                    self._is_over.wait(self._pause_s)
+        except ConnectionError:
+            return
+        except (DistkvError, TimeoutError) as error:
+            self.failure = f"{type(error).__name__}: {error}"
+
+    def _write(self, wire: Wire, paths: Sequence[str]) -> None:
+        requests = [SetValue(wire.next_seq(), Path.parse(path), pack_value(self._value(path))) for path in paths]
+        began = time.monotonic()
+        for path, request, reply in zip(paths, requests, wire.ask(requests), strict=True):
+            tick = reply["tick"]
+            assert isinstance(tick, int)
+            assert request.value is not None
+            self.acknowledged[path] = self._value(path)
+            self.events[NodeName(self._server.name), Tick(tick)] = (request.path, Kind.SET, request.value)
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+
+    @staticmethod
+    def _value(path: str) -> str:
+        return f"{path} {'x' * 80}"
+
+
+def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    left = iter(items)
+    while chunk := list(itertools.islice(left, size)):
+        yield chunk

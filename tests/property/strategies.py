@@ -1,0 +1,273 @@
+"""Hypothesis strategies for everything that the store keeps and that nodes say: what is drawn is always well-formed.
+
+Few node names and lives by default, so that what is drawn meets: equal paths, chains that contain one another.
+Events, messages and ranges compare by `repr`, which shows all they hold; `Event` itself compares by identity.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from distkv.model.event import (
+    COUNT_BITS,
+    LIFE_MAX,
+    TICK_MAX,
+    TOCK_HEARD_MAX,
+    Chain,
+    Event,
+    Kind,
+    Link,
+    NodeName,
+    Tick,
+    Tock,
+)
+from distkv.model.ledger import TickRanges
+from distkv.model.path import Name, Path
+from distkv.model.ranges import Ranges
+from distkv.wire.codec import Payload
+from distkv.wire.message import (
+    CeilingRecord,
+    EventBatch,
+    EventRecord,
+    Header,
+    Info,
+    KnownRecord,
+    LifeRecord,
+    LostRecord,
+    Message,
+    Ping,
+    PingLink,
+    PullEnd,
+    Record,
+    ResetRecord,
+    SnapshotHead,
+    Start,
+    State,
+    TickMap,
+    TickMaps,
+    Update,
+)
+from distkv.wire.request import (
+    ExchangeRequest,
+    GetEvents,
+    GetSnapshot,
+    GetState,
+    GetValue,
+    PingRequest,
+    Request,
+    SetValue,
+)
+from distkv.wire.values import ExtType, Timestamp, pack_value
+
+FEW_NODES = ("a", "b", "c", "node-4.example_x")
+FEW_LIVES = (0, 1, 77_000_000, LIFE_MAX)
+
+# -- values -------------------------------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+integers = st.one_of(st.integers(-200, 200), st.integers(-(2**63), 2**64 - 1))
+timestamps = st.builds(Timestamp, st.integers(-(2**63), 2**63 - 1), st.integers(0, 10**9 - 1))
+extensions = st.builds(ExtType, st.integers(0, 127), st.binary(max_size=20))
+scalars: st.SearchStrategy[object] = st.one_of(
+    st.booleans(), integers, st.floats(), texts, st.binary(max_size=20), extensions, timestamps
+)
+"""Everything but nil, which as a whole value deletes."""
+
+values: st.SearchStrategy[object] = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner | st.none(), max_size=5) | st.dictionaries(scalars | st.none(), inner | st.none(), max_size=5)
+    ),
+    max_leaves=12,
+)
+"""Every Python value that may be stored."""
+
+raw_values = values.map(pack_value)
+"""Canonical bytes of any storable value."""
+
+small_raw_values = st.integers(0, 3).map(pack_value)
+"""A few values, so that equal ones are drawn."""
+
+# -- paths --------------------------------------------------------------------------------------------------------
+
+names: st.SearchStrategy[Name] = st.one_of(
+    texts, st.binary(max_size=8), integers, st.floats(allow_nan=False), st.booleans(), st.none()
+)
+"""All types of names, those included which Python takes for one another."""
+
+paths = st.lists(names, max_size=6).map(Path)
+few_paths = st.sampled_from([Path(), Path(["x"]), Path(["x", "y"]), Path([1]), Path([True]), Path([None, "node", "a"])])
+
+# -- ticks --------------------------------------------------------------------------------------------------------
+
+any_node_names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=63)
+node_names = (st.sampled_from(FEW_NODES) | any_node_names).map(NodeName)
+lives = st.sampled_from(FEW_LIVES) | st.integers(0, LIFE_MAX)
+counts = st.integers(1, 40) | st.integers(1, 2**COUNT_BITS - 1)
+ticks = st.builds(lambda life, count: Tick((life << COUNT_BITS) + count), lives, counts)
+tocks = (st.integers(0, 100) | st.integers(0, TOCK_HEARD_MAX)).map(Tock)
+times = st.floats(0, 4e9) | st.floats(allow_nan=False, allow_infinity=False)
+links: st.SearchStrategy[Link] = st.tuples(node_names, ticks)
+
+
+def _writer(link: Link) -> tuple[NodeName, int]:
+    return link[0], link[1] >> COUNT_BITS
+
+
+def chains_of(link: st.SearchStrategy[Link], *, max_size: int = 6) -> st.SearchStrategy[Chain]:
+    """Chains in which every (node, life) appears once."""
+    return st.lists(link, min_size=1, max_size=max_size, unique_by=_writer).map(tuple)
+
+
+chains = chains_of(links)
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Ranges:
+    """Non-empty, over one or several lives; no range crosses from one life into the next."""
+    found = Ranges()
+    for life in draw(st.lists(lives, min_size=1, max_size=3, unique=True)):
+        for begin, length in draw(st.lists(st.tuples(counts, st.integers(1, 50)), min_size=1, max_size=5)):
+            end = min(begin + length, 2**COUNT_BITS)
+            found.add_range((life << COUNT_BITS) + begin, (life << COUNT_BITS) + end)
+    return found
+
+
+tick_ranges: st.SearchStrategy[TickRanges] = st.dictionaries(node_names, ranges(), max_size=4)
+tick_lists = st.lists(ticks, min_size=1, max_size=3, unique_by=lambda tick: tick >> COUNT_BITS).map(sorted)
+tick_maps: st.SearchStrategy[TickMap] = st.dictionaries(node_names, tick_lists, max_size=4)
+
+# -- events -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def events(
+    draw: st.DrawFn,
+    *,
+    path: st.SearchStrategy[Path] = paths,
+    chain: st.SearchStrategy[Chain] = chains,
+    value: st.SearchStrategy[bytes] = raw_values,
+    tock: st.SearchStrategy[Tock] = tocks,
+    kinds: Sequence[Kind] = tuple(Kind),
+) -> Event:
+    """Any event; the arguments narrow it, for instance to `few_paths` and `small_raw_values`."""
+    kind = draw(st.sampled_from(kinds))
+    raw = draw(value) if kind is Kind.SET else b""
+    return Event(draw(path), kind, raw, draw(chain), draw(tock), draw(times), draw(st.booleans()))
+
+
+event_tuples = st.lists(events(), max_size=3).map(tuple)
+
+# -- messages -----------------------------------------------------------------------------------------------------
+
+hashes = st.binary(min_size=8, max_size=8)
+digests = st.integers(0, 2**64 - 1)
+states = st.sampled_from(State)
+addresses = st.sampled_from(["", "127.0.0.1:27586", "[2001:db8::1]:1", "kitchen.example:65535"])
+starts = st.builds(Start, times, st.integers(0, TICK_MAX))
+headers = st.builds(Header, node_names, ticks | st.just(Tick(0)), tocks, lives, st.none() | hashes, st.none() | starts)
+ping_links = st.builds(PingLink, node_names, ticks | st.just(Tick(0)) | st.none(), tocks)
+ping_chains = st.lists(ping_links, min_size=1, max_size=5).map(tuple)
+
+updates = st.builds(Update, headers, event_tuples)
+infos = st.builds(
+    Info,
+    headers,
+    addresses,
+    states,
+    ticks=st.none() | tick_maps,
+    ticks_hash=st.none() | hashes,
+    known=st.none() | tick_ranges,
+    missing=st.none() | tick_ranges,
+    lost=st.none() | tick_ranges,
+    reason=st.none() | ping_chains,
+    ping=st.none() | ping_chains,
+)
+
+
+@st.composite
+def pings(draw: st.DrawFn) -> Ping:
+    """The first link is the sender's own."""
+    header = draw(headers)
+    own = PingLink(header.node, draw(ticks | st.just(Tick(0)) | st.none()), draw(tocks))
+    chain = (own, *draw(st.lists(ping_links, max_size=4)))
+    return Ping(header, chain, draw(addresses), draw(states), draw(digests), draw(hashes))
+
+
+messages: st.SearchStrategy[Message] = st.one_of(updates, infos, pings())
+
+tick_map_snapshots = st.builds(TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests)
+payloads: st.SearchStrategy[Payload] = st.one_of(
+    tick_map_snapshots,
+    st.builds(EventBatch, event_tuples),
+    st.builds(PullEnd, tick_ranges, tick_ranges),
+    st.builds(SnapshotHead, headers, lives, tick_maps, tick_ranges, event_tuples, st.integers(0, 10**9)),
+)
+
+# -- requests and records -----------------------------------------------------------------------------------------
+
+seqs = st.integers(1, 300) | st.integers(1, TICK_MAX)
+nchains = st.integers(0, 20)
+
+
+@st.composite
+def set_requests(draw: st.DrawFn) -> SetValue:
+    """Writes and deletes, with all they may ask for."""
+    value = draw(st.none() | raw_values)
+    chain = draw(st.none() | st.just(()) | chains_of(links, max_size=1))
+    prev = draw(st.none() | raw_values)
+    new, idem = draw(st.booleans()), draw(st.booleans())
+    return SetValue(draw(seqs), draw(paths), value, chain, new, prev, idem, draw(nchains))
+
+
+requests: st.SearchStrategy[Request] = st.one_of(
+    st.builds(GetValue, seqs, paths, nchains),
+    set_requests(),
+    st.builds(GetState, seqs),
+    st.builds(PingRequest, seqs),
+    st.builds(GetEvents, seqs, tick_ranges),
+    st.builds(GetSnapshot, seqs, node_names, times, addresses),
+    st.builds(ExchangeRequest, seqs, tick_map_snapshots),
+)
+
+records: st.SearchStrategy[Record] = st.one_of(
+    st.builds(EventRecord, events(), times),
+    st.builds(KnownRecord, tick_ranges),
+    st.builds(LostRecord, tick_ranges),
+    st.builds(LifeRecord, node_names, lives),
+    st.just(ResetRecord()),
+    st.builds(CeilingRecord, tocks),
+)
+
+# -- what hostile or broken senders make of it --------------------------------------------------------------------
+
+
+@st.composite
+def mutated(draw: st.DrawFn, valid: st.SearchStrategy[bytes]) -> bytes:
+    """Valid bytes of which some are cut off, overwritten, inserted or repeated."""
+    data = bytearray(draw(valid))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(data)))
+        match draw(st.sampled_from(["cut", "overwrite", "insert", "repeat"])):
+            case "cut":
+                del data[at:]
+            case "overwrite":
+                data[at : at + 1] = draw(st.binary(min_size=1, max_size=1))
+            case "insert":
+                data[at:at] = draw(st.binary(min_size=1, max_size=5))
+            case _:
+                data[at:at] = data[: draw(st.integers(0, 20))]
+    return bytes(data)
+
+
+odd_objects: st.SearchStrategy[object] = st.one_of(
+    values,
+    st.none(),
+    st.sampled_from(
+        [True, False, 0, -1, 1.0, 2**63, 2**64 - 1, "", b"", [], {}, [[]], "1", float("nan"), float("inf")]
+    ),
+)
+"""What a field may hold that should hold something else."""

@@ -1,0 +1,225 @@
+"""Group commit under virtual time: who shares a commit, who does it inline, and what a failed disk does to all.
+
+Knows: `Committer` and a log on a disk in memory.  Does not know records, replicas or sessions.
+"""
+
+# ruff: noqa: ARG001  # asking for the clock is what makes time virtual
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from distkv.engine.commit import CONTROL_BYTES, SHARED_S, Committer
+from distkv.errors import NoSpaceError, StorageFailedError
+from distkv.storage.base import Log
+from distkv.storage.log import open_log
+from distkv.storage.memory import MemoryDisk
+from tests.shell.nodes import SEGMENT_BYTES, committing_in
+
+
+@attrs.define
+class Bench:
+    disk: MemoryDisk
+    log: Log
+    committer: Committer
+    nursery: trio.Nursery
+    woken: list[int] = attrs.field(factory=list)
+    failed: list[int] = attrs.field(factory=list)
+
+    async def write(self, number: int, writer: object = None) -> None:
+        """Append one record and wait for it."""
+        position = self.committer.append([b"%d" % number], number)
+        try:
+            await self.committer.wait_durable(position, writer)
+            self.woken.append(number)
+        except StorageFailedError:
+            self.failed.append(number)
+
+    def records(self) -> list[bytes]:
+        """What the log would replay after a power failure now."""
+        log = open_log(self.disk.after_power_loss(), segment_bytes=SEGMENT_BYTES)
+        return [record for batch in log.replay() for record in batch]
+
+
+@asynccontextmanager
+async def bench(commit_s: float) -> AsyncIterator[Bench]:
+    disk = MemoryDisk()
+    log = open_log(disk, segment_bytes=SEGMENT_BYTES)
+    log.refill()
+    committer = Committer(log, run_blocking=committing_in(commit_s), clock=trio.current_time)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        yield Bench(disk, log, committer, nursery)
+        nursery.cancel_scope.cancel()
+    log.close()
+
+
+@pytest.mark.trio
+async def test_writers_at_once_share_one_commit(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b, trio.open_nursery() as writers:
+        for number in range(50):
+            writers.start_soon(b.write, number, object())
+        await trio.sleep(1)
+        assert sorted(b.woken) == list(range(50))
+        assert (b.committer.thread_count, b.committer.inline_count) == (1, 0)
+
+
+@pytest.mark.trio
+async def test_writers_during_a_commit_share_the_next_one(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b, trio.open_nursery() as writers:
+        for number in range(100):
+            writers.start_soon(b.write, number, object())
+            await trio.sleep(0.001)
+        await trio.sleep(1)
+        assert b.committer.thread_count <= 12
+        assert len(b.woken) == 100
+        assert b.records() == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.trio
+async def test_waiters_wake_in_the_order_of_their_batches(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b, trio.open_nursery() as writers:
+        for number in range(9):
+            writers.start_soon(b.write, number // 3, object())
+            if number % 3 == 2:
+                await trio.sleep(0.006)
+        await trio.sleep(1)
+        assert b.woken == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.trio
+async def test_nothing_is_durable_before_the_disk_has_it(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b:
+        b.nursery.start_soon(b.write, 7, object())
+        await trio.sleep(0.004)
+        assert (b.committer.durable, b.woken, b.records(), b.committer.is_idle) == (0, [], [], False)
+        await trio.sleep(0.002)
+        assert (b.committer.durable, b.woken, b.records()) == (0, [], [b"7"])
+        await trio.sleep(0.01)
+        assert (b.committer.durable, b.committer.durable_mark, b.woken) == (1, 7, [7])
+        assert b.committer.is_idle
+
+
+@pytest.mark.trio
+async def test_lone_writer_on_a_fast_disk_commits_inline(autojump_clock: MockClock) -> None:
+    async with bench(0.0005) as b:
+        writer = object()
+        await b.write(0, writer)
+        await trio.sleep(SHARED_S)
+        on_thread = b.committer.thread_count
+        for number in range(1, 21):
+            await b.write(number, writer)
+        assert (b.committer.inline_count, b.committer.thread_count) == (20, on_thread)
+        assert len(b.records()) == 21
+
+
+@pytest.mark.trio
+async def test_lone_writer_on_a_slow_disk_leaves_the_loop_free(autojump_clock: MockClock) -> None:
+    async with bench(0.02) as b:
+        writer = object()
+        for number in range(20):
+            await b.write(number, writer)
+        assert b.committer.inline_count == 0
+
+
+@pytest.mark.trio
+async def test_two_writers_in_turn_do_not_commit_inline(autojump_clock: MockClock) -> None:
+    async with bench(0.0005) as b:
+        writers = object(), object()
+        for number in range(40):
+            await b.write(number, writers[number % 2])
+        assert b.committer.inline_count == 0
+
+
+@pytest.mark.trio
+async def test_what_is_durable_already_is_not_waited_for(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b:
+        await b.write(1, object())
+        began = trio.current_time()
+        await b.committer.wait_durable(1, object())
+        assert trio.current_time() == began
+
+
+@pytest.mark.trio
+async def test_cancelled_waiter_disturbs_nobody(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b, trio.open_nursery() as writers:
+        scope = trio.CancelScope()
+
+        async def impatient() -> None:
+            with scope:
+                await b.write(1, object())
+
+        writers.start_soon(b.write, 0, object())
+        writers.start_soon(impatient)
+        writers.start_soon(b.write, 2, object())
+        await trio.sleep(0.002)
+        scope.cancel()
+        await trio.sleep(1)
+        assert sorted(b.woken) == [0, 2]
+        assert sorted(b.records()) == [b"0", b"1", b"2"], "what was appended is committed all the same"
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("fault", ["fail_write_at", "fail_sync_at"])
+async def test_failed_disk_fails_all_waiters_and_is_not_asked_again(autojump_clock: MockClock, fault: str) -> None:
+    with pytest.RaisesGroup(StorageFailedError):
+        async with bench(0.01) as b:
+            first = b.disk.faults.operations
+            setattr(b.disk.faults, fault, first if fault == "fail_write_at" else first + 1)
+            async with trio.open_nursery() as writers:
+                with trio.CancelScope(shield=True):  # the committer ends the bench; its waiters are looked at first
+                    for number in range(3):
+                        writers.start_soon(b.write, number, object())
+                        await trio.sleep(0.004)
+                    await trio.sleep(1)
+                    await wait_all_tasks_blocked()
+                    with pytest.raises(StorageFailedError):
+                        await b.committer.wait_durable(1)
+                    assert (b.woken, b.committer.durable) == ([], 0)
+                    assert b.disk.faults.operations == first + (1 if fault == "fail_write_at" else 2)
+
+
+@pytest.mark.trio
+async def test_failure_of_an_inline_commit_ends_the_committer_too(autojump_clock: MockClock) -> None:
+    with pytest.RaisesGroup(StorageFailedError):
+        async with bench(0.0005) as b:
+            writer = object()
+            await b.write(0, writer)
+            await trio.sleep(SHARED_S)
+            b.disk.faults.fail_sync_at = b.disk.faults.operations + 1
+            await b.write(1, writer)
+            assert (b.woken, b.failed, b.committer.inline_count) == ([0], [1], 0)
+            await trio.sleep(60)
+            pytest.fail("the committer goes on with a failed disk")
+
+
+@pytest.mark.trio
+async def test_waiting_bytes_count_what_is_queued_and_what_is_under_way(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b:
+        idle = b.committer.waiting_bytes
+        b.committer.append([bytes(1000)], 1)
+        await trio.sleep(0.001)
+        b.committer.append([bytes(500)], 2)
+        assert b.committer.waiting_bytes > 1500
+        await trio.sleep(1)
+        assert b.committer.waiting_bytes == idle
+
+
+@pytest.mark.trio
+async def test_room_is_refused_while_the_disk_is_full_and_given_after(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b:
+        b.disk.faults.capacity_bytes = b.disk.faults.used_bytes
+        for _ in range(8):  # both segments, up to a rest that is smaller than what is kept for replication control
+            b.committer.append([bytes(30_000)], 0)
+            await trio.sleep(0.1)
+        with pytest.raises(NoSpaceError, match="nothing was changed"):
+            b.committer.check_room(CONTROL_BYTES)
+        b.disk.faults.capacity_bytes = None
+        assert b.log.refill()
+        b.committer.check_room(100)

@@ -1,0 +1,392 @@
+"""Command lines, from their words to the exit code, against a server that answers as the test says.
+
+Knows: what a user types and sees.  Does not know a real node: tests/process does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from distkv import __version__
+from distkv.cli.client import read_addresses
+from distkv.cli.exits import exit_code
+from distkv.cli.main import run
+from distkv.cli.session import Session
+from distkv.errors import (
+    BadPathError,
+    BadValueError,
+    BusyError,
+    ChainMismatchError,
+    DistkvError,
+    ExistsError,
+    LogDamagedError,
+    NoSpaceError,
+    NotFoundError,
+    NotReadyError,
+    PeerError,
+    RequestError,
+    SettingsError,
+    TooLargeError,
+    UnknownActionError,
+    UnreachableError,
+    ValueMismatchError,
+)
+from distkv.model.event import NodeName, Tick
+from distkv.wire.replies import encode_reply
+from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value
+from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open_server, refusal, reply
+
+Capture = pytest.CaptureFixture[str]
+
+DONE = {"changed": True, "tick": 8, "tock": 9}
+META = {"chain": {"node": "b", "tick": (7 << 32) + 5, "prev": {"node": "a", "tick": 3}}, "tock": 9, "time": 1.5}
+
+
+def ask(server: ScriptedServer, *arguments: str) -> int:
+    return run([*server.arguments, *arguments])
+
+
+# -- the whole ----------------------------------------------------------------------------------------------------
+
+
+def test_version_is_printed(capsys: Capture) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"distkv {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ([], "-v --verbose -q --quiet -c --config -C -o --output --version --help"),
+        (["server"], "--init --data-dir --transport --serf --bind --advertise --help"),
+        (["client"], "-h --host -p --port --help"),
+        (["client", "get"], "-m --meta --default -o --output --help"),
+        (["client", "set"], "-s --string -j --json -f --file --new --if-chain --if-value --idem --help"),
+        (["client", "delete"], "--help"),
+        (["client", "state"], "--wait --timeout -o --output --help"),
+        (["client", "ping"], "-o --output --help"),
+    ],
+)
+def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: list[str], options: str) -> None:
+    assert run([*command, "--help"]) == 0
+    heads = [line[2:].split("  ")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  -")]
+    found = [word for head in heads for word in re.findall(r"(?<!\S)--?[A-Za-z-]+", head)]
+    assert found == options.split()
+
+
+@pytest.mark.parametrize(("group", "commands"), [([], "client server"), (["client"], "delete get ping set state")])
+def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
+    run([*group, "--help"])
+    listed = capsys.readouterr().out.partition("Commands:\n")[2]
+    assert [line.split()[0] for line in listed.splitlines() if line.strip()] == commands.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nonsense"], "no such command 'nonsense' (see 'distkv --help')"),
+        (["client", "get"], "missing argument 'PATH' (see 'distkv client get --help')"),
+        (["client", "get", "a", "b"], "extra argument"),
+        (["client", "get", "a", "--at", "x"], "no such option '--at'"),
+        (["client", "get", "a", "-r"], "no such option '-r'"),
+        (["client", "get", "a", "-o", "xml"], "'xml' is not one of"),
+        (["client", "set", "a"], "give either VALUE or -f FILE"),
+        (["client", "set", "a", "1", "--ttl"], "goes after '--'"),
+        (["client", "set", "a", "--new"], "give either VALUE or -f FILE"),
+        (["client", "set", "a", "null"], "null is no value"),
+        (["client", "set", "a", "1", "--if-value", "null"], "null is no value"),
+        (["client", "set", "a", "1", "--if-chain", "x"], "names no change"),
+        (["client", "get", "a..b"], "empty element"),
+        (["client", "delete", ""], "empty element"),
+        (["client", "-p", "x", "ping"], "--port is 'x'"),
+        (["client", "state", "--wait", "never"], "is not one of"),
+        (["client", "state", "--timeout", "-1"], "not in the range"),
+        (["server"], "the node has no name"),
+        (["server", "a b"], "NAME: the node name 'a b'"),
+        (["server", "a", "--init", "null"], "null is no value"),
+        (["server", "a", "--serf", "x"], "--serf is 'x'"),
+        (["server", "a", "--bind", "x"], "--bind: listen is 'x'"),
+        (["server", "a", "--transport", "swim"], "'swim' is not one of"),
+        (["-C", "x=1", "server", "a"], "-C x=1: there is no setting x"),
+        (["-c", "/nowhere", "server", "a"], "/nowhere: the configuration cannot be read"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_2(capsys: Capture, arguments: list[str], problem: str) -> None:
+    assert run(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert problem in told.err
+    assert told.err.startswith("distkv: ")
+    assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["client"]])
+def test_command_that_is_missing_gets_help_on_stderr(capsys: Capture, arguments: list[str]) -> None:
+    assert run(arguments) == 2
+    assert "Usage: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RequestError("x"), 1),
+        (UnknownActionError("x"), 1),
+        (TooLargeError("x"), 1),
+        (NoSpaceError("x"), 1),
+        (BusyError("x"), 1),
+        (PeerError("x"), 1),
+        (LogDamagedError("x"), 1),
+        (SettingsError("x"), 2),
+        (BadPathError("x"), 2),
+        (BadValueError("x"), 2),
+        (NotFoundError("x"), 3),
+        (ExistsError("x"), 4),
+        (ChainMismatchError("x"), 4),
+        (ValueMismatchError("x"), 4),
+        (NotReadyError("x"), 5),
+        (UnreachableError("x"), 5),
+    ],
+    ids=lambda found: type(found).__name__,
+)
+def test_exit_code_follows_from_the_error(error: DistkvError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize("code", ["auth_required", "auth_failed", "forbidden"])
+def test_what_is_not_allowed_is_6(code: str) -> None:
+    kind = type("NotAllowedError", (DistkvError,), {"code": code})
+    assert exit_code(kind("x")) == 6
+
+
+def test_refusal_of_the_server_is_one_line_and_its_code(capsys: Capture) -> None:
+    with open_server(refusal(ExistsError("a exists\nalready"))) as server:
+        assert ask(server, "set", "a", "1", "--new") == 4
+    assert capsys.readouterr().err == "distkv: a exists already\n"
+
+
+def test_traceback_is_shown_with_vvv_only(capsys: Capture) -> None:
+    for flag, count in (("-vv", 0), ("-vvv", 1)):
+        with open_server(close) as server:
+            assert run([flag, *server.arguments, "ping"]) == 5
+        assert capsys.readouterr().err.count("Traceback") == count
+
+
+def test_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("distkv.cli.kv.Path.parse", interrupt)
+    assert run(["client", "get", "a"]) == 130
+
+
+# -- get ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "out"),
+    [
+        (["get", "a"], "x: 1\n"),
+        (["get", "a", "-o", "json"], '{"x": 1}\n'),
+        (["get", "-o", "yaml", "a"], "x: 1\n"),
+    ],
+)
+def test_get_prints_the_value_in_the_form_asked_for(capsys: Capture, arguments: list[str], out: str) -> None:
+    with open_server(reply(META, pack_value({"x": 1}))) as server:
+        assert ask(server, *arguments) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_own_form_of_a_command_wins_over_the_global_one(capsys: Capture) -> None:
+    with open_server(reply(META, pack_value("x")), reply(META, pack_value("x"))) as server:
+        assert run(["-o", "json", *server.arguments, "get", "a"]) == 0
+        assert run(["-o", "json", *server.arguments, "get", "a", "-o", "text"]) == 0
+    assert capsys.readouterr().out == '"x"\nx\n'
+
+
+def test_meta_shows_ticks_as_text_and_time_for_people(capsys: Capture) -> None:
+    with open_server(reply(META, pack_value(21))) as server:
+        assert ask(server, "get", "a.b", "-m") == 0
+    assert capsys.readouterr().out == (
+        "path: a.b\nvalue: 21\nchain:\n- b:7.5\n- a:3\ntock: 9\ntime: '1970-01-01T00:00:01.500+00:00'\n"
+    )
+
+
+def test_meta_as_json_shows_time_as_seconds(capsys: Capture) -> None:
+    with open_server(reply(META, pack_value(21))) as server:
+        assert ask(server, "get", "a.b", "-m", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "path": "a.b", "value": 21, "chain": ["b:7.5", "a:3"], "tock": 9, "time": 1.5
+    }  # fmt: skip
+
+
+def test_meta_survives_a_clock_that_was_wrong(capsys: Capture) -> None:
+    with open_server(reply(META | {"time": 1e300}, pack_value(21))) as server:
+        assert ask(server, "get", "a", "-m") == 0
+    assert "1e+300" in capsys.readouterr().out
+
+
+def test_get_of_nothing_is_3(capsys: Capture) -> None:
+    with open_server(reply({})) as server:
+        assert ask(server, "get", "a") == 3
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(("default", "out"), [("-5", "-5\n"), ("", "\n"), ("[1, 2]", "- 1\n- 2\n")])
+def test_default_is_read_and_printed_like_a_value(capsys: Capture, default: str, out: str) -> None:
+    with open_server(reply({})) as server:
+        assert ask(server, "get", "a", "--default", default) == 0
+    assert capsys.readouterr().out == out
+
+
+# -- set and delete -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        (["-5"], -5),
+        (["-.5"], -0.5),
+        (["-5s"], "-5s"),
+        (["-5", "--new"], -5),
+        (["-s", "-5"], "-5"),
+        (["--idem", "-5"], -5),
+        (["--", "-5"], -5),
+        (["--", "-x"], "-x"),
+        (["-j", "-5"], -5),
+    ],
+)
+def test_negative_number_is_no_option(capsys: Capture, arguments: list[str], value: object) -> None:
+    with open_server(reply(DONE)) as server:
+        assert ask(server, "set", "a", *arguments) == 0
+    (request,) = server.requests
+    assert isinstance(request, SetValue)
+    assert request.value == pack_value(value)
+    assert capsys.readouterr().out == ""
+
+
+def test_set_sends_its_conditions() -> None:
+    with open_server(reply(DONE)) as server:
+        assert ask(server, "set", "a", "1", "--new", "--idem", "--if-chain", "b:7.5", "--if-value", "-1") == 0
+    (request,) = server.requests
+    assert isinstance(request, SetValue)
+    assert (request.new, request.idem, request.prev) == (True, True, pack_value(-1))
+    assert request.chain == ((NodeName("b"), Tick((7 << 32) + 5)),)
+
+
+def test_delete_of_nothing_is_3() -> None:
+    with open_server(reply(DONE), reply({"changed": False})) as server:
+        assert [ask(server, "delete", "a"), ask(server, "delete", "a")] == [0, 3]
+
+
+# -- state and ping -----------------------------------------------------------------------------------------------
+
+
+def test_state_prints_what_the_node_said(capsys: Capture) -> None:
+    with open_server(reply({"state": "ready", "network": b"x"})) as server:
+        assert ask(server, "state", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == {"state": "ready", "network": {"$bytes": "eA=="}}
+
+
+def test_wait_asks_again_until_the_node_is_ready(capsys: Capture) -> None:
+    with open_server(
+        close, reply({"state": "recovering"}), reply({"state": "cut-off"}), reply({"state": "ready"})
+    ) as server:
+        assert ask(server, "state", "--wait", "ready", "-o", "json") == 0
+    assert len(server.requests) == 4
+    assert json.loads(capsys.readouterr().out) == {"state": "ready"}
+
+
+def test_wait_that_ends_in_vain_says_what_is_lacking(capsys: Capture) -> None:
+    state = {"node": "a", "state": "recovering", "waits_for": "3 changes of b"}
+    with open_server(reply(state)) as server:
+        assert ask(server, "state", "--wait", "ready", "--timeout", "0") == 5
+    assert capsys.readouterr().err == (
+        "distkv: after 0 s still not ready: a is recovering, it waits for 3 changes of b\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "lack"),
+    [
+        ({"missing": {"b": [3]}}, {}, "a misses changes of b"),
+        ({}, {"missing": {"c": [3]}}, "b misses changes of c"),
+        ({}, {"digest": "02"}, "b and a hold different data"),
+        ({}, {"state": "recovering"}, "b is recovering"),
+    ],
+)
+def test_nodes_that_differ_are_not_converged(
+    capsys: Capture, own: dict[str, object], other: dict[str, object], lack: str
+) -> None:
+    with open_server(reply(_state("b") | other)) as second:
+        members = [{"node": "b", "addr": f"127.0.0.1:{second.address[1]}", "state": "alive"}]
+        with open_server(reply(_state("a") | own | {"members": members})) as first:
+            assert ask(first, "state", "--wait", "converged", "--timeout", "0") == 5
+    assert lack in capsys.readouterr().err
+
+
+def test_member_that_does_not_answer_is_not_converged(capsys: Capture) -> None:
+    with open_server(close) as second:
+        members = [{"node": "b", "addr": f"127.0.0.1:{second.address[1]}", "state": "alive"}]
+        with open_server(reply(_state("a") | {"members": members})) as first:
+            assert ask(first, "state", "--wait", "converged", "--timeout", "0") == 5
+    assert "closed the connection" in capsys.readouterr().err
+
+
+def test_nodes_that_hold_the_same_are_converged_whatever_those_that_are_away_hold() -> None:
+    with open_server(reply(_state("b"))) as second:
+        members = [
+            {"node": "b", "addr": f"127.0.0.1:{second.address[1]}", "state": "alive"},
+            {"node": "c", "addr": "127.0.0.1:1", "state": "away"},
+        ]
+        with open_server(reply(_state("a") | {"members": members})) as first:
+            assert ask(first, "state", "--wait", "converged", "--timeout", "0") == 0
+
+
+def _state(node: str) -> dict[str, object]:
+    return {"node": node, "state": "ready", "digest": "01", "missing": {}, "members": []}
+
+
+@pytest.mark.parametrize(("form", "read"), [("text", str.split), ("json", json.loads)])
+def test_ping_names_the_node(capsys: Capture, form: str, read: Callable[[str], object]) -> None:
+    with open_server(lambda seq: encode_reply(seq, {})) as server:
+        assert ask(server, "ping", "-o", form) == 0
+    assert HELLO.node in str(read(capsys.readouterr().out))
+
+
+# -- addresses ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hosts", "port", "variables", "addresses"),
+    [
+        ((), None, (None, None), [("127.0.0.1", 27586)]),
+        (("a",), None, (None, None), [("a", 27586)]),
+        (("a", "b:1"), "2", (None, None), [("a", 2), ("b", 1)]),
+        (("::1", "[::2]", "[::3]:4"), "2", (None, None), [("::1", 2), ("::2", 2), ("::3", 4)]),
+        ((), None, ("a, b:1,", "3"), [("a", 3), ("b", 1)]),
+        (("x",), None, ("a", "3"), [("x", 3)]),
+        ((), "4", ("a", "3"), [("a", 4)]),
+        ((), None, ("", ""), [("127.0.0.1", 27586)]),
+    ],
+)
+def test_addresses_come_from_options_then_the_environment(
+    hosts: tuple[str, ...], port: str | None, variables: tuple[str | None, str | None], addresses: list[object]
+) -> None:
+    assert list(read_addresses(hosts, port, *variables)) == addresses
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "x", "٣", "9" * 5000])
+def test_port_that_is_none_is_refused(port: str) -> None:
+    with pytest.raises(SettingsError, match="DISTKV_PORT"):
+        read_addresses((), None, None, port)
+
+
+def test_session_starts_with_no_wishes() -> None:
+    assert attrs.asdict(Session())["assignments"] == ()

@@ -1,0 +1,86 @@
+"""Values as JSON and back.
+
+Knows: the '$' forms.  Does not know the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distkv.cli.json_form import from_json, to_json
+from distkv.errors import BadValueError
+from distkv.wire.values import ExtType, Timestamp, pack_value
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.builds(ExtType, st.integers(0, 127), st.binary(max_size=9))
+    | st.builds(Timestamp, st.integers(-(2**40), 2**40), st.integers(0, 999_999_999))
+)
+keys = st.text() | st.integers(-9, 9) | st.binary(max_size=3) | st.sampled_from(["$bytes", "$map", "$x"])
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner, max_size=4), max_leaves=8)
+
+
+@given(values)
+def test_value_comes_back_as_it_was(value: object) -> None:
+    assert pack_value(from_json(to_json(value))) == pack_value(value)
+
+
+@given(values)
+def test_json_is_json_of_one_line(value: object) -> None:
+    text = to_json(value)
+    json.loads(text, parse_constant=pytest.fail)
+    assert "\n" not in text
+
+
+def test_not_a_number_comes_back() -> None:
+    found = from_json(to_json([math.nan]))
+    assert isinstance(found, list)
+    assert math.isnan(found[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"\x00\x01\xff", '{"$bytes": "AAH/"}'),
+        ({"a": "é", "b": [1.5, None, True]}, '{"a": "é", "b": [1.5, null, true]}'),
+        (math.inf, '{"$float": "inf"}'),
+        (ExtType(5, b"x"), '{"$ext": [5, "eA=="]}'),
+        (Timestamp(1, 2), '{"$time": [1, 2]}'),
+        ({1: "a"}, '{"$map": [[1, "a"]]}'),
+        ({"$bytes": "x"}, '{"$map": [["$bytes", "x"]]}'),
+        ({"$a": 1, "$b": 2}, '{"$a": 1, "$b": 2}'),
+    ],
+)
+def test_form_of_a_value_is_fixed(value: object, text: str) -> None:
+    assert to_json(value) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"$bytes": "???"}',
+        '{"$bytes": 1}',
+        '{"$float": "1"}',
+        '{"$ext": [200, "eA=="]}',
+        '{"$ext": [5]}',
+        '{"$time": [1, -2]}',
+        '{"$map": [[1]]}',
+        '{"$map": [[[1], 2]]}',
+        '{"$map": [[1, 2], [true, 3]]}',
+        '{"$new": 1}',
+        "[" * 100_000,
+    ],
+)
+def test_form_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(BadValueError):
+        from_json(text)

@@ -1,0 +1,289 @@
+"""What anybody may say on the transport, and what it changes: counters.
+
+Knows: docs/protocol, 'Messages' and 'Registry'; every message here is well-formed, the codec refuses the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from distkv.core.ready import AskMaps, HeardMessage, Ready
+from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.wire.message import EventRecord, Header, Info, Message, Ping, PingLink, Start, State, Update
+from tests.fleet import Faults, Fleet, grown
+
+CLOCK_MS = 5000
+JUMP = 1 << 32
+
+Sketch = Callable[[Fleet], Message]
+
+
+def header(fleet: Fleet, node: str, *, ahead: int = 1, network: bytes | None = None) -> Header:
+    """A header that node a would accept."""
+    a = fleet["a"]
+    assert a.network is not None
+    tock = Tock(min(a.tock + ahead, TICK_MAX))
+    return Header(NodeName(node), Tick(1), tock, 0, network or a.network.id, Start(2e9, 1))
+
+
+def event(node: str, tick: int, tock: int, path: str = "evil") -> Event:
+    return Event(Path([path]), Kind.SET, b"\x01", ((NodeName(node), Tick(tick)),), Tock(tock), 0.0)
+
+
+def update(node: str, writer: str = "", *, tick: int = 1, ahead: int = 1, network: bytes | None = None) -> Sketch:
+    def make(fleet: Fleet) -> Message:
+        head = header(fleet, node, ahead=ahead, network=network)
+        return Update(head, (event(writer or node, tick, head.tock),))
+
+    return make
+
+
+def ping(node: str, *, ahead: int = 1, network: bytes | None = None) -> Sketch:
+    def make(fleet: Fleet) -> Message:
+        head = header(fleet, node, ahead=ahead, network=network)
+        return Ping(head, (PingLink(head.node, Tick(1), head.tock),), "evil:1", State.READY, 0, b"\0" * 8)
+
+    return make
+
+
+def info(node: str, *, ahead: int = 1, network: bytes | None = None, about: str = "b", tick: int = 99) -> Sketch:
+    def make(fleet: Fleet) -> Message:
+        head = header(fleet, node, ahead=ahead, network=network)
+        ticks = {NodeName(about): [Tick(tick)]}
+        known = {NodeName(about): Ranges([(1, 50)]), NodeName("a"): Ranges([(1, 50)])}
+        return Info(head, "evil:1", State.READY, ticks, known=known)
+
+    return make
+
+
+def _settled() -> Fleet:
+    fleet = grown("a", "b")
+    fleet.set("a", "x", 1)
+    fleet.set("b", "y", 1)
+    fleet.run(20_000)
+    return fleet
+
+
+def _state(fleet: Fleet) -> tuple[object, ...]:
+    tree = fleet["a"].tree
+    return tree.digest, len(tree), tree.ledger.ticks(), tree.ledger.held(), dict(fleet["a"].registry)
+
+
+def _heard(fleet: Fleet, sketch: Sketch) -> Ready:
+    return fleet.step("a", HeardMessage(sketch(fleet)))
+
+
+def _exchanges(fleet: Fleet, since_ms: int) -> list[str]:
+    return [
+        ask.addr for at, name, ask in fleet.asked if at >= since_ms and name == "a" and isinstance(ask.what, AskMaps)
+    ]
+
+
+# -- nothing changes
+
+HARMLESS = [
+    pytest.param(update("stranger"), "unregistered", id="update of one not registered"),
+    pytest.param(update("stranger", tick=TICK_MAX), "unregistered", id="its highest tick"),
+    pytest.param(update("stranger", "b", tick=5), "unregistered", id="its update of another's event"),
+    pytest.param(update("b", tick=77, ahead=JUMP + 2), "tock_jump", id="update far ahead"),
+    pytest.param(ping("b", ahead=JUMP + 2), "tock_jump", id="ping far ahead"),
+    pytest.param(info("b", ahead=JUMP + 2), "tock_jump", id="info far ahead"),
+    pytest.param(ping("b", ahead=TICK_MAX), "tock_jump", id="ping at the end of time"),
+    pytest.param(update("b", tick=77, network=b"elsewhere"), "foreign_network", id="update of another network"),
+    pytest.param(ping("b", network=b"elsewhere"), "foreign_network", id="ping of another network"),
+    pytest.param(info("b", network=b"elsewhere"), "foreign_network", id="info of another network"),
+]
+
+
+@pytest.mark.parametrize(("sketch", "note"), HARMLESS)
+def test_message_that_may_not_change_anything_is_counted(sketch: Sketch, note: str) -> None:
+    fleet = _settled()
+    before = _state(fleet)
+    ready = _heard(fleet, sketch)
+    assert [n.id for n in ready.notes] == [note]
+    assert _state(fleet) == before
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        pytest.param(info("stranger"), id="ticks and known of one not registered"),
+        pytest.param(info("b", about="stranger", tick=TICK_MAX), id="ticks of one not registered"),
+        pytest.param(info("b", about="a", tick=TICK_MAX), id="our own ticks"),
+        pytest.param(ping("stranger"), id="ping of one not registered"),
+        pytest.param(update("a", tick=500), id="update in our own name"),
+        pytest.param(info("a", about="b", tick=500), id="info in our own name"),
+        pytest.param(ping("a"), id="ping in our own name"),
+    ],
+)
+def test_other_message_that_is_not_believed_adds_no_event_and_no_tick(sketch: Sketch) -> None:
+    fleet = _settled()
+    tree = fleet["a"].tree
+    before = tree.digest, len(tree), tree.ledger.ticks(), dict(fleet["a"].registry)
+    ready = _heard(fleet, sketch)
+    assert ready.fatal is None
+    assert not any(isinstance(record, EventRecord) for record in ready.records)
+    assert (tree.digest, len(tree), tree.ledger.ticks(), dict(fleet["a"].registry)) == before
+
+
+def test_message_far_ahead_does_not_move_the_tock() -> None:
+    fleet = _settled()
+    before = fleet["a"].tock
+    _heard(fleet, ping("b", ahead=JUMP + 2))
+    assert fleet["a"].tock == before
+
+
+def test_message_of_another_network_does_not_move_the_tock() -> None:
+    fleet = _settled()
+    before = fleet["a"].tock
+    _heard(fleet, ping("b", ahead=1000, network=b"elsewhere"))
+    assert fleet["a"].tock == before
+
+
+def test_event_far_ahead_in_an_update_that_is_not_is_dropped_alone() -> None:
+    fleet = _settled()
+    head = header(fleet, "b")
+    tick = fleet["b"].tick
+    good, bad = event("b", tick + 1, head.tock, "good"), event("b", tick + 2, head.tock + 2 * JUMP, "bad")
+    ready = fleet.step("a", HeardMessage(Update(head, (bad, good))))
+    assert [n.id for n in ready.notes] == ["tock_jump"]
+    assert fleet["a"].tree.get(Path(["good"])) is not None
+    assert fleet["a"].tree.get(Path(["bad"])) is None
+
+
+def test_jump_just_within_the_limit_is_taken() -> None:
+    fleet = _settled()
+    tock = fleet["a"].tock
+    _heard(fleet, ping("b", ahead=JUMP))
+    assert fleet["a"].tock >= tock + JUMP
+
+
+def test_no_winner_falls_by_hearsay() -> None:
+    fleet = _settled()
+    before = fleet["a"].tree.digest
+    _heard(fleet, info("b", about="b"))
+    assert fleet["a"].tree.digest == before
+
+
+# -- but an exchange is started
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        pytest.param(update("stranger"), id="update of one not registered"),
+        pytest.param(info("stranger"), id="info of one not registered"),
+        pytest.param(ping("b", ahead=JUMP + 2), id="ping far ahead"),
+        pytest.param(info("b", about="stranger"), id="ticks of one not registered"),
+        pytest.param(info("b", about="a", tick=99), id="a tick of ours that we never wrote"),
+    ],
+)
+def test_what_gossip_may_not_change_is_asked_for_over_tcp(sketch: Sketch) -> None:
+    fleet = _settled()
+    began_ms = fleet.now_ms
+    _heard(fleet, sketch)
+    fleet.run(3000)
+    assert _exchanges(fleet, began_ms)
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        pytest.param(update("b", network=b"elsewhere"), id="another network"),
+        pytest.param(info("b", about="a", tick=1), id="a tick of ours that we wrote"),
+    ],
+)
+def test_what_is_known_or_foreign_starts_no_exchange(sketch: Sketch) -> None:
+    fleet = _settled()
+    fleet.faults = Faults(loss=1.0)
+    began_ms = fleet.now_ms
+    _heard(fleet, sketch)
+    fleet.run(3000)
+    assert _exchanges(fleet, began_ms) == []
+
+
+def test_ticks_that_nobody_has_are_given_up() -> None:
+    fleet = _settled()
+    _heard(fleet, info("b", about="b", tick=(fleet["b"].life or 0) * (1 << 32) + 500))
+    assert fleet.run_until(lambda: bool(fleet["a"].tree.ledger.lost()), 10 * CLOCK_MS)
+    assert fleet["a"].is_serving
+
+
+def test_flood_of_every_kind_leaves_the_fleet_well() -> None:
+    fleet = _settled()
+    for number in range(200):
+        for sketch in (update, ping, info):
+            _heard(fleet, sketch(f"stranger{number}"))
+        _heard(fleet, HARMLESS[number % len(HARMLESS)].values[0])
+        fleet.run(5)
+    fleet.set("b", "after", 1)
+    assert fleet.run_until(fleet.is_converged, 6 * CLOCK_MS)
+    assert fleet["a"].tree.get(Path(["after"])) is not None
+
+
+# -- nodes that are not ready
+
+
+def test_empty_node_makes_nothing_of_an_update() -> None:
+    fleet = _settled()
+    fleet.start("new", up=False)
+    heard = update("b", tick=3)(fleet)
+    ready = fleet.step("new", HeardMessage(heard))
+    assert (ready.records, len(fleet["new"].tree)) == ([], 0)
+
+
+def test_empty_node_takes_any_tock_because_it_cannot_know_better() -> None:
+    fleet = _settled()
+    fleet.start("new", up=False)
+    fleet.step("new", HeardMessage(ping("b", ahead=JUMP * 8)(fleet)))
+    assert fleet["new"].tock > JUMP * 8
+
+
+def test_known_by_gossip_is_not_believed() -> None:
+    fleet = _settled()
+    before = fleet["a"].tree.ledger.held()
+    ready = _heard(fleet, info("b"))
+    assert ready.records == []
+    assert fleet["a"].tree.ledger.held() == before
+
+
+@pytest.mark.parametrize("sketch", [info("b", tick=1 << 30), update("b", tick=1 << 30)], ids=["info", "update"])
+def test_tick_of_a_registered_node_far_ahead_is_asked_about_and_not_believed(sketch: Sketch) -> None:
+    fleet = _settled()
+    before = _state(fleet)
+    now_ms = fleet.now_ms
+    _heard(fleet, sketch)
+    assert _state(fleet) == before
+    fleet.run(3 * CLOCK_MS)
+    assert _exchanges(fleet, now_ms)
+
+
+def test_same_ticks_with_another_digest_raise_an_alarm() -> None:
+    fleet = _settled()
+    honest = next(m for _, _, m in reversed(fleet.pings()))
+    a = fleet["a"]
+    head = header(fleet, "b")
+    lie = attrs.evolve(
+        honest,
+        header=head,
+        chain=(PingLink(head.node, Tick(1), head.tock),),
+        digest=a.tree.digest ^ 1,
+        ticks_hash=a.tree.ledger.hash(),
+    )
+    ready = fleet.step("a", HeardMessage(lie))
+    assert "digest_differs" in [n.id for n in ready.notes]
+
+
+def test_one_tick_with_two_contents_is_counted() -> None:
+    fleet = _settled()
+    here = fleet["a"].tree.get(Path(["y"]))
+    assert here is not None
+    other = attrs.evolve(here.head, value=b"\x7f")
+    ready = fleet.step("a", HeardMessage(Update(header(fleet, "b"), (other,))))
+    assert [n.id for n in ready.notes] == ["two_contents"]
+    assert fleet["a"].tree.get(Path(["y"])) is here

@@ -1,0 +1,66 @@
+"""Names and addresses that are used twice, as gossip tells.
+
+Knows: docs/protocol, 'One name twice'.  The exits themselves are in test_startup_with_data.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from distkv.core.ready import HeardMessage
+from distkv.model.event import NodeName, Tock
+from distkv.wire.message import Ping, Start
+from tests.fleet import Fleet, grown, meet_namesake
+
+CLOCK_MS = 5000
+
+
+def _fleet_and_ping() -> tuple[Fleet, Ping]:
+    """A fleet that pinged, and its latest ping of a as if it came from later."""
+    fleet = grown("a", "b")
+    fleet.run(4 * CLOCK_MS)
+    ping = next(m for _, name, m in reversed(fleet.pings()) if name == "a")
+    return fleet, attrs.evolve(ping, header=attrs.evolve(ping.header, tock=Tock(fleet["a"].tock + 1)))
+
+
+def test_namesake_in_another_network_is_no_other_us() -> None:
+    fleet, ping = _fleet_and_ping()
+    header = attrs.evolve(ping.header, network=b"elsewhere", start=Start(1.0, 1))
+    ready = fleet.step("a", HeardMessage(attrs.evolve(ping, header=header)))
+    assert ready.fatal is None
+    assert [note.id for note in ready.notes] == ["foreign_network"]
+
+
+def test_two_nodes_that_advertise_one_address_are_told() -> None:
+    fleet, ping = _fleet_and_ping()
+    ready = fleet.step("b", HeardMessage(attrs.evolve(ping, addr="b:1")))
+    assert "same_address" in [note.id for note in ready.notes]
+
+
+def test_of_equally_old_namesakes_the_larger_id_ends() -> None:
+    fleet, ping = _fleet_and_ping()
+    start = ping.header.start
+    assert start is not None
+    header = attrs.evolve(ping.header, start=Start(start.time, 0))
+    assert meet_namesake(fleet, "a", header).fatal is not None
+
+
+def test_namesake_is_judged_only_once_we_are_ready() -> None:
+    fleet, ping = _fleet_and_ping()
+    fleet.crash("a")
+    fleet.start("a")
+    header = attrs.evolve(ping.header, start=Start(1.0, 1), tock=Tock(1 << 40))
+    assert fleet.step("a", HeardMessage(attrs.evolve(ping, header=header))).fatal is None
+
+
+def test_own_message_that_comes_back_is_nothing() -> None:
+    fleet, ping = _fleet_and_ping()
+    ready = fleet.step("a", HeardMessage(ping))
+    assert (ready.notes, ready.records, ready.fatal) == ([], [], None)
+
+
+def test_sender_not_heard_of_before_is_a_peer_from_then_on() -> None:
+    fleet, ping = _fleet_and_ping()
+    header = attrs.evolve(ping.header, node=NodeName("stranger"))
+    fleet.step("a", HeardMessage(attrs.evolve(ping, header=header, addr="stranger:1")))
+    assert fleet["a"].peers(fleet.now_ms)[NodeName("stranger")] == ("stranger:1", True)

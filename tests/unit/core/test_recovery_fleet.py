@@ -1,0 +1,326 @@
+"""What was missed is found and fetched: a few replicas in virtual time.
+
+Knows: docs/protocol, 'Event recovery', 'Tick-map exchange' and 'Conflict'.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.core.ready import (
+    AnnounceDue,
+    AskEvents,
+    AskMaps,
+    HeardMessage,
+    PeerAnswered,
+    PeerDone,
+    PeerOffered,
+    TransportGap,
+    Written,
+)
+from distkv.model.event import NodeName
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.wire.message import EventBatch, Info, Message, PullEnd, Update
+from distkv.wire.values import unpack_value
+from tests.fleet import Faults, Fleet, grown
+
+CLOCK_MS = 5000
+
+
+def _updates(fleet: Fleet, name: str) -> list[Message]:
+    return [message for _, sender, message in fleet.sent if sender == name and isinstance(message, Update)]
+
+
+def _pulls(fleet: Fleet, name: str, since_ms: int = 0) -> list[tuple[int, str, AskEvents]]:
+    return [
+        (at, ask.addr, ask.what)
+        for at, sender, ask in fleet.asked
+        if sender == name and at >= since_ms and isinstance(ask.what, AskEvents)
+    ]
+
+
+def _exchanges(fleet: Fleet, since_ms: int) -> int:
+    return sum(at >= since_ms and isinstance(ask.what, AskMaps) for at, _, ask in fleet.asked)
+
+
+def _unheard(fleet: Fleet, name: str, *paths: str) -> None:
+    """Writes of a node whose updates nobody hears."""
+    fleet.faults.update_loss = 1.0
+    for path in paths:
+        fleet.set(name, path, 1)
+    fleet.faults.update_loss = 0.0
+
+
+# -- gaps
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_gap_is_pulled_within_half_a_second_to_one_and_a_half(seed: int) -> None:
+    fleet = grown("a", "b", "c", seed=seed)
+    fleet.run(20_000)  # no exchange is planned any more
+    _unheard(fleet, "b", "x")
+    fleet.set("b", "y", 1)
+    began_ms = fleet.now_ms
+    fleet.run(2000)
+    assert 500 <= _pulls(fleet, "a", began_ms)[0][0] - began_ms <= 1500 + 20
+    assert fleet.is_converged()
+
+
+def test_announced_tick_makes_a_gap() -> None:
+    fleet = grown("a", "b")
+    fleet.run(1000)
+    _unheard(fleet, "b", *(f"x.{number}" for number in range(100)))
+    fleet.step("b", AnnounceDue())
+    fleet.run(2000)
+    assert fleet.is_converged()
+
+
+def test_announcement_carries_the_own_tick_only() -> None:
+    fleet = grown("a", "b")
+    ready = fleet.step("b", AnnounceDue())
+    (info,) = ready.messages
+    assert isinstance(info, Info)
+    assert info.ticks == {NodeName("b"): [fleet["b"].tick]}
+
+
+def test_long_gap_is_fetched_in_bounded_pulls() -> None:
+    fleet = grown("a")
+    fleet.start("b", pull_events_max=30)
+    assert fleet.run_until(fleet.is_converged, 10_000)
+    fleet.run(1000)
+    began_ms = fleet.now_ms
+    _unheard(fleet, "a", *(f"x.{number}" for number in range(200)))
+    fleet.step("a", AnnounceDue())
+    assert fleet.run_until(fleet.is_converged, 5000)
+    sizes = [sum(map(len, what.ranges.values())) for _, _, what in _pulls(fleet, "b", began_ms)]
+    assert max(sizes) == 30
+    assert len(sizes) >= 7
+
+
+def test_pull_that_breaks_off_is_taken_up_again() -> None:
+    fleet = grown("a", "b", faults=Faults(breaks=0.5))
+    _unheard(fleet, "a", *(f"x.{number}" for number in range(1000)))
+    fleet.step("a", AnnounceDue())
+    assert fleet.run_until(fleet.is_converged, 60_000)
+
+
+# -- what nobody says
+
+
+def test_last_update_of_a_quiet_node_is_found_by_the_digest_of_its_ping() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.run(1000)
+    _unheard(fleet, "b", "x")
+    assert fleet.run_until(fleet.is_converged, 6 * CLOCK_MS)
+    assert fleet["c"].tree.get(Path(["x"])) is not None
+
+
+def test_equal_nodes_exchange_nothing() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.run(10_000)
+    began_ms = fleet.now_ms
+    fleet.run(100 * CLOCK_MS)
+    assert _exchanges(fleet, began_ms) == 0
+
+
+def test_gap_of_the_transport_starts_an_exchange() -> None:
+    fleet = grown("a", "b")
+    fleet.run(1000)
+    _unheard(fleet, "b", "x")
+    fleet.step("a", TransportGap())
+    assert fleet.run_until(fleet.is_converged, 500)
+
+
+def test_transport_that_comes_back_starts_an_exchange() -> None:
+    fleet = grown("a", "b")
+    fleet.run(1000)
+    fleet.transport("a", up=False)
+    fleet.set("b", "x", 1)
+    fleet.run(1000)
+    fleet.transport("a", up=True)
+    assert fleet.run_until(fleet.is_converged, 500)
+
+
+def test_healed_split_starts_an_exchange() -> None:
+    fleet = grown("a", "b", "c", "d")
+    fleet.partition(["a", "b"], ["c", "d"])
+    for name in "abcd":
+        fleet.set(name, f"by.{name}", 1)
+    fleet.run(20 * CLOCK_MS)
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+
+
+def test_first_of_the_losing_chain_tells_the_winners_why() -> None:
+    fleet = grown("a", "b")
+    fleet.partition(["a"], ["b"])
+    fleet.run(20 * CLOCK_MS)
+    fleet.heal()
+    fleet.run(3 * CLOCK_MS)
+    reasons = [m.reason for _, _, m in fleet.sent if isinstance(m, Info) and m.reason]
+    assert len(reasons) == 1
+
+
+def test_reason_heard_starts_an_exchange() -> None:
+    fleet = grown("a", "b")
+    fleet.partition(["a"], ["b"])
+    fleet.run(20 * CLOCK_MS)
+    fleet.heal()
+    fleet.run(3 * CLOCK_MS)
+    reason = next(m for _, _, m in fleet.sent if isinstance(m, Info) and m.reason)
+    other = "b" if reason.header.node == "a" else "a"
+    began_ms = fleet.now_ms
+    fleet.step(other, HeardMessage(reason))
+    fleet.run(200)
+    assert _exchanges(fleet, began_ms) == 1
+
+
+# -- conflicts
+
+
+def _contested() -> Fleet:
+    """Two values of one path, written in two partitions; healed and converged."""
+    fleet = grown("a", "b", "c")
+    fleet.partition(["a"], ["b", "c"])
+    fleet.set("a", "x", "of a")
+    fleet.set("b", "x", "of b")
+    fleet.run(1000)
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    return fleet
+
+
+def test_concurrent_writes_leave_one_open_loser_everywhere() -> None:
+    fleet = _contested()
+    losers = [[unpack_value(e.value) for e in fleet[name].tree.open_losers()] for name in "abc"]
+    assert losers == [["of a"]] * 3 or losers == [["of b"]] * 3
+
+
+def test_open_loser_known_elsewhere_as_superseded_is_closed_by_an_exchange() -> None:
+    fleet = _contested()
+    (loser,) = fleet["a"].tree.open_losers()
+    known = {loser.node: Ranges.from_ticks([loser.tick])}
+    # b learns from a peer that the loser is superseded, as if from the last who had what superseded it.
+    fleet.step("b", PeerOffered(fleet["a"].maps()))
+    ask = fleet.asked[-1][2]
+    assert isinstance(ask.what, AskEvents)
+    fleet.step("b", PeerAnswered(ask.id, PullEnd(known, {})))
+    fleet.step("b", PeerDone(ask.id))
+    assert list(fleet["b"].tree.open_losers()) == []
+    assert fleet.run_until(lambda: not any(list(fleet[name].tree.open_losers()) for name in "abc"), 10 * CLOCK_MS)
+    assert fleet.is_converged()
+
+
+def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:
+    # Open losers are asked for in every exchange; once they filled the pull for ever.
+    fleet = grown("a", "b")
+    fleet.crash("a")
+    fleet.start("a", pull_events_max=3)
+    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet.partition(["a"], ["b"])
+    for number in range(5):
+        fleet.set("a", f"x.{number}", 1)
+        fleet.set("b", f"x.{number}", 2)
+    fleet.set("b", "last", 1)
+    fleet.run(1000)
+    fleet.step("a", HeardMessage(_updates(fleet, "b")[-1]))
+    fleet.run(10 * CLOCK_MS)
+    assert fleet["a"].tree.ledger.lost()
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 20 * CLOCK_MS)
+    assert fleet["a"].tree.ledger.is_whole
+
+
+# -- answers
+
+
+def test_pull_is_answered_with_what_is_superseded_and_what_is_not_there() -> None:
+    fleet = grown("a")
+    for value in range(3):
+        fleet.set("a", "x", value)
+    last = fleet["a"].tick
+    end = fleet["a"].pull_end({NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])})
+    assert end.known == {NodeName("a"): Ranges([(last - 2, last)])}
+    assert end.lacks == {NodeName("a"): Ranges([(last + 1, last + 5)]), NodeName("z"): Ranges([(1, 3)])}
+
+
+def test_answer_that_comes_twice_changes_nothing() -> None:
+    fleet = grown("a", "b")
+    _unheard(fleet, "b", "x")
+    event = fleet["b"].tree.get(Path(["x"]))
+    assert event is not None
+    fleet.step("a", PeerOffered(fleet["b"].maps()))
+    ask = fleet.asked[-1][2]
+    batch = EventBatch((event.head,))
+    first, second = (fleet.step("a", PeerAnswered(ask.id, batch)) for _ in range(2))
+    assert ([record.event for record in first.records if hasattr(record, "event")], second.records) == (
+        [event.head],
+        [],
+    )
+
+
+def test_peer_without_an_address_is_not_pulled_from() -> None:
+    fleet = grown("a", "b")
+    _unheard(fleet, "b", "x")
+    fleet.members["b"].addr = ""
+    fleet.crash("b")
+    fleet.start("b", up=False)
+    ready = fleet.step("a", PeerOffered(fleet["b"].maps()))
+    assert ready.messages == []
+
+
+def test_write_while_cut_from_all_is_open_to_nobody_else_until_healed() -> None:
+    fleet = grown("a", "b")
+    fleet.partition(["a"], ["b"])
+    assert isinstance(fleet.set("a", "x", 1).reply, Written)
+    fleet.run(5 * CLOCK_MS)
+    assert fleet["b"].tree.get(Path(["x"])) is None
+
+
+# -- what cannot be mended here
+
+
+def test_overwriter_whose_disk_burns_raises_the_digest_alarm() -> None:
+    # b says that its first write is superseded, and dies with what superseded it; a has the first as the winner.
+    # The ledgers agree, the trees do not: no ledger can mend this, but it is noticed.
+    fleet = grown("a", "b", "c")
+    fleet.partition(["a", "b"], ["c"])
+    fleet.set("b", "x", 1)
+    fleet.run(1000)
+    fleet.partition(["a"], ["b", "c"])
+    _unheard(fleet, "b", "x")
+    known = fleet["b"].pull_end({NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])})
+    fleet.step("c", PeerOffered(fleet["a"].maps()))
+    ask = fleet.asked[-1][2]
+    fleet.step("c", PeerAnswered(ask.id, known))
+    fleet.step("c", PeerDone(ask.id))
+    fleet.wipe("b")
+    fleet.heal()
+    fleet.run(20 * CLOCK_MS)
+    assert not fleet.is_converged()
+    assert fleet.notes["digest_differs"] > 0
+
+
+def test_many_open_losers_are_asked_for_by_turns() -> None:
+    # c holds ten open losers which the others know as superseded, and asks for three in each exchange.
+    fleet = grown("a", "b")
+    fleet.start("c", pull_events_max=3)
+    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet.partition(["a"], ["b", "c"])
+    for number in range(10):
+        fleet.set("a", f"x.{number}", 1)
+        fleet.set("b", f"x.{number}", 2)
+    fleet.run(1000)
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 20 * CLOCK_MS)
+    losers = list(fleet["a"].tree.open_losers())
+    known = {losers[0].node: Ranges.from_ticks(sorted(loser.tick for loser in losers))}
+    for name in "ab":
+        fleet.step(name, PeerOffered(fleet["c"].maps()))
+        ask = fleet.asked[-1][2]
+        fleet.step(name, PeerAnswered(ask.id, PullEnd(known, {})))
+        fleet.step(name, PeerDone(ask.id))
+    assert len(losers) == 10
+    assert fleet.run_until(lambda: not list(fleet["c"].tree.open_losers()), 40 * CLOCK_MS)
+    assert fleet.is_converged()

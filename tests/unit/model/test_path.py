@@ -1,0 +1,107 @@
+"""Paths: their text form example by example, and what is refused with which words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from distkv.errors import BadPathError
+from distkv.model.path import NAMES_MAX, ROOT, Name, Path
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ((), ":"),
+        (("sensors", "kitchen", "temp"), "sensors.kitchen.temp"),
+        (("a.b", "c:d", "e f"), "a:.b.c::d.e:_f"),
+        (("",), ":e"),
+        ((True, False, None), ":t.:f.:n"),
+        ((12, -5), ":12.:-5"),
+        ((1.5, -0.25), ":1:.5.:-0:.25"),
+        ((1e300, math.inf, -math.inf), ":1e+300.:inf.:-inf"),
+        ((b"\x00\xff",), ":y00ff"),
+    ],
+)
+def test_path_and_text_form_belong_together(names: tuple[Name, ...], text: str) -> None:
+    assert str(Path(names)) == text
+    assert Path.parse(text) == Path(names)
+
+
+def test_integers_are_read_in_hex_too() -> None:
+    assert Path.parse(":xff.:x10") == Path((255, 16))
+
+
+def test_empty_text_and_empty_bytes_are_one_name() -> None:
+    assert Path((b"",)) == Path(("",))
+    assert Path((b"",)).names == ("",)
+
+
+def test_both_zeroes_are_one_name() -> None:
+    assert str(Path((-0.0,))) == ":0:.0"
+
+
+def test_one_true_and_one_point_zero_are_three_names() -> None:
+    assert len({Path((1,)), Path((True,)), Path((1.0,)), Path(("1",)), Path((b"1",))}) == 5
+
+
+def test_a_path_equals_no_tuple() -> None:
+    assert Path(("a",)) != ("a",)
+
+
+def test_a_path_shows_itself_as_what_makes_it() -> None:
+    assert repr(Path(("a", 1))) == "Path.parse('a.:1')"
+
+
+def test_length_counts_names() -> None:
+    assert (len(ROOT), len(Path(("a", 1)))) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_reserved"), [((), False), ((None,), True), ((None, "a"), True), (("a", None), False)]
+)
+def test_paths_below_null_are_reserved(names: tuple[Name, ...], is_reserved: bool) -> None:
+    assert Path(names).is_reserved is is_reserved
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ((math.nan,), "NaN"),
+        ((2**64,), "64 bits"),
+        ((-(2**63) - 1,), "64 bits"),
+        (("a", [1]), "not list"),
+        (("\udc80",), "lone surrogate"),
+        ((1, "\udc80"), "lone surrogate"),
+        (("a",) * (NAMES_MAX + 1), "at most 64 names, this one has 65"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(names: tuple[Name, ...], says: str) -> None:
+    with pytest.raises(BadPathError, match=says):
+        Path(names)
+
+
+def test_the_largest_path_and_the_largest_integers_are_taken() -> None:
+    assert len(Path(("a",) * (NAMES_MAX - 2) + (-(2**63), 2**64 - 1))) == NAMES_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty element"),
+        ("a..b", "empty element"),
+        (".a", "empty element"),
+        ("a:b", "':b' inside an element"),
+        ("a:", "':' inside an element"),
+        (":q", "after ':' comes"),
+        (":yzz", "after ':' comes"),
+        (":xzz", "after ':' comes"),
+        (":+-5", "after ':' comes"),
+        (":nan", "NaN"),
+        (":18446744073709551616", "64 bits"),
+    ],
+)
+def test_text_that_is_no_path_is_refused_with_the_element(text: str, says: str) -> None:
+    with pytest.raises(BadPathError, match=says):
+        Path.parse(text)

@@ -1,0 +1,73 @@
+"""The library's edges, as the rest of wire relies on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.errors import DecodeError
+from distkv.wire import packing
+
+
+def test_map_with_packed_fields_is_the_map_with_their_values() -> None:
+    for size in (0, 1, 13, 14, 15, 16, 17, 300):
+        fields: dict[str, object] = {f"n{i}": i for i in range(size)}
+        packed = packing.pack_map(fields, {"a": packing.pack([1]), "b": packing.pack("x")})
+        assert packing.unpack(packed) == {**fields, "a": [1], "b": "x"}
+
+
+@pytest.mark.parametrize("count", [0, 15, 16, 65535, 65536])
+def test_array_header_announces_the_elements(count: int) -> None:
+    assert packing.unpack(packing.array_header(count) + b"\x01" * count) == [1] * count
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"), [(b"\x90", "header"), (b"\x82\x01\x02\x03", "No more data"), (b"", "more")]
+)
+def test_split_of_what_is_no_whole_map_is_refused(data: bytes, expected: str) -> None:
+    with pytest.raises(DecodeError, match=expected):
+        packing.split_map(data)
+
+
+def test_skipper_finds_the_ends_of_objects_however_the_stream_is_cut() -> None:
+    stream = packing.pack({"a": [1, "x" * 70_000]}) + b"\x01" + packing.pack([[]] * 20)
+    ends = [70_010, 70_011, 70_034]
+    for step in (1000, 4096, len(stream)):
+        skipper = packing.Skipper()
+        found = []
+        for at in range(0, len(stream), step):
+            skipper.feed(stream[at : at + step])
+            while (end := skipper.skip()) is not None:
+                found.append(end)
+        assert found == ends
+
+
+def test_skipper_goes_on_counting_after_it_gave_back_a_large_buffer() -> None:
+    skipper, large, ends = packing.Skipper(), packing.pack(b"x" * 100_000), []
+    for _ in range(3):
+        skipper.feed(large)
+        ends.append(skipper.skip())
+    assert ends == [100_005, 200_010, 300_015]
+
+
+def test_skipper_keeps_its_place_in_a_large_list_that_is_half_there() -> None:
+    skipper, large = packing.Skipper(), packing.pack([0] * 100_000)
+    skipper.feed(large[:80_000])
+    assert skipper.skip() is None
+    skipper.feed(large[80_000:])
+    assert skipper.skip() == len(large)
+
+
+@pytest.mark.parametrize(("data", "error"), [(b"\xc1", "FormatError"), (b"\x91" * 2000, "StackError")])
+def test_error_of_the_library_without_text_is_named(data: bytes, error: str) -> None:
+    with pytest.raises(DecodeError, match=error) as caught:
+        packing.check_whole(data)
+    assert caught.value.reason == "not_msgpack"
+
+
+def test_objects_one_after_another_are_split() -> None:
+    assert list(packing.split_all(b"\x01\x91\x02\xa1a")) == [b"\x01", b"\x91\x02", b"\xa1a"]
+
+
+def test_objects_of_which_the_last_is_cut_short_are_refused() -> None:
+    with pytest.raises(DecodeError, match="cut short"):
+        list(packing.split_all(b"\x01\x91"))
