@@ -6,7 +6,7 @@ NAME := demo
 PORT := 27586
 export PYTHON NAME PORT
 
-.PHONY: help run test lint fast process netns lowest clean
+.PHONY: help run test lint fast process netns lowest bench clean
 
 help:
 	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
@@ -16,6 +16,7 @@ help:
 	@echo "make process  tests with real servers and Serf agents"
 	@echo "make netns    tests in network namespaces (root)"
 	@echo "make lowest   make fast with the oldest dependencies that pyproject.toml allows"
+	@echo "make bench    distkv beside Redis and etcd on this machine, about ten minutes (packaging/bench/README.rst)"
 	@echo "make clean    remove what all this made: .venv, .run, caches"
 
 run:
@@ -29,6 +30,9 @@ lint fast process netns:
 
 lowest:
 	@packaging/lowest.sh
+
+bench:
+	@packaging/bench/run
 
 clean:
 	rm -rf .venv .venv-lowest .run build dist *.egg-info .coverage coverage.json

@@ -1,8 +1,101 @@
 """distkv: a replicated path-keyed store that takes writes on every side of a broken network.
 
-Knows: the version.  Imports nothing, so that what a part of the package needs is all that loading it costs.
+Knows: the version, and where the names live that a user of the Python API needs.  Loads none of them before it is
+asked for (PEP 562), so that what a part of the package needs is all that loading it costs: `import distkv` loads no
+client, `distkv.connect` neither trio nor anyio.
+
+Errors are named here as what went wrong, without the ending: `distkv.NotReady` is `distkv.errors.NotReadyError`, the
+same class.  Bases, and what is wrong with the other side, keep their names.
 
 Invariant: `__version__` is the one place that holds the version; a build reads it without running this file.
 """
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # as in `typing`, whose loading costs more than all that this file does
+
+if TYPE_CHECKING:
+    from distkv.client.async_client import AsyncClient, Items, open_client
+    from distkv.client.blocking import Client, connect
+    from distkv.client.questions import Delete, Entry, Get, Listed, Set, Written
+    from distkv.client.watch import Change, Contested, Resync, UpToDate
+    from distkv.errors import BadPathError as BadPath
+    from distkv.errors import BadValueError as BadValue
+    from distkv.errors import BusyError as Busy
+    from distkv.errors import ChainMismatchError as ChainMismatch
+    from distkv.errors import ConflictError as Conflict
+    from distkv.errors import ConnectionLostError as ConnectionLost
+    from distkv.errors import DistkvError, PeerError, RequestError, SettingsError
+    from distkv.errors import ExistsError as Exists
+    from distkv.errors import NoSpaceError as NoSpace
+    from distkv.errors import NotFoundError as NotFound
+    from distkv.errors import NotReadyError as NotReady
+    from distkv.errors import TooLargeError as TooLarge
+    from distkv.errors import UnknownActionError as UnknownAction
+    from distkv.errors import UnreachableError as Unreachable
+    from distkv.errors import ValueMismatchError as ValueMismatch
+    from distkv.model.path import Path
+
+__all__ = [
+    "AsyncClient",
+    "BadPath",
+    "BadValue",
+    "Busy",
+    "ChainMismatch",
+    "Change",
+    "Client",
+    "Conflict",
+    "ConnectionLost",
+    "Contested",
+    "Delete",
+    "DistkvError",
+    "Entry",
+    "Exists",
+    "Get",
+    "Items",
+    "Listed",
+    "NoSpace",
+    "NotFound",
+    "NotReady",
+    "Path",
+    "PeerError",
+    "RequestError",
+    "Resync",
+    "Set",
+    "SettingsError",
+    "TooLarge",
+    "UnknownAction",
+    "Unreachable",
+    "UpToDate",
+    "ValueMismatch",
+    "Written",
+    "__version__",
+    "connect",
+    "open_client",
+]
+
+_HOMES = {
+    "distkv.client.async_client": {"AsyncClient", "Items", "open_client"},
+    "distkv.client.blocking": {"Client", "connect"},
+    "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Set", "Written"},
+    "distkv.client.watch": {"Change", "Contested", "Resync", "UpToDate"},
+    "distkv.model.path": {"Path"},
+}
+"""Where what is no error is defined."""
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Load what a name stands for; from then on it is an ordinary attribute."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        home = next((module for module, names in _HOMES.items() if name in names), "distkv.errors")
+        module = importlib.import_module(home)
+        found = getattr(module, name, None) or getattr(module, f"{name}Error")
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

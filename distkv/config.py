@@ -77,10 +77,42 @@ class Limits:
     """Records waiting for the disk; past it writers wait."""
     outbox: int = attrs.field(default=4096, validator=_above_zero)
     """Messages waiting for a commit; past it updates are not sent but announced."""
+    watches: int = attrs.field(default=1024, validator=_above_zero)
+    """Open watches of one connection; a further one is refused with `busy`."""
+    watch_changes: int = attrs.field(default=4096, validator=_above_zero)
+    """Changes that wait for one watcher; past it they are dropped and it is told to resynchronise."""
+    watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
+    """The same in bytes."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
     """A message this far ahead of our Lamport clock is refused."""
+    batch_ops: int = attrs.field(default=1000, validator=_above_zero)
+    """How many operations a batch may have, and how many values `delete_tree` deletes in one step."""
+    batch_bytes: int = attrs.field(default=8 << 20, validator=_above_zero)
+    """Values that the reply to one batch may show."""
+    list_names: int = attrs.field(default=100_000, validator=_above_zero)
+    """How many names the reply to one `list` may hold."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
     """How many events one pull asks for at the most."""
+
+
+@attrs.frozen
+class HistoryConfig:
+    """How much of the past is kept; with neither, all of it."""
+
+    retention_s: float | None = attrs.field(default=None)
+    """Changes that arrived longer ago are forgotten."""
+    keep: int | None = attrs.field(default=None)
+    """So many changes are kept, the newest of all paths."""
+
+    @retention_s.validator
+    def _check_retention(self, _: object, value: float | None) -> None:
+        if value is not None and not 0 < value <= 1e11:
+            raise SettingsError(f"history.retention is {value}: it must be seconds, above 0")
+
+    @keep.validator
+    def _check_keep(self, _: object, value: int | None) -> None:
+        if value is not None and value < 0:
+            raise SettingsError(f"history.keep is {value}: it must be 0 or more")
 
 
 @attrs.frozen
@@ -132,6 +164,7 @@ class Config:
     serf: SerfConfig = SerfConfig()
     ping: PingConfig = PingConfig()
     chain_length: int = attrs.field(default=5)
+    history: HistoryConfig = HistoryConfig()
     limits: Limits = Limits()
 
     @node.validator

@@ -8,7 +8,7 @@ Invariant: `str(error)` is the whole message, `error.code` is one of the documen
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class DistkvError(Exception):
@@ -24,6 +24,14 @@ class RequestError(DistkvError):
     """A request was refused; nothing was changed."""
 
     code = "bad_request"
+    op: int | None = None
+    """In a batch, which operation was refused, counted from 0."""
+
+    def at_op(self, index: int) -> Self:
+        """The same as the refusal of one operation of a batch."""
+        found = type(self)(f"op {index}: {self}")
+        found.op = index
+        return found
 
 
 class UnknownActionError(RequestError):
@@ -46,15 +54,19 @@ class NotFoundError(RequestError):
     code = "not_found"
 
 
-class ExistsError(RequestError):
+class ConflictError(RequestError):
+    """A condition of a write does not hold. Raised as one of the classes below, each of which has a code of its own."""
+
+
+class ExistsError(ConflictError):
     code = "exists"
 
 
-class ChainMismatchError(RequestError):
+class ChainMismatchError(ConflictError):
     code = "chain_mismatch"
 
 
-class ValueMismatchError(RequestError):
+class ValueMismatchError(ConflictError):
     code = "value_mismatch"
 
 
@@ -107,6 +119,10 @@ class UnreachableError(DistkvError):
     """No server or no agent answers at the address: exit code 5."""
 
     code = "not_ready"
+
+
+class ConnectionLostError(UnreachableError):
+    """The connection broke while a write was under way: nobody here knows whether the write took place."""
 
 
 class SettingsError(DistkvError):

@@ -24,6 +24,7 @@ Try these in another terminal, in this directory:
     $client set sensors.kitchen.temp 21
     $client get sensors.kitchen.temp
     $client set sensors.kitchen.temp 22 --if-value 21
+    $client watch sensors      (Ctrl-C ends it)
     $client state
 
 The node keeps its data in $data. Ctrl-C ends it; \`make run\` goes on with the same data.

@@ -28,7 +28,7 @@ fast() {
 }
 
 process() {
-    packaging/serf.sh
+    packaging/packages.sh serf=serf cc=gcc,libc6-dev
     folder process
 }
 

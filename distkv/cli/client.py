@@ -11,12 +11,15 @@ import os
 
 import asyncclick as click
 
+from distkv.cli.backup import backup_command
+from distkv.cli.history import history_command
 from distkv.cli.kv import delete_command, get_command, set_command
 from distkv.cli.node import ping_command, state_command
 from distkv.cli.session import Session
-from distkv.client.blocking import DEFAULT_ADDRESS
-from distkv.client.connection import Address
-from distkv.config import parse_address
+from distkv.cli.transfer import dump_command, load_command
+from distkv.cli.tree import list_command
+from distkv.cli.watch import watch_command
+from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_address
 from distkv.errors import SettingsError
 
 
@@ -47,16 +50,20 @@ def read_addresses(
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 65536):
         raise SettingsError(f"{where} is {text!r}: it must be a number from 1 to 65535")
     names = hosts or tuple(filter(None, (name.strip() for name in (hosts_default or "").split(","))))
-    return tuple(_address(name, int(text)) for name in names or (DEFAULT_ADDRESS[0],))
+    return tuple(read_address(name, int(text)) for name in names or (DEFAULT_ADDRESS[0],))
 
 
-def _address(name: str, port: int) -> Address:
-    if name.startswith("[") and name.endswith("]"):
-        return name[1:-1], port
-    if name.count(":") == 1 or name.startswith("["):
-        return parse_address(name, "the host")
-    return name, port  # a name, or an IPv6 address without a port
-
-
-for command in (get_command, set_command, delete_command, state_command, ping_command):
+for command in (
+    get_command,
+    set_command,
+    delete_command,
+    list_command,
+    history_command,
+    watch_command,
+    load_command,
+    dump_command,
+    backup_command,
+    state_command,
+    ping_command,
+):
     client.add_command(command)

@@ -45,6 +45,26 @@ def from_json(text: str) -> object:
         raise BadValueError("the value cannot be stored: an integer needs more than 64 bits") from None
 
 
+def to_plain(value: object) -> object:
+    """The value as JSON could hold it, for another language that lacks the same: text, numbers, true, lists, maps."""
+    return _form(value)
+
+
+def from_plain(form: object) -> object:
+    """The value again.
+
+    Raises:
+        BadValueError: a '$' form is not one of ours.
+    """
+    match form:
+        case list():
+            return [from_plain(inner) for inner in form]
+        case dict():
+            pairs = [(key, from_plain(inner)) for key, inner in form.items()]
+            return _object(pairs) if all(isinstance(key, str) for key in form) else dict(pairs)
+    return form
+
+
 # -- inside -------------------------------------------------------------------------------------------------------
 
 _DOLLAR: Final = "$"

@@ -1,6 +1,6 @@
 """`distkv client get`, `set`, `delete`: values.
 
-Knows: their options and what they print.  Does not know the client protocol.
+Knows: their options and what they print.  Does not know the client protocol, nor whole trees (`tree`).
 
 Invariant: a command prints a result or fails with one line; `set` and `delete` print nothing when they did it.
 """
@@ -12,12 +12,15 @@ from functools import partial
 import asyncclick as click
 import attrs
 
+from distkv.cli import tree
+from distkv.cli.entry import shown
+from distkv.cli.history import read_moment
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.values import read_argument, read_link, read_value
-from distkv.client.blocking import Client, Entry
-from distkv.errors import NotFoundError
-from distkv.model.event import Link, tick_text
+from distkv.client.blocking import Client
+from distkv.errors import NotFoundError, SettingsError
+from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.wire.values import pack_value
 
@@ -47,46 +50,52 @@ def _is_negative(argument: str) -> bool:
 
 @click.command("get", cls=NumbersCommand)
 @click.argument("path")
+@click.option("-r", "--recursive", is_flag=True, help="Print all values at and below PATH.")
+@click.option("--depth", metavar="N", help="With -r, at most so many names below PATH.")
+@click.option("--at", metavar="TIME", help="What the node held then; ISO 8601 (UTC), or seconds since 1970.")
 @click.option("-m", "--meta", is_flag=True, help="Show also which change made it, what that knew, and when.")
 @click.option("--default", metavar="VALUE", help="Print this when there is no value, instead of failing with 3.")
 @output_option
 @click.pass_obj
-def get_command(session: Session, path: str, meta: bool, default: str | None, form: str | None) -> Job:
+def get_command(
+    session: Session,
+    path: str,
+    recursive: bool,
+    depth: str | None,
+    meta: bool,
+    at: str | None,
+    default: str | None,
+    form: str | None,
+) -> Job:
     """Print the value of PATH.
 
-    As text, scalars are printed bare and the rest as YAML; raw prints text and bytes as they are.
+    As text, scalars are printed bare and the rest as YAML; raw prints text and bytes as they are. With -r, each
+    value is a line 'path: value', or as JSON a document in a line.
     """
     wanted = Form(form) if form else session.form
+    where = Path.parse(path)
+    moment = None if at is None else read_moment(at)
+    if recursive:
+        if at is not None:
+            raise SettingsError("--at is for one value: leave out -r, or --at")
+        if default is not None:
+            raise SettingsError("--default is for one value: leave out -r, or --default")
+        return partial(tree.print_tree, session, where, tree.read_depth(depth), meta, wanted)
+    if depth is not None:
+        raise SettingsError("--depth is for whole trees: add -r, or leave it out")
     fallback = None if default is None else {"value": read_argument(default)}
-    return partial(_get, session, Path.parse(path), meta, fallback, wanted)
+    return partial(_get, session, where, moment, meta, fallback, wanted)
 
 
-def _get(session: Session, path: Path, meta: bool, fallback: dict[str, object] | None, form: Form) -> None:
+def _get(
+    session: Session, path: Path, at: float | None, meta: bool, fallback: dict[str, object] | None, form: Form
+) -> None:
     with Client(session.addresses) as client:
-        entry = client.get(path)
-    found = fallback if entry is None else _shown(entry, form)
+        entry = client.get(path, at=at)
+    found = fallback if entry is None else shown(entry, form)
     if found is None:
         raise NotFoundError(f"{path} has no value: set one with 'distkv client set', or ask with --default")
     print_result({"path": str(path), **found} if meta else found["value"], form)
-
-
-def _shown(entry: Entry, form: Form) -> dict[str, object]:
-    """Ticks as text: as numbers they are larger than what many readers of JSON keep exactly."""
-    return {
-        "value": entry.value,
-        "chain": [tick_text(node, tick) for node, tick in entry.chain],
-        "tock": entry.tock,
-        "time": _utc(entry.time) if form is Form.TEXT else entry.time,
-    }
-
-
-def _utc(seconds: float) -> str:
-    import datetime
-
-    try:
-        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):  # the writer's clock showed no year that there is
-        return repr(seconds)
 
 
 # -- set ----------------------------------------------------------------------------------------------------------
@@ -145,10 +154,11 @@ def _set(session: Session, path: Path, value: bytes, conditions: _Conditions) ->
 
 @click.command("delete")
 @click.argument("path")
+@click.option("-r", "--recursive", is_flag=True, help="Delete all values at and below PATH.")
 @click.pass_obj
-def delete_command(session: Session, path: str) -> Job:
+def delete_command(session: Session, path: str, recursive: bool) -> Job:
     """Delete the value of PATH; fails with 3 when there is none."""
-    return partial(_delete, session, Path.parse(path))
+    return partial(tree.delete_tree if recursive else _delete, session, Path.parse(path))
 
 
 def _delete(session: Session, path: Path) -> None:

@@ -23,6 +23,7 @@ import asyncclick as click
 
 from distkv import __version__
 from distkv.cli import exits
+from distkv.cli.backup import restore_command
 from distkv.cli.client import client
 from distkv.cli.logs import TRACEBACKS
 from distkv.cli.output import Form
@@ -100,6 +101,7 @@ def everything(
 
 everything.add_command(server)
 everything.add_command(client)
+everything.add_command(restore_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import BinaryIO
 
 from distkv.cli.json_form import to_json
 from distkv.errors import RequestError
+from distkv.wire import packing
 from distkv.wire.values import pack_value
 
 
@@ -33,12 +36,31 @@ def print_result(value: object, form: Form) -> None:
         RequestError: it has no raw form.
         OSError: it cannot be written.
     """
-    out = getattr(sys.stdout, "buffer", None)
-    if out is None:  # as with `>&-` in a shell
-        raise OSError(errno.EBADF, "standard output is closed")
-    sys.stdout.flush()
+    out = _binary_stdout()
     out.write(rendered(value, form))
     out.flush()
+
+
+def print_items(items: Iterable[object], form: Form) -> int:
+    """Print results one by one, as they come; how many there were.
+
+    As text each is a line, as JSON a document in a line, as YAML a map or an element of one list, as msgpack an object.
+
+    Raises:
+        RequestError: there is no raw form of this.
+        OSError: it cannot be written.
+    """
+    if form is Form.RAW:
+        raise RequestError("only a single value can be printed raw: use -o json")
+    out = _binary_stdout()
+    count = 0
+    try:
+        for item in items:
+            out.write(_rendered_item(item, form))
+            count += 1
+    finally:
+        out.flush()
+    return count
 
 
 def rendered(value: object, form: Form) -> bytes:
@@ -49,7 +71,7 @@ def rendered(value: object, form: Form) -> bytes:
     """
     match form:
         case Form.TEXT:
-            return f"{_text(value)}\n".encode()
+            return f"{text_of(value)}\n".encode()
         case Form.JSON:
             return f"{to_json(value)}\n".encode()
         case Form.YAML:
@@ -60,7 +82,7 @@ def rendered(value: object, form: Form) -> bytes:
             return _raw(value)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
     """Scalars bare, the rest YAML without the newline at its end."""
     match value:
         case str():
@@ -70,6 +92,22 @@ def _text(value: object) -> str:
         case int() | float():
             return repr(value)
     return _yaml(value).rstrip("\n")
+
+
+def _rendered_item(item: object, form: Form) -> bytes:
+    if form is Form.MSGPACK:
+        return packing.pack(item)
+    if form is Form.YAML:
+        return _yaml([item]).encode()
+    return rendered(item, form)
+
+
+def _binary_stdout() -> BinaryIO:
+    out: BinaryIO | None = getattr(sys.stdout, "buffer", None)
+    if out is None:  # as with `>&-` in a shell
+        raise OSError(errno.EBADF, "standard output is closed")
+    sys.stdout.flush()
+    return out
 
 
 def _yaml(value: object) -> str:

@@ -14,7 +14,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.output import Form
-from distkv.client.connection import Address
+from distkv.client.addresses import Address
 
 Job: TypeAlias = Callable[[], None]
 """What a command returns: its work. It runs when the command line has been read to its end."""

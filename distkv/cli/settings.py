@@ -19,10 +19,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.cli.schema import YamlError, scalar
-from distkv.config import Config, Limits, PingConfig, SerfConfig
+from distkv.config import Config, HistoryConfig, Limits, PingConfig, SerfConfig
 from distkv.errors import SettingsError
 
-Section: TypeAlias = type[Config] | type[PingConfig] | type[SerfConfig] | type[Limits]
+Section: TypeAlias = type[Config] | type[PingConfig] | type[SerfConfig] | type[HistoryConfig] | type[Limits]
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
 SYSTEM_STATE: Final = Path("/var/lib/distkv")
@@ -109,7 +109,9 @@ def all_settings() -> Iterator[Setting]:
 
 # -- which key sets what ------------------------------------------------------------------------------------------
 
-_SECTIONS: Final[dict[Section, str]] = {Config: "", SerfConfig: "serf", PingConfig: "ping", Limits: "limits"}
+_SECTIONS: Final[dict[Section, str]] = {
+    Config: "", SerfConfig: "serf", PingConfig: "ping", HistoryConfig: "history", Limits: "limits",
+}  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
 _KEYS: Final[dict[tuple[Section, str], str]] = {
@@ -120,6 +122,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (Config, "transport"): "transport",
     (Config, "chain_length"): "chain.length",
     (PingConfig, "clock_s"): "ping.clock",
+    (HistoryConfig, "retention_s"): "history.retention",
 }
 
 AUTH_FILE: Final = "serf.auth_file"
@@ -214,7 +217,8 @@ def _config(given: dict[str, Given]) -> Config:
     top = fields[Config]
     top.setdefault("data_dir", default_data_dir(str(top["node"])))
     serf, ping, limits = SerfConfig(**fields[SerfConfig]), PingConfig(**fields[PingConfig]), Limits(**fields[Limits])  # type: ignore[arg-type]
-    return Config(**top, serf=serf, ping=ping, limits=limits)  # type: ignore[arg-type]
+    history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
+    return Config(**top, serf=serf, ping=ping, history=history, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:

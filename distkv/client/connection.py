@@ -1,6 +1,7 @@
-"""One connection to a node on a plain blocking socket: the greeting, then a request and its reply in turn.
+"""One connection to a node on a plain blocking socket.
 
-Knows: addresses, deadlines, frames.  Does not know what requests mean (`blocking`).
+Knows: addresses, deadlines, how a socket fails.  Does not know what is said (`protocol`) nor what it means
+(`questions`).
 
 Invariant: after an error that leaves it unclear which reply comes next, the connection is closed; a closed one only
 raises `UnreachableError`.
@@ -10,24 +11,24 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from collections.abc import Generator, Sequence
+from typing import Final
 
-from distkv import __version__
-from distkv.errors import DecodeError, DistkvError, PeerError, TooLargeError, UnreachableError
-from distkv.wire.frames import FrameReader, encode_request
-from distkv.wire.replies import Hello, decode_reply, read_hello, reply_error
-from distkv.wire.request import Request
-
-Address: TypeAlias = tuple[str, int]
-
-REPLY_BYTES_MAX: Final = 64 << 20
-"""A larger reply is taken for nonsense."""
+from distkv.client import failures
+from distkv.client.addresses import Address, address_text
+from distkv.client.protocol import Answered, Conversation
+from distkv.client.questions import Answer, Question
+from distkv.errors import DistkvError
+from distkv.wire.fields import Fields
+from distkv.wire.replies import Hello
 
 RECEIVE_BYTES: Final = 1 << 16
 
+LAST_WORDS_S: Final = 0.1
+"""How long we listen to a server that closed while we were sending."""
 
-def open_connection(addresses: Sequence[Address], *, connect_s: float, reply_s: float) -> Connection:
+
+def open_connection(addresses: Sequence[Address], *, connect_s: float) -> Connection:
     """Connect to the first of `addresses` where a node greets; each may take `connect_s` seconds.
 
     Raises:
@@ -36,43 +37,33 @@ def open_connection(addresses: Sequence[Address], *, connect_s: float, reply_s: 
     """
     if not addresses:
         raise ValueError("at least one address is needed")
-    failures: list[DistkvError] = []
+    found: list[DistkvError] = []
     for address in addresses:
         try:
-            return Connection(address, connect_s=connect_s, reply_s=reply_s)
+            return Connection(address, connect_s=connect_s)
         except DistkvError as error:  # busy, or what is none of ours: another address may do better
-            failures.append(error)
-    if len(failures) == 1:
-        raise failures[0]
-    raise UnreachableError("; ".join(map(str, failures)))
+            found.append(error)
+    raise failures.none_of(found)
 
 
 class Connection:
-    """A greeted connection."""
+    """A greeted connection. One question at a time."""
 
-    def __init__(self, address: Address, *, connect_s: float, reply_s: float) -> None:
+    def __init__(self, address: Address, *, connect_s: float) -> None:
         self.address: Final = address
-        self._reply_s: Final = reply_s
-        self._reader = FrameReader(REPLY_BYTES_MAX)
+        self.name: Final = address_text(address)
+        self._conversation: Conversation[object] = Conversation(self.name)
         deadline = time.monotonic() + connect_s
         try:
             self._socket: socket.socket | None = socket.create_connection(address, connect_s)
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
-            raise UnreachableError(
-                f"no server answers at {self.name} ({_reason(error)}): "
-                "start one there with 'distkv server NAME', or name another host and port"
-            ) from None
+            raise failures.unanswered(self.name, error) from None
         try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.hello: Final = self._greeting(deadline)
         except BaseException:
             self.close()
             raise
-
-    @property
-    def name(self) -> str:
-        """HOST:PORT."""
-        host, port = self.address
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def close(self) -> None:
         """May be called again."""
@@ -80,104 +71,105 @@ class Connection:
             self._socket.close()
             self._socket = None
 
-    def ask(self, request: Request) -> dict[str, object]:
-        """Send a request and wait for its reply.
+    def check_open(self) -> None:
+        """Raises UnreachableError when it was closed on our side, be it because it broke."""
+        if self._socket is None:
+            raise failures.ended(self.name)
+
+    def is_alive(self) -> bool:
+        """Whether it is open, and nothing came that says that the server is gone: nothing comes without a question."""
+        if self._socket is None:
+            return False
+        try:
+            self._socket.settimeout(0)
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
+
+    def ask(self, question: Question[Answer], deadline: float) -> Fields | DistkvError:
+        """Send a question and wait for its reply, or the refusal.
 
         Raises:
-            DistkvError: of the class that has the code of the server's answer.
-            UnreachableError: the server is gone, or did not answer in time; whether a write was done is then unknown.
+            UnreachableError: the server is gone, or did not answer in time.
             PeerError: the answer is nonsense.
         """
-        deadline = time.monotonic() + self._reply_s
-        self._send(encode_request(request), deadline)
-        fields = self._receive(deadline)
-        error = reply_error(fields)
-        if error is not None and fields["seq"] == request.seq:
-            raise error
-        if error is not None or fields["seq"] != request.seq:
+        self.check_open()
+        try:
+            deadline = self._send(self._conversation.ask(question, question), deadline)
+            while True:
+                for answered in self._receive(deadline):
+                    if answered.answer is not None:
+                        return answered.answer
+        except BaseException:
             self.close()
-            raise error or PeerError(f"the server at {self.name} answered what was not asked: report this")
-        return fields
+            raise
+        finally:
+            if self._conversation.failure is not None:
+                self.close()
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    def items(self, question: Question[Answer], reply_s: float) -> Generator[Fields, None, None]:
+        """The items of a long result, each within `reply_s` of the last one. The connection is closed after it.
+
+        Raises:
+            UnreachableError: the server is gone, or sends nothing for so long.
+            DistkvError: the refusal, which may also come after items.
+        """
+        try:
+            self.check_open()
+            deadline = self._send(self._conversation.ask(question, question, is_long=True), _after(reply_s))
+            while True:
+                for answered in self._receive(deadline):
+                    if isinstance(answered.answer, DistkvError):
+                        raise answered.answer
+                    if answered.answer is None:
+                        return
+                    yield answered.answer
+                deadline = _after(reply_s)
+        finally:
+            self.close()
+
+    # -- inside
 
     def _greeting(self, deadline: float) -> Hello:
-        fields = self._receive(deadline)
-        refused = reply_error(fields)
-        if refused is not None:
-            raise refused
-        try:
-            hello = read_hello(fields)
-        except DecodeError:
-            raise self._no_node() from None
-        ours = int(__version__.partition(".")[0])
-        if abs(hello.version[0] - ours) > 1:
-            version = ".".join(map(str, hello.version))
-            raise PeerError(
-                f"the server at {self.name} is distkv {version}, this is {__version__}: "
-                "only neighbouring releases work together; upgrade the older one"
-            )
-        return hello
+        while self._conversation.hello is None:
+            self._receive(deadline)
+        return self._conversation.hello
 
-    def _send(self, data: bytes, deadline: float) -> None:
-        if self._socket is None:
-            raise UnreachableError(f"the connection to {self.name} is closed: connect anew")
+    def _send(self, data: bytes, deadline: float) -> float:
+        """Until when to wait for the reply."""
+        assert self._socket is not None
         try:
             self._socket.settimeout(_seconds_until(deadline))
             self._socket.sendall(data)
         except TimeoutError:
-            raise self._lost("takes nothing in: it hangs, or the network does") from None
-        except OSError as error:
-            # It may have said why before it closed: what it sent can still be read.
-            self._raise_last_words()
-            raise self._lost(f"closed the connection ({_reason(error)})") from None
-
-    def _raise_last_words(self) -> None:
-        assert self._socket is not None
-        try:
-            self._socket.settimeout(0.1)
-            while chunk := self._socket.recv(RECEIVE_BYTES):
-                self._reader.feed(chunk)
+            raise failures.choked(self.name) from None
         except OSError:
-            pass
-        try:
-            frame = self._reader.next_frame()
-            refused = None if frame is None else reply_error(decode_reply(frame))
-        except (DecodeError, TooLargeError):
-            return
-        if refused is not None:
-            self.close()
-            raise refused
+            # It may have said why before it closed: what it sent can still be read.
+            return min(deadline, time.monotonic() + LAST_WORDS_S)
+        return deadline
 
-    def _receive(self, deadline: float) -> dict[str, object]:
-        try:
-            while (frame := self._reader.next_frame()) is None:
-                self._reader.feed(self._receive_some(deadline))
-            return decode_reply(frame)
-        except (DecodeError, TooLargeError):
-            raise self._no_node() from None
-
-    def _receive_some(self, deadline: float) -> bytes:
-        if self._socket is None:
-            raise UnreachableError(f"the connection to {self.name} is closed: connect anew")
+    def _receive(self, deadline: float) -> list[Answered[object]]:
+        assert self._socket is not None
         try:
             self._socket.settimeout(_seconds_until(deadline))
             data = self._socket.recv(RECEIVE_BYTES)
         except TimeoutError:
-            raise self._lost("does not answer: it hangs, or the network does") from None
+            raise failures.silent(self.name) from None
         except OSError as error:
-            raise self._lost(f"closed the connection ({_reason(error)})") from None
+            raise failures.closed(self.name, error) from None
         if not data:
-            raise self._lost("closed the connection: it was stopped, or its log says why")
-        return data
+            raise failures.closed(self.name)
+        found = self._conversation.feed(data)
+        if self._conversation.failure is not None and not found:
+            raise self._conversation.failure
+        return found
 
-    def _lost(self, what: str) -> UnreachableError:
-        self.close()
-        return UnreachableError(f"the server at {self.name} {what}")
 
-    def _no_node(self) -> PeerError:
-        self.close()
-        return PeerError(f"what answers at {self.name} is no distkv server: check host and port")
+def _after(seconds: float) -> float:
+    return time.monotonic() + seconds
 
 
 def _seconds_until(deadline: float) -> float:
@@ -185,11 +177,3 @@ def _seconds_until(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-def _reason(error: OSError | UnicodeError) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, UnicodeError):
-        return "this is no host name"
-    return (error.strerror or str(error)).lower()

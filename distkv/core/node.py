@@ -133,7 +133,7 @@ class Node:
             ready.note("two_contents", node=event.node, tick=event.tick)
         if applied.changed:
             ready.records.append(EventRecord(event, turn.wall))
-            if applied.won or applied.closed:
+            if applied.won or applied.closed or applied.is_new:  # new and not the winner: it may be an open loser
                 ready.changes.append(Change(event, applied.won, applied.closed))
 
     def learn_known(self, known: TickRanges, turn: Turn) -> list[Record]:
@@ -158,11 +158,11 @@ class Node:
         book = store.tree.ledger.book((store.me, store.life)) if store.life is not None else None
         return book is not None and book.last > store.tick
 
-    def check_life(self, turn: Turn) -> None:
-        """Before an own write: no tick is used twice, so go on under a new life when this one cannot be."""
+    def check_life(self, turn: Turn, count: int = 1) -> None:
+        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be."""
         if self.is_rolled_back:
             turn.ready.note("rolled_back", tick=self.store.tick)
-        elif not self.store.is_life_used_up:
+        elif self.store.ticks_left >= count:
             return
         self.begin_new_life(turn)
 

@@ -17,7 +17,7 @@ from distkv.errors import DistkvError, InitRefusedError
 from distkv.model.event import Event, NodeName
 from distkv.model.ledger import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
-from distkv.wire.request import SetValue
+from distkv.wire.request import GetValue, SetValue
 
 
 class Rng(Protocol):
@@ -34,6 +34,13 @@ class LocalSet:
     """A client's write."""
 
     request: SetValue
+
+
+@attrs.frozen(slots=True)
+class LocalBatch:
+    """A client's reads and writes in one step; refused as a whole when one of them is."""
+
+    ops: tuple[GetValue | SetValue, ...]
 
 
 @attrs.frozen(slots=True)
@@ -109,6 +116,7 @@ class Wake:
 
 Input: TypeAlias = (
     LocalSet
+    | LocalBatch
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -163,6 +171,20 @@ class Written:
 
 
 @attrs.frozen(slots=True)
+class Found:
+    """What a read in a `LocalBatch` saw: the event that gives the path its value, if it has one."""
+
+    event: Event | None
+
+
+@attrs.frozen(slots=True)
+class BatchDone:
+    """The reply to a `LocalBatch`: what each operation did, in their order."""
+
+    results: tuple[Written | Found, ...]
+
+
+@attrs.frozen(slots=True)
 class CoreSettings:
     """What the machine is told once."""
 
@@ -183,7 +205,7 @@ class CoreSettings:
     """Random; used when this node founds a network."""
 
 
-Reply: TypeAlias = Written | TickMaps | SnapshotHead | DistkvError
+Reply: TypeAlias = Written | BatchDone | TickMaps | SnapshotHead | DistkvError
 
 
 @attrs.frozen(slots=True)

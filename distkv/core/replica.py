@@ -8,6 +8,7 @@ the same rng give the same outputs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from distkv.core.gossip import Gossip
@@ -17,10 +18,13 @@ from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
     AskMaps,
+    BatchDone,
     CoreSettings,
+    Found,
     HeardMessage,
     Input,
     JoinerAsked,
+    LocalBatch,
     LocalSet,
     MembersSeen,
     PeerAnswered,
@@ -36,12 +40,15 @@ from distkv.core.ready import (
 )
 from distkv.core.update import Network, Registration, refuse_reserved
 from distkv.errors import InitRefusedError, NotReadyError, RequestError
-from distkv.model.event import NodeName, Tick, Tock
-from distkv.model.ledger import TickRanges
+from distkv.model.entry import Entry
+from distkv.model.event import NodeName, Tick, Tock, Writer
+from distkv.model.ledger import Book, TickRanges
+from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import PullEnd, Record, State, TickMaps
-from distkv.wire.request import SetValue
+from distkv.wire.request import GetValue, SetValue
+from distkv.wire.states import Meta
 
 
 class Replica:
@@ -55,9 +62,17 @@ class Replica:
 
     # -- the start
 
-    def replay(self, record: Record) -> None:
-        """Repeat one record of the log, oldest first."""
-        self._node.store.replay(record)
+    def replay(self, record: Record) -> list[Path]:
+        """Repeat one record of the log, oldest first; returns the paths whose entries it may have changed."""
+        return self._node.store.replay(record)
+
+    def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+        """Take over an archived state whole, before anything is replayed."""
+        self._node.store.load(meta, books, entries)
+
+    def meta(self) -> Meta:
+        """What goes with the entries into the archive."""
+        return self._node.store.meta()
 
     def begin(self, now_ms: int, wall: float) -> Ready:
         """The log is replayed: start. Fatal when `--init` meets a directory that holds a network."""
@@ -75,6 +90,8 @@ class Replica:
         if store.life is None and len(store.tree):
             turn.ready.records += store.reset()  # a download was cut short: it starts anew
         node.startup.has_data = store.has_data
+        if store.restored and store.has_data:
+            node.begin_new_life(turn)
         for name, registration in store.registry.items():
             node.recovery.registered(name, registration.addr)
         node.take(node.startup.begin(now_ms), turn)
@@ -89,6 +106,8 @@ class Replica:
         match what:
             case LocalSet(request=request):
                 self._local_set(request, turn)
+            case LocalBatch(ops=ops):
+                self._local_batch(ops, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -202,9 +221,7 @@ class Replica:
     def _local_set(self, request: SetValue, turn: Turn) -> None:
         node, ready = self._node, turn.ready
         if not node.is_serving:
-            ready.reply = NotReadyError(
-                f"{self.name} is {self.state}, it waits for {self.waits_for}; ask again in a moment"
-            )
+            ready.reply = self._not_ready()
             return
         try:
             refuse_reserved(request.path)
@@ -218,6 +235,53 @@ class Replica:
             return
         node.own(applied, turn)
         ready.reply = Written(applied.event, before)
+
+    def _local_batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
+        """All operations in their order, or none."""
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            write_count = self._check_writes(ops)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        if write_count:
+            node.check_life(turn, write_count)
+        results: list[Written | Found] = []
+        for op in ops:
+            if isinstance(op, GetValue):
+                results.append(Found(store.live(op.path)))
+                continue
+            applied, before = store.local_set(op, turn.wall)
+            if applied is not None:
+                node.own(applied, turn)
+            results.append(Written(None if applied is None else applied.event, before))
+        turn.ready.reply = BatchDone(tuple(results))
+
+    def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
+        """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
+        first one still holds when a later one's turn comes.
+
+        Raises:
+            RequestError: the first that would not.
+        """
+        first: dict[PathKey, int] = {}
+        for index, op in enumerate(ops):
+            if isinstance(op, GetValue):
+                continue
+            try:
+                if op.path.key in first:
+                    raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
+                self._node.store.check(op)
+            except RequestError as error:
+                raise error.at_op(index) from None
+            first[op.path.key] = index
+        return len(first)
+
+    def _not_ready(self) -> NotReadyError:
+        return NotReadyError(f"{self.name} is {self.state}, it waits for {self.waits_for}; ask again in a moment")
 
     def _transport_up(self, turn: Turn) -> None:
         node = self._node

@@ -120,6 +120,10 @@ class Startup:
             self.state = State.PASSIVE
         if not self.has_data:
             self.waits_for = "an answer from a node with data"
+        if self.has_data and self._has_heard and not self._sources and not self._has_map:
+            # Whoever was heard cannot be asked: it died, or its words were old. Silence counts anew from here.
+            self._has_heard = False
+            self._listens_ms = now_ms
         if self.founding:
             return self._next_attempt()  # our time runs: the next one is asked at once
         # Without data and with nobody else to ask, what comes next is an initial ping; all hear it: not so soon.

@@ -33,11 +33,12 @@ from distkv.model.event import (
     NodeName,
     Tick,
     Tock,
+    Writer,
     life_of,
     next_chain,
     tick_text,
 )
-from distkv.model.ledger import TickRanges, lives
+from distkv.model.ledger import Book, TickRanges, lives
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Applied, Tree
@@ -51,6 +52,7 @@ from distkv.wire.message import (
     ResetRecord,
 )
 from distkv.wire.request import SetValue
+from distkv.wire.states import Meta
 from distkv.wire.values import pack_value, unpack_value
 
 NETWORK_PATH: Final = Path((None,))
@@ -96,6 +98,8 @@ class Store:
         self.tock = Tock(0)
         self.network: Network | None = None
         self.registry: dict[NodeName, Registration] = {}
+        self.restored = False
+        """Whether what was loaded is a backup: its ticks may have been used since."""
         self._ceiling = Tock(0)
         self._chain_length_max = chain_length_max
 
@@ -130,6 +134,15 @@ class Store:
             return None, before
         return self.write(request.path, Kind.SET, request.value, wall, entry), before
 
+    def check(self, request: SetValue) -> None:
+        """Whether a write would be carried out; changes nothing.
+
+        Raises:
+            RequestError: the path is reserved, or a condition does not hold.
+        """
+        refuse_reserved(request.path)
+        _check_conditions(request, self.live(request.path))
+
     def write(self, path: Path, kind: Kind, value: bytes, wall: float, entry: Entry | None = None) -> Applied:
         """Make the next own event. `entry` is the path's, when the caller has it already."""
         if entry is None:
@@ -144,9 +157,9 @@ class Store:
         return applied
 
     @property
-    def is_life_used_up(self) -> bool:
-        """Whether the next tick would run into the life bits."""
-        return (self.tick + 1) & ((1 << COUNT_BITS) - 1) == 0
+    def ticks_left(self) -> int:
+        """How many more changes this life has room for."""
+        return (1 << COUNT_BITS) - 1 - (self.tick & ((1 << COUNT_BITS) - 1))
 
     # -- what others say
 
@@ -218,8 +231,10 @@ class Store:
 
     # -- the disk
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: Record) -> list[Path]:
         """Repeat one record of the log. Records are our own words, checked by CRC and decoder.
+
+        Returns the paths whose entries it may have changed, but for a reset, which leaves none.
 
         Raises:
             WrongDirectoryError: they are another node's.
@@ -229,23 +244,40 @@ class Store:
                 self.remote(event)
                 if event.node == self.me and life_of(event.tick) == self.life:
                     self.tick = max(self.tick, event.tick)
+                return [event.path]
             case KnownRecord(ranges=ranges):
-                self.learn_known(ranges)
+                _, closed = self.learn_known(ranges)
+                return [event.path for event in closed]
             case LostRecord(ranges=ranges):
                 # What was heard of has no record of its own, and only what was heard of can be marked.
                 self.hear_ticks((node, [Tick(end - 1) for _, end in lives(lost)]) for node, lost in ranges.items())
                 self.tree.ledger.mark_lost(ranges)
             case LifeRecord(node=node, life=life):
-                if node != self.me:
-                    raise WrongDirectoryError(
-                        f"the data directory belongs to the node {node}, not to {self.me}:"
-                        " start the server under that name, or give this one a directory of its own"
-                    )
+                self._check_mine(node)
                 self.begin_life(life)
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):
                 self._ceiling = tock
+        return []
+
+    def meta(self) -> Meta:
+        """Identity and sums, to go with the entries into the archive."""
+        tree = self.tree
+        return Meta(self.me, self.life, self.tick, self.tock, self._ceiling, tree.digest, tree.live_count)
+
+    def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+        """Take over an archived state whole; the records after it are replayed then.
+
+        Raises:
+            WrongDirectoryError: it is another node's.
+        """
+        self._check_mine(meta.node)
+        self.restored = meta.restored
+        self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
+        self.tree.load(books, entries, meta.digest, meta.live_count)
+        for entry in self.tree.reserved():
+            self._note_reserved(entry.head)
 
     def replayed(self) -> None:
         """The log is at its end: go on above every tock that may have been used."""
@@ -259,6 +291,13 @@ class Store:
         return [CeilingRecord(self._ceiling)]
 
     # -- inside
+
+    def _check_mine(self, node: NodeName) -> None:
+        if node != self.me:
+            raise WrongDirectoryError(
+                f"the data directory belongs to the node {node}, not to {self.me}:"
+                " start the server under that name, or give this one a directory of its own"
+            )
 
     def _note_reserved(self, event: Event) -> None:
         """Keep `network` and `registry` true when a reserved path changed."""
@@ -279,6 +318,8 @@ class Store:
 
 
 def _check_conditions(request: SetValue, before: Event | None) -> None:
+    if not request.new and request.chain is None and request.prev is None:
+        return  # the usual write asks for nothing; making its path's text would cost more than its checks
     where = f"{request.path}"
     if request.new and before is not None:
         raise ExistsError(f"{where} exists already, written by {tick_text(*before.link)}")

@@ -13,27 +13,25 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import trio
 
 from distkv.config import Config, parse_address
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.daemon.directory import open_directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
-from distkv.errors import DecodeError, LogDamagedError, SettingsError, UnreachableError
+from distkv.engine.retention import forget_history
+from distkv.engine.settler import Settler
+from distkv.errors import SettingsError, UnreachableError
 from distkv.model.event import NodeName
 from distkv.services.session import serve_listeners
 from distkv.storage.base import Log
-from distkv.storage.disk import DirectoryDisk
-from distkv.storage.log import open_log
 from distkv.transport.pull import PeerCaller
 from distkv.transport.serf import SerfTransport
 from distkv.wire.message import Start
-from distkv.wire.records import decode_record
 
 log = logging.getLogger("distkv.daemon")
 
@@ -66,20 +64,23 @@ async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope)
     listeners = await _bind(config.listen)
     bound = [_address(listener) for listener in listeners]
     addr = config.advertise or bound[0]
-    with _open(config) as store:
-        replica = _replica(config, init_value, addr, store)
+    with open_directory(config) as directory:
+        replica = _replica(config, init_value, addr)
+        committer = Committer(directory.log)
+        settler = Settler(replica, committer, directory.archive, directory.log)
+        directory.load_into(replica, settler)
         if config.transport == "solo" and replica.network is None and init_value is None:
             raise SettingsError(
                 f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
                 " give --init VALUE to begin with"
             )
         transport = _transport(config, addr)
-        committer = Committer(store)
-        driver = Driver(replica, committer, transport, PeerCaller(), config.limits)
+        driver = Driver(replica, committer, transport, PeerCaller(), config.limits, settler)
         async with trio.open_nursery() as nursery:
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
-            nursery.start_soon(_keep_room, store)
+            nursery.start_soon(_keep_room, directory.log)
+            nursery.start_soon(forget_history, directory.archive, config.history)
             nursery.start_soon(_say_ready, driver, bound)
             had_data = replica.network is not None
             await nursery.start(driver.run)
@@ -113,25 +114,7 @@ def _address(listener: trio.SocketListener) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-@contextmanager
-def _open(config: Config) -> Iterator[Log]:
-    """The log of the data directory, closed at the end."""
-    try:
-        config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise SettingsError(f"cannot make the data directory {config.data_dir}: {error.strerror}") from error
-    store = open_log(DirectoryDisk(str(config.data_dir)))
-    try:
-        recovered = store.recovered
-        if recovered.torn_bytes:
-            log.warning("torn_tail_cut bytes=%d at=%s", recovered.torn_bytes, recovered.torn_at)
-        yield store
-    finally:
-        store.close()
-
-
-def _replica(config: Config, init_value: bytes | None, addr: str, store: Log) -> Replica:
-    """The machine, with the log replayed into it."""
+def _replica(config: Config, init_value: bytes | None, addr: str) -> Replica:
     settings = CoreSettings(
         node=NodeName(config.node),
         addr=addr,
@@ -145,22 +128,7 @@ def _replica(config: Config, init_value: bytes | None, addr: str, store: Log) ->
         init_value=init_value,
         network_id=os.urandom(8),
     )
-    replica = Replica(settings, random.Random())
-    began = time.perf_counter()
-    count = 0
-    for batch in store.replay():
-        for data in batch:
-            try:
-                replica.replay(decode_record(data))
-            except DecodeError as error:
-                raise LogDamagedError(
-                    f"{config.data_dir}: record {count} of the log is whole but cannot be read: {error};"
-                    " was it written by a newer release? Start with that one, or move the directory aside"
-                    " and start this node empty: it joins again"
-                ) from error
-            count += 1
-    log.info("replayed records=%d seconds=%.2f", count, time.perf_counter() - began)
-    return replica
+    return Replica(settings, random.Random())
 
 
 def _transport(config: Config, addr: str) -> SerfTransport | None:

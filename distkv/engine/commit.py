@@ -99,14 +99,19 @@ class Committer:
         except NoSpaceError as error:
             raise NoSpaceError(f"the disk is full, nothing was changed: {error}") from error
 
-    def append(self, records: list[bytes], mark: int) -> int:
-        """Queue records; returns the position to wait for. `mark` rises with every call, or stays."""
+    def append(self, records: list[bytes], mark: int, *, is_awaited: bool = False) -> int:
+        """Queue records; returns the position to wait for. `mark` rises with every call, or stays.
+
+        `is_awaited`: the caller will `wait_durable` before it waits for anything else, so `run` need not be woken; a
+        lone writer, who commits by himself, would pay for that with every write.
+        """
         batch = self._next
         batch.records += records
         batch.size += sum(map(len, records)) + len(records) * RECORD_OVERHEAD_BYTES
         self.appended += len(records)
         self._mark = mark
-        self._work.set()
+        if not is_awaited:
+            self._work.set()
         return self.appended
 
     # -- emptying
@@ -127,6 +132,7 @@ class Committer:
                 continue
             in_flight = self._flying is not None and self.durable + len(self._flying.records) >= position
             batch = self._flying if in_flight and self._flying is not None else self._next
+            self._work.set()
             await batch.done.wait()
 
     async def run(self) -> None:

@@ -39,12 +39,23 @@ from distkv.core.ready import (
 )
 from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
+from distkv.engine.hub import Hub, Seen, open_losers
+from distkv.engine.settler import Settler
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event
 from distkv.model.ledger import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
-from distkv.wire.message import EventBatch, Message, PullEnd, SnapshotHead, TickMaps, Update
+from distkv.wire.message import (
+    EventBatch,
+    EventRecord,
+    Message,
+    PullEnd,
+    ResetRecord,
+    SnapshotHead,
+    TickMaps,
+    Update,
+)
 from distkv.wire.records import encode_record
 from distkv.wire.request import ExchangeRequest, GetEvents, GetSnapshot, Request
 
@@ -81,7 +92,13 @@ class Driver:
     """One node at work. `step` is synchronous: one thread owns the replica, so a step is atomic."""
 
     def __init__(
-        self, replica: Replica, committer: Committer, transport: Transport | None, caller: Caller, limits: Limits
+        self,
+        replica: Replica,
+        committer: Committer,
+        transport: Transport | None,
+        caller: Caller,
+        limits: Limits,
+        settler: Settler | None = None,
     ) -> None:
         self.replica = replica
         self.committer = committer
@@ -90,6 +107,9 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
+        self.hub = Hub()
+        self.settler = settler
+        """Moves the log into the archive; None: the log is all there is."""
         self._caller = caller
         self._outbox: deque[tuple[int, Message | Ask]] = deque()
         self._must_announce = False
@@ -118,13 +138,17 @@ class Driver:
     def step(self, what: Input) -> Reply | None:
         """Take one input; the reply may be given away once `position` is durable."""
         ready = self.replica.step(self.now_ms(), time.time(), what)
-        self._carry_out(ready, may_move_timer=type(what) is not LocalSet)
+        self._carry_out(ready, is_write=type(what) is LocalSet)
         return ready.reply
 
     @property
     def position(self) -> int:
         """Wait for this before anything is given away that the last step changed."""
         return self.committer.appended
+
+    def lsn_behind(self, position: int) -> int:
+        """Where in the log the first record behind the first `position` stands; without an archive, just that."""
+        return position if self.settler is None else self.settler.first_lsn + position
 
     def is_durable(self, event: Event) -> bool:
         """Whether an event may be shown: it is somebody else's, or its commit is done."""
@@ -139,6 +163,8 @@ class Driver:
             NoSpaceError: the disk is full.
         """
         self.committer.check_room(size + EVENT_BYTES)
+        if self.settler is not None:
+            self.settler.check_room()
 
     async def wait_ready(self) -> None:
         """Wait until clients are served."""
@@ -157,6 +183,8 @@ class Driver:
             self._nursery = nursery
             nursery.start_soon(self.committer.run)
             nursery.start_soon(self._keep_time)
+            if self.settler is not None:
+                nursery.start_soon(self.settler.run)
             nursery.start_soon(self._end_when_fatal)
             if self.transport is not None:
                 await nursery.start(self.transport.run, self.hear)
@@ -221,20 +249,26 @@ class Driver:
 
     # -- the way out, in the order of Ready
 
-    def _carry_out(self, ready: Ready, *, may_move_timer: bool = True) -> None:
+    def _carry_out(self, ready: Ready, *, is_write: bool = False) -> None:
+        """`is_write`: a client's, whose session waits for the commit, and which moves no timer."""
         if ready.records:
-            self.committer.append([encode_record(record) for record in ready.records], self.replica.tick)
+            encoded = [encode_record(record) for record in ready.records]
+            self.committer.append(encoded, self.replica.tick, is_awaited=is_write)
+            if self.settler is not None:
+                self.settler.note(ready.records, encoded, ready.changes)
         for message in ready.messages:
             if self.committer.is_idle:
                 self._send(message)
             else:
                 self._hold_back(message)
+        if self.hub.count:
+            self._tell_watchers(ready)
         if ready.fatal is not None:
             self._fatal = ready.fatal
             self._fatal_set.set()
         for note in ready.notes:
             self._note(note)
-        if may_move_timer:
+        if not is_write:
             wake_ms = self.replica.wake_ms()
             if wake_ms is not None and (self._deadline_ms is None or wake_ms < self._deadline_ms):
                 self._rewind.set()
@@ -254,6 +288,20 @@ class Driver:
         if self._must_announce and not self._outbox:
             self._must_announce = False
             self.step(AnnounceDue())
+        self.hub.deliver(self.committer.durable)
+
+    def _tell_watchers(self, ready: Ready) -> None:
+        first = self.position - len(ready.records)
+        events = ((at, record) for at, record in enumerate(ready.records, first + 1) if isinstance(record, EventRecord))
+        places = {id(record.event): at for at, record in events}
+        for change in ready.changes:
+            event = change.event
+            conflicts = open_losers(change, self.replica.tree.get(event.path))
+            if change.won or conflicts is not None:
+                self.hub.hold(Seen(self.position, places.get(id(event), 0), event, change.won, conflicts))
+        if any(isinstance(record, ResetRecord) for record in ready.records):
+            self.hub.lose_all()
+        self.hub.deliver(self.committer.durable)
 
     def _send(self, message: Message | Ask) -> None:
         if isinstance(message, Ask):

@@ -23,7 +23,7 @@ Memory = dict[Writer, list[tuple[int, Order]]]
 """Per writer the (tick, order of the event that named it) pairs that no other pair covers in both."""
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, weakref_slot=False)  # there may be a million
 class Entry:
     """The state of one path. `losers` run from the highest down; both extras are None for nearly all paths."""
 

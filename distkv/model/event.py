@@ -60,7 +60,7 @@ def tick_text(node: str, tick: int) -> str:
     return f"{node}:{life}.{count}" if life else f"{node}:{count}"
 
 
-@attrs.frozen(eq=False, slots=True)
+@attrs.frozen(eq=False, slots=True, weakref_slot=False)  # there may be a million
 class Event:
     """One change. Equality is identity: two objects with one `link` may differ only by a fault, see `same`."""
 

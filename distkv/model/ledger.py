@@ -9,7 +9,7 @@ Invariant: missing = 1..last minus held; `lost` is a mark on missing ticks and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 import attrs
@@ -83,6 +83,12 @@ class Ledger:
         return True
 
     # -- many
+
+    def load(self, books: Iterable[tuple[Writer, Book]]) -> None:
+        """Take over books that were kept elsewhere, into an empty ledger."""
+        for (node, life), book in books:
+            self._books[node, life] = book
+            self._note(node, book.first, book)
 
     def writers(self) -> Iterator[tuple[Writer, Book]]:
         yield from sorted(self._books.items())

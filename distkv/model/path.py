@@ -4,14 +4,14 @@ Knows: which names there are, when two are the same, and how a path is written (
 Does not know: what is stored there, nor how a path is packed for the wire.
 
 Invariant: two paths are equal exactly when every name is the same *of the same type*.  Python holds `1 == True == 1.0`,
-so equality and hash go by `key`, in which everything that is neither text nor bytes carries its type.
+so a path is a tuple in which everything that is neither text nor bytes carries its type.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from distkv.errors import BadPathError
 
@@ -25,58 +25,65 @@ NAMES_MAX: Final = 64
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _ESCAPES: Final = str.maketrans({".": ":.", ":": "::", " ": ":_"})
 _PLAIN: Final = {".": ".", ":": ":", "_": " "}
+_new_tuple: Final = tuple.__new__
+_NULL: Final[NameKey] = ("NoneType", None)
 _WORDS: Final[dict[str, Name]] = {"e": "", "t": True, "f": False, "n": None}
 
 
-class Path:
-    """An immutable path. `names` is what a user sees; `key` is what dictionaries use.
+class Path(tuple[NameKey, ...]):
+    """An immutable path. `names` is what a user sees; as a tuple it holds what dictionaries use.
+
+    It is a tuple because there may be a million of them: an object around one would take twice the memory.
 
     Raises:
         BadPathError: a name of another type, a lone surrogate, a NaN, an integer beyond 64 bits, or more than
             `NAMES_MAX` names.
     """
 
-    __slots__ = ("key", "names")
+    __slots__ = ()
 
-    names: tuple[Name, ...]
-    key: PathKey
-
-    def __init__(self, names: Iterable[Name] = ()) -> None:
-        given = tuple(names)
+    def __new__(cls, names: Iterable[Name] = ()) -> Self:
+        given = _new_tuple(cls, names)
+        try:
+            if "".join(given).isascii() and len(given) <= NAMES_MAX:  # type: ignore[arg-type]  # or it raises
+                return given  # nearly always all names are text, and their own key
+        except TypeError:
+            pass
         if len(given) > NAMES_MAX:
             raise BadPathError(f"a path has at most {NAMES_MAX} names, this one has {len(given)}")
-        for name in given:
-            if type(name) is not str:
-                given = tuple(_clean(name) for name in given)
-                self.names = given
-                self.key = tuple(_name_key(name) for name in given)
-                return
-            if not name.isascii():
-                _check_text(name)
-        self.names = self.key = given  # type: ignore[assignment]  # all are str, their own key
+        return _new_tuple(cls, [_name_key(_clean(name)) for name in given])  # type: ignore[arg-type]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Path) and self.key == other.key
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """The names as they are."""
+        for key in self:
+            if type(key) is tuple:
+                return tuple(map(name_of, self))
+        return self  # type: ignore[return-value]  # text and bytes are their own key
 
-    def __hash__(self) -> int:
-        return hash(self.key)
+    @property
+    def key(self) -> PathKey:
+        """The path as a tuple in which different names differ."""
+        return self
 
-    def __len__(self) -> int:
-        return len(self.names)
+    @classmethod
+    def of_ascii(cls, names: list[str]) -> Self:
+        """The path of at most `NAMES_MAX` names which are known to be ASCII text: not checked again, so faster."""
+        return _new_tuple(cls, names)
 
     def __repr__(self) -> str:
         return f"Path.parse({str(self)!r})"
 
     def __str__(self) -> str:
         """The text form; `Path.parse(str(path)) == path` for every path."""
-        if not self.names:
+        if not self:
             return ":"
-        return ".".join(_name_text(name) for name in self.names)
+        return ".".join(map(_name_text, self.names))
 
     @property
     def is_reserved(self) -> bool:
         """Whether the path belongs to the system: its first name is null."""
-        return bool(self.names) and self.names[0] is None
+        return len(self) > 0 and self[0] == _NULL
 
     @classmethod
     def parse(cls, text: str) -> Path:
@@ -126,6 +133,11 @@ def _name_key(name: Name) -> NameKey:
     if isinstance(name, str | bytes):
         return name
     return (type(name).__name__, name)
+
+
+def name_of(key: NameKey) -> Name:
+    """The name that has this key in a path."""
+    return key[1] if isinstance(key, tuple) else key
 
 
 # -- text ---------------------------------------------------------------------------------------------------------
@@ -202,3 +214,5 @@ def _unescape(part: str, text: str) -> str:
 
 
 ROOT: Final = Path()
+RESERVED: Final = Path((None,))
+"""What lies at and below it belongs to the system."""

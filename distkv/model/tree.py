@@ -9,15 +9,16 @@ held in the ledger; `digest` is the XOR over the live winners and the listed los
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 import attrs
 
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
-from distkv.model.ledger import Ledger, TickRanges, lives
-from distkv.model.path import Path, PathKey
+from distkv.model.index import Index
+from distkv.model.ledger import Book, Ledger, TickRanges, lives
+from distkv.model.path import NAMES_MAX, RESERVED, Name, Path, PathKey
 from distkv.model.ranges import Ranges
 
 
@@ -49,7 +50,7 @@ class Tree:
         self.ledger = Ledger()
         self.digest = 0
         self.live_count = 0
-        self._entries: dict[PathKey, Entry] = {}
+        self._index = Index()
         self._present: dict[Writer, dict[int, Event]] = {}
         self._contested: dict[PathKey, Entry] = {}  # the entries that have open losers
 
@@ -57,15 +58,31 @@ class Tree:
 
     def get(self, path: Path) -> Entry | None:
         """The entry, tombstones included; None when the path was never written (or is purged)."""
-        return self._entries.get(path.key)
+        return self._index.get(path)
 
     def entries(self) -> Iterator[Entry]:
-        """All entries, tombstones included, in the order in which their paths appeared."""
-        return iter(self._entries.values())
+        """All entries, tombstones included, each path before what lies below it; not while the tree changes."""
+        return self._index.entries()
+
+    def walk(
+        self,
+        path: Path,
+        after: Path | None = None,
+        min_depth: int = 0,
+        max_depth: int = NAMES_MAX,
+        *,
+        tombstones: bool = False,
+    ) -> Iterator[Entry]:
+        """The entries at and below a path, in order; see `Index.walk`."""
+        return self._index.walk(path, after, min_depth, max_depth, tombstones=tombstones)
+
+    def names(self, path: Path) -> Iterator[tuple[Name, bool, int]]:
+        """The names below a path that lead to a value, in order; see `Index.names`."""
+        return self._index.names(path)
 
     def __len__(self) -> int:
         """How many entries, tombstones included."""
-        return len(self._entries)
+        return len(self._index)
 
     def event(self, link: Link) -> Event | None:
         """The winner or open loser that a tick names."""
@@ -111,12 +128,13 @@ class Tree:
         link = event.link
         for other in event.chain:
             ledger.hear(other)
-        entry = self._entries.get(event.path.key)
+        entry = self._index.get(event.path)
         if ledger.has(link):
             return self._apply_duplicate(event, entry)
         before = _marks(entry)
         if entry is None:
-            entry = self._entries[event.path.key] = Entry(event)
+            entry = Entry(event)
+            self._index.put(event.path, entry)
             gone: list[Event] = []
         else:
             gone = entry.settle(event, event.chain[1:])
@@ -126,6 +144,25 @@ class Tree:
             ledger.hold(other)
         self._account(entry, gone, before)
         return Applied(event, True, entry.head is event, tuple(e for e in gone if e is not event))
+
+    def load(
+        self, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry], digest: int, live_count: int
+    ) -> None:
+        """Take over a whole state that was kept elsewhere, into an empty tree; digest and count come with it."""
+        self.ledger.load(books)
+        for entry in entries:
+            self._index.put(entry.head.path, entry)
+            if entry.is_live:
+                self._index.turned(entry.head.path, True)
+            for event in (entry.head, *entry.losers):
+                self._present.setdefault(event.writer, {})[event.tick] = event
+            if entry.losers:
+                self._contested[entry.head.path] = entry
+        self.digest, self.live_count = digest, live_count
+
+    def reserved(self) -> list[Entry]:
+        """The system's own entries, tombstones included."""
+        return list(self._index.entries(RESERVED))
 
     def close(self, ranges: TickRanges) -> tuple[TickRanges, tuple[Event, ...]]:
         """Somebody knows these ticks as superseded: hold them, and close the open losers among them.
@@ -137,8 +174,8 @@ class Tree:
         closed: list[Event] = []
         for node, wanted in ranges.items():
             for event in list(self.present({node: wanted})):
-                entry = self._entries[event.path.key]
-                if event is not entry.head:
+                entry = self._index.get(event.path)
+                if entry is not None and event is not entry.head:
                     before = _marks(entry)
                     gone = entry.settle(None, (event.link,))
                     self._account(entry, gone, before)
@@ -174,18 +211,23 @@ class Tree:
 
     def _is_head(self, link: Link) -> bool:
         event = self.event(link)
-        return event is not None and self._entries[event.path.key].head is event
+        if event is None:
+            return False
+        entry = self._index.get(event.path)
+        return entry is not None and entry.head is event
 
     def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool]) -> None:
         """Bring the indexes, the digest and the count in line with an entry that changed."""
         for event in gone:
             self._present[event.writer].pop(event.tick, None)
-        key = entry.head.path.key
+        key = entry.head.path
         if entry.losers:
             self._contested[key] = entry
         else:
             self._contested.pop(key, None)
         after = _marks(entry)
+        if after[1] != before[1]:
+            self._index.turned(key, after[1])
         self.digest ^= before[0] ^ after[0]
         self.live_count += after[1] - before[1]
 

@@ -1,6 +1,6 @@
-"""Values: reading and writing one path.
+"""Values: reading and writing one path, or several in one step.
 
-Knows: what the answers to get_value, set_value and delete_value hold.  Does not know sessions or commits.
+Knows: what the answers to get_value, set_value, delete_value and batch hold.  Does not know sessions or commits.
 
 Invariant: a refused write changes nothing; a read answers from memory, without waiting.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from distkv.core.ready import LocalSet, Written
-from distkv.engine.driver import Driver
-from distkv.errors import DistkvError, NotReadyError
+from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, Written
+from distkv.engine.driver import EVENT_BYTES, Driver
+from distkv.errors import DistkvError, NotReadyError, TooLargeError
 from distkv.model.event import Event
 from distkv.wire.fields import chain_map
-from distkv.wire.replies import encode_reply
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.replies import encode_reply, encode_result, encode_results
+from distkv.wire.request import Batch, GetValue, SetValue
 
 EVENT_OVERHEAD_BYTES: Final = 256
 """What a write adds to the log besides its request: chain, times, registry."""
@@ -29,7 +29,7 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     """
     replica = driver.replica
     if not replica.is_serving:
-        raise NotReadyError(f"{replica.name} is {replica.state}, it waits for {replica.waits_for}; ask again soon")
+        check_serving(driver)
     entry = replica.tree.get(request.path)
     if entry is None:
         return encode_reply(request.seq, {}), True
@@ -54,14 +54,85 @@ def set_value(driver: Driver, request: SetValue, size: int) -> bytes:
         raise reply
     if not isinstance(reply, Written):
         raise TypeError(f"a write was answered with {type(reply).__name__}")
-    event = reply.event or reply.prev
-    fields: dict[str, object] = {"changed": reply.event is not None}
+    fields = _done(request, reply)
+    if request.prev_value and reply.prev is not None:
+        return encode_result({"seq": request.seq, **fields}, {"prev": reply.prev.value})
+    return encode_reply(request.seq, fields)
+
+
+def batch(driver: Driver, request: Batch, size: int) -> bytes:
+    """Carry out a batch of `size` bytes; the reply may leave when `driver.position` is durable.
+
+    Raises:
+        RequestError: an operation is refused (`op` says which), or as for `set_value`; nothing changed.
+    """
+    ops = request.ops
+    if len(ops) > driver.limits.batch_ops:
+        raise TooLargeError(f"a batch has at most {driver.limits.batch_ops} operations, this one has {len(ops)}")
+    _check_shown(driver, ops)
+    driver.check_room(size + len(ops) * (EVENT_OVERHEAD_BYTES + EVENT_BYTES))
+    reply = driver.step(LocalBatch(ops))
+    if isinstance(reply, DistkvError):
+        raise reply
+    if not isinstance(reply, BatchDone):
+        raise TypeError(f"a batch was answered with {type(reply).__name__}")
+    results = [_result(op, result) for op, result in zip(ops, reply.results, strict=True)]
+    return encode_results(request.seq, results)
+
+
+def check_serving(driver: Driver) -> None:
+    """
+    Raises:
+        NotReadyError: the node does not serve clients yet.
+    """
+    replica = driver.replica
+    if not replica.is_serving:
+        raise NotReadyError(f"{replica.name} is {replica.state}, it waits for {replica.waits_for}; ask again soon")
+
+
+def shown(event: Event, nchain: int) -> dict[str, object]:
+    """What a read shows of a value besides the value itself."""
+    fields: dict[str, object] = {"tock": event.tock, "time": event.time}
+    if nchain:
+        fields["chain"] = _chain(event, nchain)
+    return fields
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _check_shown(driver: Driver, ops: tuple[GetValue | SetValue, ...]) -> None:
+    """Before anything is done: the values that a reply shows would all be in memory at once."""
+    size = 0
+    for op in ops:
+        if isinstance(op, GetValue) or op.prev_value:
+            entry = driver.replica.tree.get(op.path)
+            size += len(entry.head.value) if entry is not None else 0
+    if size > driver.limits.batch_bytes:
+        raise TooLargeError(
+            f"the values that the batch would show have {size} bytes; the limit is {driver.limits.batch_bytes}: "
+            "read fewer at once"
+        )
+
+
+def _result(op: GetValue | SetValue, result: Written | Found) -> bytes:
+    if isinstance(op, SetValue) and isinstance(result, Written):
+        raw = {"prev": result.prev.value} if op.prev_value and result.prev is not None else {}
+        return encode_result(_done(op, result), raw)
+    if isinstance(result, Found) and result.event is not None:
+        return encode_result(shown(result.event, op.nchain), {"value": result.event.value})
+    return encode_result({}, {})
+
+
+def _done(request: SetValue, written: Written) -> dict[str, object]:
+    event = written.event or written.prev
+    fields: dict[str, object] = {"changed": written.event is not None}
     if event is not None:
         fields["tick"] = event.tick
         fields["tock"] = event.tock
         if request.nchain:
             fields["chain"] = _chain(event, request.nchain)
-    return encode_reply(request.seq, fields)
+    return fields
 
 
 def _chain(event: Event, length: int) -> dict[str, object] | None:

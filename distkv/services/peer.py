@@ -25,7 +25,6 @@ BATCH_BYTES: Final = 256 << 10
 
 Send: TypeAlias = Callable[[int, Payload | bytes], Awaitable[None]]
 """Sends one part of the answer with this seq; returns when it has left."""
-Sender: TypeAlias = Callable[[Driver, GetEvents | GetSnapshot, Send], Awaitable[None]]
 
 
 def exchange(driver: Driver, request: ExchangeRequest) -> bytes:
@@ -42,10 +41,8 @@ def exchange(driver: Driver, request: ExchangeRequest) -> bytes:
     return encode_payload(request.seq, reply)
 
 
-async def send_events(driver: Driver, request: GetEvents | GetSnapshot, send: Send) -> None:
+async def send_events(driver: Driver, request: GetEvents, send: Send) -> None:
     """Answer a pull: the events that are here, then what is known to be superseded and what is not here."""
-    if not isinstance(request, GetEvents):
-        raise TypeError("not a pull")
     seq = request.seq
     await send(seq, encode_start(seq))
     await _send_batches(driver.replica.tree.present(request.nodes), seq, send)
@@ -53,14 +50,12 @@ async def send_events(driver: Driver, request: GetEvents | GetSnapshot, send: Se
     await send(seq, encode_end(seq))
 
 
-async def send_snapshot(driver: Driver, request: GetEvents | GetSnapshot, send: Send) -> None:
+async def send_snapshot(driver: Driver, request: GetSnapshot, send: Send) -> None:
     """Sponsor a joiner: register it, then hand over everything.
 
     Raises:
         RequestError: this node has no data, or the name is taken.
     """
-    if not isinstance(request, GetSnapshot):
-        raise TypeError("not a download")
     driver.check_room(0)
     head = driver.step(JoinerAsked(NodeName(request.node), request.created, request.addr))
     if isinstance(head, DistkvError):

@@ -1,7 +1,7 @@
 """One connection: frames in, replies out, in order and only when they are true.
 
 Knows: the order of replies, when they may leave, and the limits of one connection.  Does not know what a request does
-(`kv`, `status`, `peer`).
+(`kv`, `tree`, `watch`, `status`, `peer`).
 
 Invariant: the replies of one read leave in one send, after one wait for the commit that covers them all; a reply that
 shows an own event leaves only when that event is durable.  What is not msgpack gets one error reply, then a close.
@@ -9,27 +9,38 @@ shows an own event leaves only when that event is durable.  What is not msgpack 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias, assert_never
 
 import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
-from distkv.services import kv, peer, status
+from distkv.services import backup, history, kv, peer, status, tree
+from distkv.services.watch import Watches
 from distkv.wire.codec import Payload
-from distkv.wire.frames import BadRequest, FrameReader, decode_request
+from distkv.wire.frames import BadRequest, decode_request
+from distkv.wire.framing import FrameReader
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_payload, encode_reply
 from distkv.wire.request import (
+    Backup,
+    Batch,
+    DeleteTree,
     ExchangeRequest,
     GetEvents,
+    GetHistory,
     GetSnapshot,
     GetState,
+    GetTree,
     GetValue,
+    GetValueAt,
+    ListNames,
     PingRequest,
     Request,
     SetValue,
+    Stop,
+    Watch,
 )
 
 RECEIVE_BYTES: Final = 1 << 16
@@ -38,6 +49,11 @@ LINGER_S: Final = 1.0
 LONG_ANSWERS_MAX: Final = 4
 """Long answers of one connection that are made at a time. Each keeps a list of what is still to be sent, which a client
 that reads nothing must not make us keep a thousand times; further ones wait."""
+
+Part: TypeAlias = Payload | bytes | Callable[[], bytes]
+"""Of a long answer; the last form is for what shall be looked up when it leaves, and not before."""
+LongAnswer: TypeAlias = Callable[[Callable[[int, Part], Awaitable[None]]], Awaitable[None]]
+"""Gives an answer in parts, each with its seq."""
 
 VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 
@@ -57,6 +73,7 @@ class Session:
         self._answering = trio.CapacityLimiter(LONG_ANSWERS_MAX)
         self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._watches = Watches(driver, self._send)
 
     async def serve(self) -> None:
         """Greet, then answer until the other side closes or breaks the protocol."""
@@ -86,7 +103,9 @@ class Session:
             try:
                 for frame in reader:
                     await self._wait_for_turn()
-                    self._answer(frame)
+                    slow = self._answer(frame)
+                    if slow is not None:
+                        await self._answer_slowly(slow)
                     if self._reply_bytes > self._driver.limits.reply_bytes or self._is_overfull():
                         await self._flush()
             except (DecodeError, TooLargeError) as error:
@@ -99,18 +118,32 @@ class Session:
 
     # -- one request
 
-    def _answer(self, frame: bytes) -> None:
+    def _answer(self, frame: bytes) -> DeleteTree | GetValueAt | None:
+        """Answer a request; what cannot be answered at once, and must be before the next one, is given back."""
         request = decode_request(frame)
         if isinstance(request, BadRequest):
             self._refuse(request.seq, request.error)
             self._seq = max(self._seq, request.seq)
-            return
+            return None
         if request.seq <= self._seq:
             self._refuse(request.seq, RequestError(f"seq must rise: {request.seq} comes after {self._seq}"))
-            return
+            return None
         self._seq = request.seq
+        if isinstance(request, DeleteTree | GetValueAt):
+            return request
         try:
             self._dispatch(request, len(frame))
+        except RequestError as error:
+            self._refuse(request.seq, error)
+        return None
+
+    async def _answer_slowly(self, request: DeleteTree | GetValueAt) -> None:
+        await self._flush()  # it may take long, which what came before it need not
+        try:
+            if isinstance(request, DeleteTree):
+                self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
+            else:
+                self._reply(await history.get_value_at(self._driver, request), when_durable=True)
         except RequestError as error:
             self._refuse(request.seq, error)
 
@@ -123,16 +156,32 @@ class Session:
                 self._reply(reply, when_durable=not is_durable)
             case SetValue():
                 self._reply(kv.set_value(driver, request, size), when_durable=True)
+            case Batch():
+                self._reply(kv.batch(driver, request, size), when_durable=True)
+            case ListNames():
+                self._reply(tree.list_names(driver, request), when_durable=True)
+            case GetTree():
+                self._start(request.seq, lambda send: tree.send_tree(driver, request, send))
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
             case PingRequest():
                 self._reply(encode_reply(request.seq, {}))
+            case Watch():
+                self._watch(request)
+            case Stop(task=task):
+                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task)}))
             case GetEvents():
-                self._start(peer.send_events, request)
+                self._start(request.seq, lambda send: peer.send_events(driver, request, send))
             case GetSnapshot():
-                self._start(peer.send_snapshot, request)
+                self._start(request.seq, lambda send: peer.send_snapshot(driver, request, send))
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
+            case GetHistory():
+                self._start(request.seq, lambda send: history.send_history(driver, request, send))
+            case Backup():
+                self._start(request.seq, lambda send: backup.send_backup(driver, request, send))
+            case DeleteTree() | GetValueAt():
+                raise TypeError("takes its time: see _answer")
             case _:
                 assert_never(request)
 
@@ -155,29 +204,43 @@ class Session:
             self._ended = trio.Event()
             await self._ended.wait()
 
-    def _start(self, send: peer.Sender, request: GetEvents | GetSnapshot) -> None:
+    def _start(self, seq: int, answer: LongAnswer) -> None:
         if self._nursery is not None:
             self._open_count += 1
-            self._nursery.start_soon(self._run, send, request)
+            self._nursery.start_soon(self._run, seq, answer)
 
-    async def _run(self, send: peer.Sender, request: GetEvents | GetSnapshot) -> None:
+    async def _run(self, seq: int, answer: LongAnswer) -> None:
         try:
             async with self._answering:
-                await send(self._driver, request, self._send_item)
+                await answer(self._send_part)
         except RequestError as error:
-            await self._send_item(request.seq, encode_error(request.seq, error))
+            self._driver.counters[f"refused_{error.code}"] += 1
+            await self._send_part(seq, encode_error(seq, error))
         finally:
             self._open_count -= 1
             self._ended.set()
 
-    async def _send_item(self, seq: int, item: Payload | bytes) -> None:
+    async def _send_part(self, seq: int, part: Part) -> None:
         """Send a part of a long answer between other replies; waits until what it shows is durable.
 
-        It becomes bytes when its turn has come: of all open answers of a connection one item at a time is in memory.
+        It becomes bytes when its turn has come: of all open answers of a connection one part at a time is in memory.
         """
-        await self._driver.committer.wait_durable(self._driver.position, self)
+        committer = self._driver.committer
+        await committer.wait_durable(self._driver.position, self)
         async with self._sending:
-            await self._stream.send_all(item if isinstance(item, bytes) else encode_payload(seq, item))
+            if isinstance(part, bytes):
+                data = part
+            elif callable(part):
+                data = part()
+                await committer.wait_durable(self._driver.position, self)
+            else:
+                data = encode_payload(seq, part)
+            await self._stream.send_all(data)
+
+    def _watch(self, request: Watch) -> None:
+        """It never ends by itself: so it does not count as an open answer, for which reading may have to wait."""
+        if self._nursery is not None:
+            self._nursery.start_soon(self._watches.begin(request).run)
 
     # -- sending
 
@@ -191,8 +254,22 @@ class Session:
         data = b"".join(self._replies)
         self._replies.clear()
         self._reply_bytes = 0
-        async with self._sending:
+        await self._send(data)
+
+    async def _send(self, data: bytes) -> None:
+        """Send what is durable, between other answers.
+
+        A lock that is free is taken without the scheduler, which sending visits anyway: a profile showed that trip as a
+        third of what a read costs.
+        """
+        try:
+            self._sending.acquire_nowait()
+        except trio.WouldBlock:
+            await self._sending.acquire()
+        try:
             await self._stream.send_all(data)
+        finally:
+            self._sending.release()
 
     def _is_overfull(self) -> bool:
         return self._driver.committer.waiting_bytes > self._driver.limits.uncommitted_bytes

@@ -37,10 +37,12 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
+        "storage": driver.settler.statistics() if driver.settler is not None else {},
         "counters": {
             **dict(sorted(driver.counters.items())),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
+            "watchers": driver.hub.count,
         },
     }
     if replica.waits_for:

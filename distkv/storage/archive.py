@@ -39,9 +39,11 @@ from distkv.storage.archive_schema import prepare
 
 ARCHIVE_NAME: Final = "state.sqlite"
 """Its file in the data directory; SQLite keeps two more beside it, `-wal` and `-shm`, which belong to it."""
+BACKUP_NAME: Final = "backup"
+"""A copy beside it that is on its way to somebody; `backup` has `.part` behind that while it writes."""
 PRUNE_ROWS: Final = 1000
 
-_COLUMNS: Final = "lsn, path, node, tick, arrived, record"
+_COLUMNS: Final = "lsn, path, node, tick, arrived, record, won"
 
 
 @attrs.frozen
@@ -62,6 +64,8 @@ class HistoryRow:
     tick: int
     arrived: float
     record: bytes
+    won: bool = attrs.field(converter=bool)
+    """Whether it gave its path another value when it arrived."""
 
 
 @attrs.frozen
@@ -132,9 +136,10 @@ class Archive:
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._failure = ""
-        progress = self._read("SELECT settled_lsn, history_rows FROM progress")
+        progress = self._read("SELECT settled_lsn, history_rows, history_from FROM progress")
         self._settled_lsn: int = progress[0][0]
         self._history_rows: int = progress[0][1]
+        self._history_from: int = progress[0][2]
 
     # -- start-up
 
@@ -176,19 +181,19 @@ class Archive:
         file does not become shorter: the space is used for later rows.
         """
         with self._changing():
-            removed = 0
+            gone: list[int] = []
             with transaction(self._writer):
                 if before is not None:
-                    removed = self._delete(
+                    gone = self._delete(
                         "INDEXED BY history_by_arrival WHERE arrived < ? ORDER BY arrived", before, chunk
                     )
-                excess = 0 if keep is None else self._history_rows - removed - keep
-                if removed < chunk and excess > 0:
-                    removed += self._delete("WHERE lsn >= ? ORDER BY lsn", 0, min(excess, chunk - removed))
-                rows = self._history_rows - removed
-                self._writer.execute("UPDATE progress SET history_rows = ?", (rows,))
-            self._history_rows = rows
-            return removed
+                excess = 0 if keep is None else self._history_rows - len(gone) - keep
+                if len(gone) < chunk and excess > 0:
+                    gone += self._delete("WHERE lsn >= ? ORDER BY lsn", 0, min(excess, chunk - len(gone)))
+                rows, begin = self._history_rows - len(gone), max([self._history_from - 1, *gone]) + 1
+                self._writer.execute("UPDATE progress SET history_rows = ?, history_from = ?", (rows, begin))
+            self._history_rows, self._history_from = rows, begin
+            return len(gone)
 
     # -- history
 
@@ -200,10 +205,10 @@ class Archive:
         )
 
     def latest_at(self, path: bytes, arrived: float) -> HistoryRow | None:
-        """The last row of a path that had arrived at a time."""
+        """The last row that gave a path another value among those that had arrived at a time."""
         found = self._rows(
             "WHERE lsn = (SELECT lsn FROM history INDEXED BY history_by_path"
-            " WHERE path = ? AND arrived <= ? ORDER BY lsn DESC LIMIT 1)",
+            " WHERE path = ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)",
             (path, arrived),
         )
         return found[0] if found else None
@@ -215,6 +220,15 @@ class Archive:
             (node, begin, end, limit),
         )
 
+    @property
+    def history_from(self) -> int:
+        """From this lsn on nothing was removed from history."""
+        return self._history_from
+
+    def won_since(self, lsn: int, limit: int) -> list[HistoryRow]:
+        """The rows from `lsn` on that gave their path another value, the oldest first."""
+        return self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+
     # -- housekeeping
 
     def sizes(self) -> Sizes:
@@ -223,6 +237,10 @@ class Archive:
             file_bytes = os.stat(self._path).st_size + _size_if_any(f"{self._path}-wal")
         ((free_bytes,),) = self._read("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
         return Sizes(file_bytes, free_bytes, self._history_rows)
+
+    def beside(self, name: str) -> str:
+        """The path of a file in the same directory."""
+        return os.path.join(os.path.dirname(self._path), name)
 
     def backup(self, to_path: str) -> None:
         """Write a copy as of one moment to a new file, for its owner only; settling goes on meanwhile.
@@ -281,14 +299,14 @@ class Archive:
         # In the order of the tree, so that each of its pages is visited once.
         states = sorted(map(attrgetter("path", "entry"), batch.states))
         change_all("INSERT INTO state VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET entry = excluded.entry", states)
-        history = map(attrgetter("lsn", "path", "node", "tick", "arrived", "record"), batch.history)
-        change_all(f"INSERT INTO history ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", history)
+        history = map(attrgetter("lsn", "path", "node", "tick", "arrived", "record", "won"), batch.history)
+        change_all(f"INSERT INTO history ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", history)
         change_all("REPLACE INTO ledger VALUES (?, ?, ?)", map(attrgetter("node", "life", "book"), batch.ledger))
         change_all("REPLACE INTO meta VALUES (?, ?)", batch.meta.items())
 
-    def _delete(self, which: str, bound: float, count: int) -> int:
-        query = f"DELETE FROM history WHERE lsn IN (SELECT lsn FROM history {which} LIMIT ?)"
-        return self._writer.execute(query, (bound, count)).rowcount
+    def _delete(self, which: str, bound: float, count: int) -> list[int]:
+        query = f"DELETE FROM history WHERE lsn IN (SELECT lsn FROM history {which} LIMIT ?) RETURNING lsn"
+        return [lsn for (lsn,) in self._writer.execute(query, (bound, count))]
 
     def _read(self, query: str, values: Sequence[object] = ()) -> list[Any]:
         with self._reading, translated(self._path):

@@ -22,8 +22,11 @@ APPLICATION_ID: Final = 0x646B7600
 
 _VERSION_1: Final = """
 -- One row: everything below settled_lsn is in this file. The number of rows in history is kept here, not counted.
-CREATE TABLE progress (settled_lsn INTEGER NOT NULL, history_rows INTEGER NOT NULL);
-INSERT INTO progress VALUES (0, 0);
+-- From history_from on no row was removed.
+CREATE TABLE progress (
+    settled_lsn INTEGER NOT NULL, history_rows INTEGER NOT NULL, history_from INTEGER NOT NULL
+);
+INSERT INTO progress VALUES (0, 0, 0);
 
 CREATE TABLE state (path BLOB NOT NULL PRIMARY KEY, entry BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE ledger (node TEXT NOT NULL, life INTEGER NOT NULL, book BLOB NOT NULL, PRIMARY KEY (node, life))
@@ -36,10 +39,11 @@ CREATE TABLE history (
     node TEXT NOT NULL,
     tick INTEGER NOT NULL,
     arrived REAL NOT NULL,
-    record BLOB NOT NULL
+    record BLOB NOT NULL,
+    won INTEGER NOT NULL
 );
--- With arrived in it, a search by time along one path reads nothing but this index.
-CREATE INDEX history_by_path ON history (path, lsn, arrived);
+-- With arrived and won in it, a search by time along one path reads nothing but this index.
+CREATE INDEX history_by_path ON history (path, lsn, arrived, won);
 CREATE INDEX history_by_tick ON history (node, tick);
 CREATE INDEX history_by_arrival ON history (arrived)
 """

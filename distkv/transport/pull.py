@@ -16,7 +16,8 @@ import trio
 from distkv.config import parse_address
 from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
 from distkv.wire.codec import Payload, read_payload
-from distkv.wire.frames import FrameReader, encode_request
+from distkv.wire.frames import encode_request
+from distkv.wire.framing import FrameReader
 from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
 from distkv.wire.request import Request
 

@@ -31,7 +31,7 @@ from distkv.model.event import (
     Tock,
 )
 from distkv.model.ledger import TickRanges
-from distkv.model.path import Path
+from distkv.model.path import NAMES_MAX, Path
 from distkv.model.ranges import Ranges
 from distkv.wire import packing
 from distkv.wire.message import Header, PingChain, PingLink, Start, State, TickMap
@@ -42,6 +42,9 @@ Fields: TypeAlias = Mapping[str, object]
 
 PATH_BYTES_MAX: Final = 4096
 """How large a packed path may be (docs/protocol, PATH-1)."""
+
+SHARED_CHARS_MAX: Final = 64
+"""Longer names of paths are kept for each path anew."""
 
 LINKS_MAX: Final = 64
 """How many links any chain may have, our own `chain.length` included."""
@@ -162,14 +165,38 @@ def read_path(value: object) -> Path:
     """
     if type(value) is not list:
         raise BadPathError(f"a path is a list of names, such as ['sensors', 'kitchen'], not {shown(value)}")
+    try:
+        text = "".join(value)
+    except TypeError:  # some name is none
+        text = ""
+    if text.isascii() and 0 < len(text) <= PATH_BYTES_MAX // 2 and len(value) <= NAMES_MAX:
+        return Path.of_ascii(value)  # the usual case: nothing more needs to be looked at
     path = Path(value)
-    # All text and short, whatever the characters: the usual case needs no packing to be known small.
-    if path.key is path.names and len("".join(value)) <= PATH_BYTES_MAX // 5:
-        return path
     size = len(packing.pack(path.names))
     if size > PATH_BYTES_MAX:
         raise BadPathError(f"the path has {size} bytes when packed; the limit is {PATH_BYTES_MAX}")
     return path
+
+
+def read_lasting_path(value: object) -> Path:
+    """The same for a path that will be kept: names that many paths have in common are kept once."""
+    if type(value) is list:
+        share_names(value)
+    return read_path(value)
+
+
+def share_names(names: list[object]) -> None:
+    """Put one object in the place of each name that other paths have, too, so that a million of them share it."""
+    for at in range(min(len(names), NAMES_MAX) - 1):  # the last name is mostly the path's own
+        name = names[at]
+        if type(name) is str and len(name) <= SHARED_CHARS_MAX:
+            names[at] = one_of_all(name)
+
+
+@lru_cache(maxsize=4096)
+def one_of_all(name: str) -> str:
+    """Always the same object for equal names."""
+    return name
 
 
 # -- chains -------------------------------------------------------------------------------------------------------
@@ -390,7 +417,7 @@ def make_event(path: object, kind: Kind, raw: object, chain: Chain, tock: Tock, 
     elif raw is not None:
         raise bad("value", "absent where something is deleted", raw)
     try:
-        where = read_path(path)
+        where = read_lasting_path(path)
         if type(raw) is bytes:
             check_value(raw)
     except RequestError as error:

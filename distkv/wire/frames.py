@@ -1,22 +1,21 @@
-"""What arrives on the client socket: a byte stream to frames, and frames to requests (docs: protocol, 'Client').
+"""What arrives on the client socket: frames to requests and back (docs: client protocol).
 
-Knows: where a frame ends, which actions there are, and what each one's fields must be.  Does not know sockets, nor who
-answers; what is answered is `replies`.
+Knows: which actions there are, and what each one's fields must be.  Does not know sockets, where a frame ends
+(`framing`), nor who answers; what is answered is `replies`.
 
-Invariant: whatever the bytes, a frame yields a request, or an error that names the field and what would be right.  A
-bad frame does not disturb the next one, because its end was found without decoding it.
+Invariant: whatever the bytes, a frame yields a request, or an error that names the field and what would be right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, assert_never
 
 import attrs
 
-from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, TooLargeError, UnknownActionError
+from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
-from distkv.model.path import Path
+from distkv.model.path import NAMES_MAX, Path
 from distkv.wire import packing
 from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.fields import (
@@ -26,7 +25,9 @@ from distkv.wire.fields import (
     read_address,
     read_flag,
     read_int,
+    read_lasting_path,
     read_link,
+    read_list,
     read_map,
     read_node,
     read_path,
@@ -35,83 +36,29 @@ from distkv.wire.fields import (
     shown,
 )
 from distkv.wire.request import (
+    Backup,
+    Batch,
+    DeleteTree,
     ExchangeRequest,
     GetEvents,
+    GetHistory,
     GetSnapshot,
     GetState,
+    GetTree,
     GetValue,
+    GetValueAt,
+    ListNames,
     PingRequest,
     Request,
     SetValue,
+    Stop,
+    Watch,
 )
 from distkv.wire.values import canonical, pack_value
 
-FRAME_BYTES_MAX: Final = 1 << 20
-"""The default for requests; whoever reads the answers of a peer allows more."""
-
 SEQ_MAX: Final = TICK_MAX
 
-NCHAIN_MAX: Final = 2**31 - 1
-
-
-class FrameReader:
-    """Cuts a byte stream into frames: whole msgpack objects.
-
-    Keeps one unfinished frame of at most `limit` bytes, besides what one `feed` brings. After `feed`, take all frames.
-    """
-
-    __slots__ = ("_base", "_data", "_error", "_limit", "_skipper", "_start")
-
-    def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
-        self._limit = limit
-        self._skipper = packing.Skipper()
-        self._data: bytes | bytearray = b""
-        self._base = 0  # where in the stream _data begins
-        self._start = 0  # where in _data the next frame begins
-        self._error: TooLargeError | DecodeError | None = None
-
-    def feed(self, data: bytes) -> None:
-        """More of the stream."""
-        self._skipper.feed(data)
-        start, self._start = self._start, 0
-        self._base += start
-        if start == len(self._data):
-            self._data = data
-            return
-        if isinstance(self._data, bytes):
-            self._data = bytearray(self._data)
-        del self._data[:start]
-        self._data += data
-
-    def __iter__(self) -> Iterator[bytes]:
-        """The frames that are whole; raises as `next_frame`."""
-        return iter(self.next_frame, None)
-
-    def next_frame(self) -> bytes | None:
-        """The next whole frame; None while there is none.
-
-        Raises:
-            TooLargeError: the frame has, or will have, more than `limit` bytes.
-            DecodeError: the stream is not msgpack. After either the stream has no more frames, only this error.
-        """
-        if self._error is not None:
-            raise self._error
-        try:
-            end = self._skipper.skip()
-        except DecodeError as error:
-            self._error = error
-            raise
-        start, at = self._start, len(self._data) if end is None else end - self._base
-        if at - start > self._limit:
-            self._error = TooLargeError(f"a frame may have at most {self._limit} bytes, and this one has more")
-            raise self._error
-        if end is None:
-            return None
-        self._start = at
-        return bytes(self._data[start:at])
-
-
-# -- requests -----------------------------------------------------------------------------------------------------
+COUNT_MAX: Final = 2**31 - 1
 
 
 @attrs.frozen(slots=True)
@@ -155,19 +102,27 @@ def encode_request(request: Request) -> bytes:
     fields: dict[str, object] = {"seq": request.seq, "action": _NAMES[type(request)]}
     raw: dict[str, bytes] = {}
     match request:
-        case GetValue():
-            fields["path"] = request.path.names
-            if request.nchain:
-                fields["nchain"] = request.nchain
-        case SetValue():
-            _write_set(request, fields, raw)
+        case GetValue() | SetValue():
+            _write_op(request, fields, raw)
+        case Batch(ops=ops):
+            raw["ops"] = packing.array_header(len(ops)) + b"".join(map(_packed_op, ops))
+        case GetTree():
+            _write_get_tree(request, fields)
+        case GetValueAt() | GetHistory():
+            _write_past(request, fields)
+        case ListNames(path=path) | DeleteTree(path=path):
+            fields["path"] = path.names
         case GetEvents():
             fields["nodes"] = range_map(request.nodes)
         case GetSnapshot():
             fields |= {"node": request.node, "created": request.created, "addr": request.addr}
         case ExchangeRequest():
             fields["maps"] = tick_maps_map(request.maps)
-        case GetState() | PingRequest():
+        case Watch():
+            _write_watch(request, fields)
+        case Stop(task=task):
+            fields["task"] = task
+        case GetState() | PingRequest() | Backup():
             pass
         case _:
             assert_never(request)
@@ -178,8 +133,20 @@ def encode_request(request: Request) -> bytes:
 
 
 def _get_value(seq: int, fields: Fields, _: bytes) -> GetValue:
-    _refuse(fields, ("at",), "is not supported yet by this server")
+    _refuse(fields, ("at",), "is for a request of its own, not for a batch")
     return GetValue(seq, read_path(fields.get("path")), _nchain(fields))
+
+
+def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValueAt:
+    if "at" not in fields:
+        return _get_value(seq, fields, frame)
+    return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), _nchain(fields))
+
+
+def _history(seq: int, fields: Fields, _: bytes) -> GetHistory:
+    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
+    before = read_int(fields, "before") if "before" in fields else None
+    return GetHistory(seq, read_path(fields.get("path")), limit, before)
 
 
 def _set_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
@@ -187,15 +154,15 @@ def _set_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
         raise RequestError("the field 'value' is missing: give a value, or null to delete")
     value = fields["value"]
     raw = None if value is None else _canonical(value, "value", frame)
-    path = read_path(fields.get("path"))
-    if len(fields) == 4:  # seq, action, path and value: the usual write has no further wishes
+    path = read_lasting_path(fields.get("path"))
+    if len(fields) == 3 + ("seq" in fields):  # action, path and value: the usual write has no further wishes
         return SetValue(seq, path, raw)
     return _write(seq, path, raw, fields, frame)
 
 
 def _delete_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
     _refuse(fields, ("new", "value"), "makes no sense where a value is deleted")
-    return _write(seq, read_path(fields.get("path")), None, fields, frame)
+    return _write(seq, read_lasting_path(fields.get("path")), None, fields, frame)
 
 
 def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
@@ -206,12 +173,66 @@ def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes
             raise RequestError("the field 'prev' must be a value, not null: 'new' asks that there is none")
         prev = _canonical(fields["prev"], "prev", frame)
     chain = _condition(fields["chain"]) if "chain" in fields else None
-    new, idem = read_flag(fields, "new"), read_flag(fields, "idem")
-    return SetValue(seq, path, raw, chain, new, prev, idem, _nchain(fields))
+    new, idem, prev_value = read_flag(fields, "new"), read_flag(fields, "idem"), read_flag(fields, "prev_value")
+    return SetValue(seq, path, raw, chain, new, prev, idem, _nchain(fields), prev_value)
+
+
+def _batch(seq: int, fields: Fields, frame: bytes) -> Batch:
+    ops = read_list(fields.get("ops"), "ops")
+    parts = packing.split_array(_raw_field(frame, "ops"))
+    return Batch(seq, tuple(_op(index, op, part) for index, (op, part) in enumerate(zip(ops, parts, strict=True))))
+
+
+def _op(index: int, op: object, part: bytes) -> GetValue | SetValue:
+    """One operation of a batch: a request of its own, without `seq`; a refusal says which one it is."""
+    try:
+        fields = read_map(op, "ops")
+        action = fields.get("action")
+        read = _OPS.get(action) if type(action) is str else None
+        if read is None:
+            raise RequestError(f"its 'action' must be one of {', '.join(_OPS)}, not {shown(action)}")
+        if part[0] != 0x80 | len(fields):
+            _check_fields(part)
+        return read(0, fields, part)
+    except RequestError as refused:
+        raise refused.at_op(index) from None
+    except DecodeError as error:
+        raise RequestError(str(error)).at_op(index) from None
+
+
+def _get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:
+    path = read_path(fields.get("path"))
+    low, high = _depths(fields)
+    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
+    return GetTree(seq, path, low, high, _nchain(fields), limit)
+
+
+def _list(seq: int, fields: Fields, _: bytes) -> ListNames:
+    return ListNames(seq, read_path(fields.get("path")))
+
+
+def _delete_tree(seq: int, fields: Fields, _: bytes) -> DeleteTree:
+    return DeleteTree(seq, read_path(fields.get("path")))
+
+
+def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
+    since = fields.get("since")
+    if since is not None and type(since) is not bytes:
+        raise RequestError(f"the field 'since' must be a token that a watch gave, not {shown(since)}")
+    low, high = _depths(fields)
+    return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
+
+
+def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
+    return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
 
 def _get_state(seq: int, _: Fields, __: bytes) -> GetState:
     return GetState(seq)
+
+
+def _backup(seq: int, _: Fields, __: bytes) -> Backup:
+    return Backup(seq)
 
 
 def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
@@ -231,10 +252,23 @@ def _exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
     return ExchangeRequest(seq, read_tick_maps(fields.get("maps")))
 
 
-_ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
+_OPS: Final[dict[str, Callable[[int, Fields, bytes], GetValue | SetValue]]] = {
     "get_value": _get_value,
     "set_value": _set_value,
     "delete_value": _delete_value,
+}
+
+_ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
+    **_OPS,
+    "get_value": _get_value_at,
+    "history": _history,
+    "backup": _backup,
+    "batch": _batch,
+    "get_tree": _get_tree,
+    "list": _list,
+    "delete_tree": _delete_tree,
+    "watch": _watch,
+    "stop": _stop,
     "get_state": _get_state,
     "ping": _ping,
     "get_events": _get_events,
@@ -244,7 +278,16 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
 
 _NAMES: Final[dict[type[Request], str]] = {
     GetValue: "get_value",
+    GetValueAt: "get_value",
+    GetHistory: "history",
+    Backup: "backup",
     SetValue: "set_value",
+    Batch: "batch",
+    GetTree: "get_tree",
+    ListNames: "list",
+    DeleteTree: "delete_tree",
+    Watch: "watch",
+    Stop: "stop",
     GetState: "get_state",
     PingRequest: "ping",
     GetEvents: "get_events",
@@ -256,8 +299,12 @@ _NAMES: Final[dict[type[Request], str]] = {
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _write_set(request: SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:
+def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:
     fields["path"] = request.path.names
+    if request.nchain:
+        fields["nchain"] = request.nchain
+    if isinstance(request, GetValue):
+        return
     if request.value is None:
         fields["value"] = None
     else:
@@ -270,12 +317,62 @@ def _write_set(request: SetValue, fields: dict[str, object], raw: dict[str, byte
         fields["new"] = True
     if request.idem:
         fields["idem"] = True
+    if request.prev_value:
+        fields["prev_value"] = True
+
+
+def _packed_op(request: GetValue | SetValue) -> bytes:
+    fields: dict[str, object] = {"action": _NAMES[type(request)]}
+    raw: dict[str, bytes] = {}
+    _write_op(request, fields, raw)
+    return packing.pack_map(fields, raw)
+
+
+def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
+    fields["path"] = request.path.names
+    if request.min_depth:
+        fields["min_depth"] = request.min_depth
+    if request.max_depth < NAMES_MAX:
+        fields["max_depth"] = request.max_depth
+
+
+def _write_watch(request: Watch, fields: dict[str, object]) -> None:
+    _write_place(request, fields)
+    if request.fetch:
+        fields["fetch"] = True
+    if request.since is not None:
+        fields["since"] = request.since
+
+
+def _write_get_tree(request: GetTree, fields: dict[str, object]) -> None:
+    _write_place(request, fields)
     if request.nchain:
         fields["nchain"] = request.nchain
+    if request.limit is not None:
+        fields["limit"] = request.limit
+
+
+def _write_past(request: GetValueAt | GetHistory, fields: dict[str, object]) -> None:
+    fields["path"] = request.path.names
+    if isinstance(request, GetValueAt):
+        fields["at"] = request.at
+        if request.nchain:
+            fields["nchain"] = request.nchain
+        return
+    if request.limit is not None:
+        fields["limit"] = request.limit
+    if request.before is not None:
+        fields["before"] = request.before
+
+
+def _depths(fields: Fields) -> tuple[int, int]:
+    low = read_int(fields, "min_depth", COUNT_MAX) if "min_depth" in fields else 0
+    high = read_int(fields, "max_depth", COUNT_MAX) if "max_depth" in fields else NAMES_MAX
+    return min(low, NAMES_MAX + 1), min(high, NAMES_MAX)
 
 
 def _nchain(fields: Fields) -> int:
-    return read_int(fields, "nchain", NCHAIN_MAX) if "nchain" in fields else 0
+    return read_int(fields, "nchain", COUNT_MAX) if "nchain" in fields else 0
 
 
 def _condition(value: object) -> Chain:
@@ -297,8 +394,11 @@ def _canonical(value: object, name: str, frame: bytes) -> bytes:
     """The bytes to store. A list or map is read again from the frame, where colliding keys are still to be seen."""
     if type(value) is not dict and type(value) is not list:
         return pack_value(value)
-    raw = next(raw for key, raw in packing.split_map(frame) if packing.unpack(key) == name)
-    return canonical(raw)
+    return canonical(_raw_field(frame, name))
+
+
+def _raw_field(frame: bytes, name: str) -> bytes:
+    return next(raw for key, raw in packing.split_map(frame) if packing.unpack(key) == name)
 
 
 def _unknown_action(action: object) -> RequestError:

@@ -8,7 +8,7 @@ a header merely declares: bytes that may be cut short are measured (`check_whole
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgpack
@@ -89,6 +89,25 @@ def split_map(data: bytes) -> list[tuple[bytes, bytes]]:
     return pairs
 
 
+def split_array(data: bytes) -> list[bytes]:
+    """The packed elements of a packed array.
+
+    Raises:
+        DecodeError: it is not an array, or not whole.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=0)
+    unpacker.feed(data)
+    parts = []
+    try:
+        for _ in range(unpacker.read_array_header()):
+            begin = unpacker.tell()
+            unpacker.skip()
+            parts.append(data[begin : unpacker.tell()])
+    except _FAILURES as error:
+        raise _not_msgpack(error) from None
+    return parts
+
+
 def split_all(data: bytes) -> Iterator[bytes]:
     """The packed objects that stand one after another in `data`.
 
@@ -125,6 +144,16 @@ def pack_map(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:
     for name, value in raw.items():
         parts += (pack_scalar(name), value)
     return b"".join(parts)
+
+
+def pack_all(objects: Iterable[object]) -> tuple[int, bytes]:
+    """How many objects there are, and each of them packed, one after another; none is kept."""
+    packer = msgpack.Packer(autoreset=False)
+    count = 0
+    for found in objects:
+        packer.pack(found)
+        count += 1
+    return count, packer.bytes()
 
 
 def array_header(count: int) -> bytes:

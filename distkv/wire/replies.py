@@ -7,7 +7,7 @@ Invariant: a stored value goes out as the bytes that are stored; nothing on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -15,6 +15,7 @@ import attrs
 from distkv import errors
 from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
 from distkv.model.event import LIFE_MAX, NodeName, Tick, Tock
+from distkv.model.path import Name
 from distkv.wire import packing
 from distkv.wire.codec import Payload, payload_fields
 from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read_map, read_node, read_state
@@ -58,9 +59,28 @@ def encode_reply(seq: int, fields: Mapping[str, object], value: bytes | None = N
     return b"".join((_HEADERS[len(fields) + 2], packed[1:], _VALUE_KEY, value))
 
 
+def encode_result(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:
+    """One element of `results`, without `seq`; what is in `raw` is packed already."""
+    return packing.pack_map(fields, raw)
+
+
+def encode_results(seq: int, results: Sequence[bytes]) -> bytes:
+    """The reply to a batch, of what `encode_result` made."""
+    return packing.pack_map({"seq": seq}, {"results": packing.array_header(len(results)) + b"".join(results)})
+
+
+def encode_names(seq: int, names: Iterable[tuple[Name, bool, int]]) -> bytes:
+    """The reply to `list`."""
+    count, packed = packing.pack_all(names)
+    return packing.pack_map({"seq": seq}, {"names": packing.array_header(count) + packed})
+
+
 def encode_error(seq: int, error: DistkvError) -> bytes:
     """The reply that a request was refused; 0 when its `seq` is not known."""
-    return packing.pack({"seq": seq, "error": str(error), "code": error.code})
+    fields: dict[str, object] = {"seq": seq, "error": str(error), "code": error.code}
+    if isinstance(error, RequestError) and error.op is not None:
+        fields["op"] = error.op
+    return packing.pack(fields)
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -122,7 +142,12 @@ def reply_error(fields: Fields) -> DistkvError | None:
     if type(text) is not str or type(code) is not str:
         return PeerError("the server answered with an error that cannot be read")
     kind = _BY_CODE.get(code)
-    return PeerError(f"{text} ({code})") if kind is None else kind(text)
+    if kind is None:
+        return PeerError(f"{text} ({code})")
+    found, op = kind(text), fields.get("op")
+    if type(op) is int:
+        found.op = op
+    return found
 
 
 def is_start(fields: Fields) -> bool:
@@ -163,7 +188,7 @@ def read_hello(fields: Fields) -> Hello:
 def _request_errors(base: type[RequestError]) -> dict[str, type[RequestError]]:
     found = {base.code: base}
     for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, base) and kind is not base:
+        if isinstance(kind, type) and issubclass(kind, base) and "code" in vars(kind):
             found[kind.code] = kind
     return found
 

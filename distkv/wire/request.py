@@ -13,7 +13,7 @@ import attrs
 
 from distkv.model.event import Chain
 from distkv.model.ledger import TickRanges
-from distkv.model.path import Path
+from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.message import TickMaps
 
 
@@ -23,6 +23,36 @@ class GetValue:
     path: Path
     nchain: int = 0
     """How many links of the chain the answer shows."""
+
+
+@attrs.frozen(slots=True)
+class GetValueAt:
+    """What a path held on this node at a time."""
+
+    seq: int
+    path: Path
+    at: float
+    """Seconds since 1970, by this node's clock."""
+    nchain: int = 0
+
+
+@attrs.frozen(slots=True)
+class GetHistory:
+    """The changes of a path that reached this node, newest first, as a long result."""
+
+    seq: int
+    path: Path
+    limit: int | None = None
+    """How many are shown at the most."""
+    before: int | None = None
+    """Only those before this position."""
+
+
+@attrs.frozen(slots=True)
+class Backup:
+    """The node's whole archive, as a long result."""
+
+    seq: int
 
 
 @attrs.frozen(slots=True)
@@ -40,6 +70,71 @@ class SetValue:
     idem: bool = False
     """When the value is the same already, do nothing."""
     nchain: int = 0
+    prev_value: bool = False
+    """Whether the answer shows the old value."""
+
+
+@attrs.frozen(slots=True)
+class Batch:
+    """Writes and reads in one step: all, or none when one of them is refused."""
+
+    seq: int
+    ops: tuple[GetValue | SetValue, ...]
+    """Their own `seq` is 0."""
+
+
+@attrs.frozen(slots=True)
+class GetTree:
+    """The values at and below a path, as a long result."""
+
+    seq: int
+    path: Path
+    min_depth: int = 0
+    """How many names below `path` a value has at the least."""
+    max_depth: int = NAMES_MAX
+    """And at the most."""
+    nchain: int = 0
+    limit: int | None = None
+    """How many values are shown at the most."""
+
+
+@attrs.frozen(slots=True)
+class ListNames:
+    """The names directly below a path that lead to a value."""
+
+    seq: int
+    path: Path
+
+
+@attrs.frozen(slots=True)
+class DeleteTree:
+    """Delete all values at and below a path."""
+
+    seq: int
+    path: Path
+
+
+@attrs.frozen(slots=True)
+class Watch:
+    """Be told of all changes at and below a path, as a long result that only `Stop` ends."""
+
+    seq: int
+    path: Path
+    fetch: bool = False
+    """Show first what is there."""
+    since: bytes | None = None
+    """Go on where a watch was that gave this token."""
+    min_depth: int = 0
+    max_depth: int = NAMES_MAX
+
+
+@attrs.frozen(slots=True)
+class Stop:
+    """End a watch."""
+
+    seq: int
+    task: int
+    """The `seq` of the request that began it."""
 
 
 @attrs.frozen(slots=True)
@@ -79,4 +174,21 @@ class ExchangeRequest:
     maps: TickMaps
 
 
-Request: TypeAlias = GetValue | SetValue | GetState | PingRequest | GetEvents | GetSnapshot | ExchangeRequest
+Request: TypeAlias = (
+    GetValue
+    | GetValueAt
+    | GetHistory
+    | Backup
+    | SetValue
+    | Batch
+    | GetTree
+    | ListNames
+    | DeleteTree
+    | Watch
+    | Stop
+    | GetState
+    | PingRequest
+    | GetEvents
+    | GetSnapshot
+    | ExchangeRequest
+)

@@ -168,8 +168,9 @@ MUTANTS = (
         "replay-known",
         "a restart remembers what was known",
         "core/update.py",
-        "            case KnownRecord(ranges=ranges):\n                self.learn_known(ranges)\n",
-        "            case KnownRecord(ranges=ranges):\n                pass\n",
+        "                _, closed = self.learn_known(ranges)\n"
+        "                return [event.path for event in closed]\n",
+        "                return []\n",
     ),
     Mutant(
         "replay-tick",

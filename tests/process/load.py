@@ -19,7 +19,8 @@ from distkv.model.event import Kind, Link, NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire.codec import read_payload
 from distkv.wire.fields import read_ranges
-from distkv.wire.frames import FrameReader, encode_request
+from distkv.wire.frames import encode_request
+from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch
 from distkv.wire.replies import decode_reply, is_end, reply_error
 from distkv.wire.request import GetEvents, GetValue, Request, SetValue
@@ -128,9 +129,12 @@ class Load:
         top: the first name of every path.
         depth: how many writes are under way at a time.
         pause_s: between two batches.
+        value_bytes: how long a value is, besides its path.
     """
 
-    def __init__(self, server: Server, top: str, *, depth: int = 100, pause_s: float = 0.0) -> None:
+    def __init__(
+        self, server: Server, top: str, *, depth: int = 100, pause_s: float = 0.0, value_bytes: int = 80
+    ) -> None:
         self.acknowledged: dict[str, object] = {}
         self.events: dict[Link, Content] = {}
         """The same by the tick that the answer named."""
@@ -142,6 +146,7 @@ class Load:
         self._top = top
         self._depth = depth
         self._pause_s = pause_s
+        self._filling = "x" * value_bytes
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -182,9 +187,8 @@ class Load:
             self.events[NodeName(self._server.name), Tick(tick)] = (request.path, Kind.SET, request.value)
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)
 
-    @staticmethod
-    def _value(path: str) -> str:
-        return f"{path} {'x' * 80}"
+    def _value(self, path: str) -> str:
+        return f"{path} {self._filling}"
 
 
 def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -223,6 +223,16 @@ class Server:
         with self.client() as client:
             return client.state()
 
+    def storage(self) -> Mapping[str, int]:
+        """What it says of its log and archive."""
+        found = self.state()["storage"]
+        assert isinstance(found, dict)
+        return found
+
+    def wait_settled(self) -> None:
+        """Until the log holds nothing that the archive has not."""
+        wait_until(lambda: self.storage()["unsettled"] == 0, f"{self.name} has settled all", 10, self.dump)
+
     def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """`distkv client -p PORT ...`"""
         return run_command("client", "-p", str(self.port), *arguments, stdin=stdin, environment=self.environment)

@@ -51,14 +51,23 @@ from distkv.wire.message import (
     Update,
 )
 from distkv.wire.request import (
+    Backup,
+    Batch,
+    DeleteTree,
     ExchangeRequest,
     GetEvents,
+    GetHistory,
     GetSnapshot,
     GetState,
+    GetTree,
     GetValue,
+    GetValueAt,
+    ListNames,
     PingRequest,
     Request,
     SetValue,
+    Stop,
+    Watch,
 )
 from distkv.wire.values import ExtType, Timestamp, pack_value
 
@@ -214,19 +223,34 @@ nchains = st.integers(0, 20)
 
 
 @st.composite
-def set_requests(draw: st.DrawFn) -> SetValue:
+def set_requests(draw: st.DrawFn, seq: st.SearchStrategy[int] = seqs) -> SetValue:
     """Writes and deletes, with all they may ask for."""
     value = draw(st.none() | raw_values)
     chain = draw(st.none() | st.just(()) | chains_of(links, max_size=1))
     prev = draw(st.none() | raw_values)
-    new, idem = draw(st.booleans()), draw(st.booleans())
-    return SetValue(draw(seqs), draw(paths), value, chain, new, prev, idem, draw(nchains))
+    new, idem, prev_value = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
+    return SetValue(draw(seq), draw(paths), value, chain, new, prev, idem, draw(nchains), prev_value)
 
+
+operations = st.one_of(st.builds(GetValue, st.just(0), paths, nchains), set_requests(st.just(0)))
 
 requests: st.SearchStrategy[Request] = st.one_of(
+    st.builds(Batch, seqs, st.lists(operations, max_size=5).map(tuple)),
+    st.builds(
+        GetTree, seqs, paths, st.integers(0, 65), st.integers(0, 64), nchains, st.none() | st.integers(0, 2**31 - 1)
+    ),
+    st.builds(
+        Watch, seqs, paths, st.booleans(), st.none() | st.binary(max_size=40), st.integers(0, 65), st.integers(0, 64)
+    ),
+    st.builds(Stop, seqs, seqs),
+    st.builds(ListNames, seqs, paths),
+    st.builds(DeleteTree, seqs, paths),
+    st.builds(GetValueAt, seqs, paths, times, nchains),
+    st.builds(GetHistory, seqs, paths, st.none() | st.integers(0, 2**31 - 1), st.none() | st.integers(0, TICK_MAX)),
     st.builds(GetValue, seqs, paths, nchains),
     set_requests(),
     st.builds(GetState, seqs),
+    st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(GetEvents, seqs, tick_ranges),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),

@@ -30,7 +30,7 @@ class Prune:
 class Events:
     """A batch, before it has its place: for each record a history row or none."""
 
-    rows: list[tuple[bytes, str, int, float, bytes] | None]
+    rows: list[tuple[bytes, str, int, float, bytes, bool] | None]
     states: dict[bytes, bytes]
     dropped: list[bytes]
     ledger: dict[tuple[str, int], bytes]
@@ -56,6 +56,7 @@ class Model:
     lsn: int = 0
     states: dict[bytes, bytes] = attrs.Factory(dict)
     history: list[HistoryRow] = attrs.Factory(list)
+    history_from: int = 0
     ledger: dict[tuple[str, int], bytes] = attrs.Factory(dict)
     meta: dict[str, bytes] = attrs.Factory(dict)
 
@@ -71,10 +72,13 @@ class Model:
         self.meta.update(batch.meta)
 
     def prune(self, what: Prune) -> None:
+        before = {row.lsn for row in self.history}
         if what.before is not None:
             self.history = [row for row in self.history if row.arrived >= what.before]
         if what.keep is not None:
             self.history = self.history[max(len(self.history) - what.keep, 0) :]
+        gone = before - {row.lsn for row in self.history}
+        self.history_from = max([self.history_from, *(lsn + 1 for lsn in gone)])
 
     def check(self, archive: Archive, path: bytes, node: str, at: int) -> None:
         """Compare everything, and the queries at one place."""
@@ -86,15 +90,17 @@ class Model:
         mine = [row for row in self.history if row.path == path]
         assert archive.history(path, 3) == mine[::-1][:3]
         assert archive.history(path, 100, before_lsn=at) == [row for row in mine if row.lsn < at][::-1]
-        arrived = [row for row in mine if row.arrived <= at]
+        arrived = [row for row in mine if row.arrived <= at and row.won]
         assert archive.latest_at(path, float(at)) == (arrived[-1] if arrived else None)
+        assert archive.won_since(at, 4) == [row for row in self.history if row.won and row.lsn >= at][:4]
+        assert archive.history_from == self.history_from
         ticks = sorted((row.tick, row.lsn) for row in self.history if row.node == node and at <= row.tick < at + 8)
         assert [(row.tick, row.lsn) for row in archive.by_ticks(node, at, at + 8, 5)] == ticks[:5]
 
 
 events = st.builds(
     Events,
-    st.lists(st.none() | st.tuples(paths, nodes, st.integers(0, 20), moments, contents), max_size=8),
+    st.lists(st.none() | st.tuples(paths, nodes, st.integers(0, 20), moments, contents, st.booleans()), max_size=8),
     st.dictionaries(paths, contents, max_size=4),
     st.lists(paths, max_size=2),
     st.dictionaries(st.tuples(nodes, st.integers(0, 2)), contents, max_size=3),

@@ -99,6 +99,14 @@ async def read(node: Node, rng: random.Random) -> None:
             await trio.sleep(rng.uniform(0, 0.01))
 
 
+async def watch(node: Node, _: random.Random) -> None:
+    """Be told of everything as soon as it may be."""
+    async with node.client() as client:
+        await client.stream.send_all(client.frame("watch", path=[], fetch=True))
+        while await client.receive() is not None:
+            pass
+
+
 async def compare(node: Node, rng: random.Random) -> None:
     """Let a node exchange tick maps with the other one again and again."""
     while node.is_running:
@@ -138,7 +146,7 @@ async def load(world: World, plan: Plan, acknowledged: dict[str, list[int]]) -> 
     node = world.nodes[plan.crashing]
     other = world.nodes[other_of(plan.crashing)]
     async with trio.open_nursery() as background:
-        for part in (read, compare):
+        for part in (read, watch, compare):
             background.start_soon(until_it_ends, node, partial(part, node, random.Random(rng.random())))
         background.start_soon(until_it_ends, other, partial(compare, other, random.Random(rng.random())))
         async with trio.open_nursery() as writers:

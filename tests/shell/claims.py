@@ -18,7 +18,8 @@ from distkv.errors import DecodeError
 from distkv.model.event import COUNT_BITS, Event, Link
 from distkv.model.ranges import Ranges
 from distkv.wire.codec import read_payload
-from distkv.wire.frames import FrameReader, decode_request
+from distkv.wire.frames import decode_request
+from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch, Header, Info, Ping, PullEnd, SnapshotHead, TickMaps, Update
 from distkv.wire.replies import decode_reply
 from distkv.wire.request import ExchangeRequest
@@ -124,8 +125,11 @@ class Claims:
     def _simple(self, fields: dict[str, Any]) -> None:
         """A greeting, a state, or what a client's read or write is answered."""
         self.tock = max(self.tock, fields.get("tock", 0))
-        if "tick" in fields:
+        if "tick" in fields and fields.get("node", self.me) == self.me:  # a watcher is told of others' changes, too
             self.own_tick(fields["tick"])
+        for loser in fields.get("conflict", {}).get("open", []):
+            if loser["node"] == self.me:
+                self.own_tick(loser["tick"])
         network = fields.get("network")
         if network is not None:
             self.networks.add(bytes.fromhex(network) if isinstance(network, str) else network)

@@ -20,12 +20,15 @@ from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 from distkv.config import Limits
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import Append, Committer, RunBlocking
 from distkv.engine.driver import Caller, Driver
+from distkv.engine.settler import Settler
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName
 from distkv.services.session import serve_listeners
+from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk
@@ -33,7 +36,7 @@ from distkv.transport.base import Report, Transport
 from distkv.transport.memory import Faults, MemoryNetwork
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
-from distkv.wire.frames import FrameReader
+from distkv.wire.framing import FrameReader
 from distkv.wire.message import Message, Start
 from distkv.wire.records import decode_record
 from distkv.wire.replies import decode_reply
@@ -68,12 +71,28 @@ def committing_in(seconds: float) -> RunBlocking:
 
 def replayed(name: str, log: Log, **settings: Any) -> Replica:
     """The machine of a node, with its log replayed into it."""
+    replica = new_replica(name, **settings)
+    replay(replica, log)
+    return replica
+
+
+def new_replica(name: str, **settings: Any) -> Replica:
+    """The machine of a node, empty."""
     core = CoreSettings(NodeName(name), f"{name}:1", Start(1.7e9, 1), clock_ms=CLOCK_MS, **settings)
-    replica = Replica(core, random.Random(name))
+    return Replica(core, random.Random(name))
+
+
+def replay(replica: Replica, log: Log) -> None:
+    """Repeat a whole log."""
     for batch in log.replay():
         for record in batch:
             replica.replay(decode_record(record))
-    return replica
+
+
+async def on_the_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A stand-in for a thread that works on the archive."""
+    await trio.lowlevel.checkpoint()
+    return function(*arguments)
 
 
 # -- what leaves a node -------------------------------------------------------------------------------------------
@@ -226,6 +245,8 @@ class Node:
     solo: bool = False
     commit_s: float = 0.002
     limits: Limits = attrs.field(factory=Limits)
+    archive: str | None = None
+    """The file of its archive; None: it has none, its log is never settled."""
     caller: Caller | None = None
     """How it reaches peers, if not by dialling into this world."""
     sent: Sent = attrs.field(factory=Sent)
@@ -234,6 +255,7 @@ class Node:
     ended: trio.Event = attrs.field(factory=trio.Event)
     listener: MemoryListener = attrs.field(factory=MemoryListener)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    opened: Archive | None = attrs.field(init=False, default=None)
     log: Log = attrs.field(init=False)
     replica: Replica = attrs.field(init=False)
     committer: Committer = attrs.field(init=False)
@@ -263,15 +285,21 @@ class Node:
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         init = None if self.init is None else pack_value(self.init)
-        self.log = open_log(self.disk, segment_bytes=SEGMENT_BYTES)
+        archive = self.opened = None if self.archive is None else open_archive(self.archive)
+        settled_lsn = 0 if archive is None else archive.settled_lsn
+        self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
-            self.replica = replayed(
-                self.name, self.log, alone=self.solo, init_value=init, network_id=network_id
-            )
+            self.replica = new_replica(self.name, alone=self.solo, init_value=init, network_id=network_id)
             self.committer = Committer(self.log, run_blocking=committing_in(self.commit_s), clock=trio.current_time)
             caller = self.caller or PeerCaller(connect=self._dial)
-            self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits)
+            settler = None
+            if archive is None:
+                replay(self.replica, self.log)
+            else:
+                settler = Settler(self.replica, self.committer, archive, self.log, run_blocking=on_the_loop)
+                Directory(self.name, self.log, archive).load_into(self.replica, settler)
+            self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler)
             async with trio.open_nursery() as nursery:
                 self.driver.begin()
                 nursery.start_soon(serve_listeners, self.driver, [self.listener])
@@ -281,6 +309,8 @@ class Node:
                 task_status.started()
         finally:
             self.log.close()
+            if archive is not None:
+                archive.close()
 
     def connect(self, *, lockstep: bool = False) -> trio.abc.HalfCloseableStream:
         """A client's end of a new connection; with `lockstep` a send ends when it was received."""

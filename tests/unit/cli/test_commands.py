@@ -66,9 +66,16 @@ def test_version_is_printed(capsys: Capture) -> None:
         ([], "-v --verbose -q --quiet -c --config -C -o --output --version --help"),
         (["server"], "--init --data-dir --transport --serf --bind --advertise --help"),
         (["client"], "-h --host -p --port --help"),
-        (["client", "get"], "-m --meta --default -o --output --help"),
+        (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
         (["client", "set"], "-s --string -j --json -f --file --new --if-chain --if-value --idem --help"),
-        (["client", "delete"], "--help"),
+        (["client", "delete"], "-r --recursive --help"),
+        (["client", "list"], "-o --output --help"),
+        (["client", "history"], "--limit -o --output --help"),
+        (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
+        (["client", "backup"], "-f --file --help"),
+        (["restore"], "-f --file --data-dir --help"),
+        (["client", "load"], "-f --file --help"),
+        (["client", "dump"], "-o --output --help"),
         (["client", "state"], "--wait --timeout -o --output --help"),
         (["client", "ping"], "-o --output --help"),
     ],
@@ -80,7 +87,10 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
     assert found == options.split()
 
 
-@pytest.mark.parametrize(("group", "commands"), [([], "client server"), (["client"], "delete get ping set state")])
+@pytest.mark.parametrize(
+    ("group", "commands"),
+    [([], "client restore server"), (["client"], "backup delete dump get history list load ping set state watch")],
+)
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
     run([*group, "--help"])
     listed = capsys.readouterr().out.partition("Commands:\n")[2]
@@ -93,8 +103,12 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["nonsense"], "no such command 'nonsense' (see 'distkv --help')"),
         (["client", "get"], "missing argument 'PATH' (see 'distkv client get --help')"),
         (["client", "get", "a", "b"], "extra argument"),
-        (["client", "get", "a", "--at", "x"], "no such option '--at'"),
-        (["client", "get", "a", "-r"], "no such option '-r'"),
+        (["client", "get", "a", "--at", "x"], "'x' is no time"),
+        (["client", "get", "a", "--depth", "1"], "--depth is for whole trees"),
+        (["client", "get", "a", "-r", "--default", "1"], "--default is for one value"),
+        (["client", "get", "a", "-r", "--depth", "-1"], "--depth is '-1'"),
+        (["client", "dump", "-o", "raw"], "-o raw: a tree is written as json, yaml, msgpack"),
+        (["client", "load", "-f", "/nowhere"], "/nowhere: No such file"),
         (["client", "get", "a", "-o", "xml"], "'xml' is not one of"),
         (["client", "set", "a"], "give either VALUE or -f FILE"),
         (["client", "set", "a", "1", "--ttl"], "goes after '--'"),

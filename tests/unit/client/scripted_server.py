@@ -1,24 +1,26 @@
-"""A server that says what a test tells it to, on a real socket in a thread.
+"""A server that says what a test tells it to, on real sockets in threads.
 
 Knows: greetings, replies, and how to hold its tongue.  Does not know what a node would answer.
 
-Invariant: when `open_server` is left, its thread has ended and its sockets are closed.
+Invariant: when `open_server` is left, its threads have ended and its sockets are closed.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import Final
 
 import attrs
 
-from distkv.client.connection import Address
+from distkv.client.addresses import Address
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
-from distkv.wire.frames import FRAME_BYTES_MAX, FrameReader, decode_request
+from distkv.wire.frames import decode_request
+from distkv.wire.framing import FRAME_BYTES_MAX, FrameReader
 from distkv.wire.message import State
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 
@@ -26,6 +28,10 @@ HELLO: Final = Hello((0, 1, 0), NodeName("fake"), Tick(7), Tock(9), State.READY,
 
 Step = Callable[[int], bytes | None]
 """From the `seq` of the request to what is sent; None: close."""
+
+
+class Last(bytes):
+    """Sent by a step, and then the connection is closed."""
 
 
 def reply(fields: Mapping[str, object], value: bytes | None = None) -> Step:
@@ -54,6 +60,10 @@ class ScriptedServer:
     address: Address
     requests: list[object] = attrs.field(factory=list)
     """What it was asked, decoded; over all connections."""
+    connections: int = 0
+    """How many it accepted."""
+    closed: threading.Semaphore = attrs.field(factory=lambda: threading.Semaphore(0))
+    """Counts the connections that it has closed."""
 
     @property
     def arguments(self) -> list[str]:
@@ -63,51 +73,71 @@ class ScriptedServer:
 
 @contextmanager
 def open_server(
-    *script: Step, greeting: bytes | None = None, pieces: bool = False, limit: int = FRAME_BYTES_MAX
+    *script: Step,
+    greeting: bytes | None = None,
+    greetings: Sequence[bytes] = (),
+    pieces: bool = False,
+    limit: int = FRAME_BYTES_MAX,
 ) -> Iterator[ScriptedServer]:
-    """Serve connections one after another; the script goes on from one to the next.
+    """Serve; the script goes on from one connection to the next.
 
     Args:
         greeting: sent instead of `HELLO`; empty: nothing.
+        greetings: those of the first connections.
         pieces: send byte by byte.
         limit: a larger request gets an error, then a close, whatever of it is still to come.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that a large request is sent in parts
         server = ScriptedServer(listener.getsockname()[:2])
-        steps = iter(script)
         words = encode_hello(HELLO) if greeting is None else greeting
-        thread = threading.Thread(target=_serve, args=(listener, server, steps, words, pieces, limit))
+        serving = _Serving(server, iter(script), chain(greetings, repeat(words)), pieces, limit)
+        thread = threading.Thread(target=_accept, args=(listener, serving))
         thread.start()
         try:
             yield server
         finally:
             listener.shutdown(socket.SHUT_RDWR)  # wakes the thread from accept
             thread.join(10)
-    assert not thread.is_alive(), "the client under test left its connection open"
+            for other in serving.threads:
+                other.join(10)
+    threads = [thread, *serving.threads]
+    assert not any(one.is_alive() for one in threads), "the client under test left its connection open"
 
 
-def _serve(
-    listener: socket.socket,
-    server: ScriptedServer,
-    steps: Iterator[Step],
-    greeting: bytes,
-    pieces: bool,
-    limit: int,
-) -> None:
+@attrs.define
+class _Serving:
+    server: ScriptedServer
+    steps: Iterator[Step]
+    greetings: Iterator[bytes]
+    pieces: bool
+    limit: int
+    threads: list[threading.Thread] = attrs.field(factory=list)
+
+
+def _accept(listener: socket.socket, serving: _Serving) -> None:
     while True:
         try:
             connection, _ = listener.accept()
         except OSError:
             return
+        serving.server.connections += 1
+        thread = threading.Thread(target=_serve, args=(connection, serving, next(serving.greetings)))
+        serving.threads.append(thread)
+        thread.start()
+
+
+def _serve(connection: socket.socket, serving: _Serving, greeting: bytes) -> None:
+    try:
         with connection:
             try:
-                _send(connection, greeting, pieces)
-                _answer(connection, server, steps, pieces, FrameReader(limit))
+                _send(connection, greeting, serving.pieces)
+                _answer(connection, serving.server, serving.steps, serving.pieces, FrameReader(serving.limit))
             except TooLargeError as error:
                 connection.sendall(encode_error(0, error))
-            except ConnectionError:  # the client left in between, which is for the test to judge
-                continue
+    except ConnectionError:  # the client left in between, which is for the test to judge
+        pass
+    serving.server.closed.release()
 
 
 def _answer(
@@ -122,6 +152,8 @@ def _answer(
             if sent is None:
                 return
             _send(connection, sent, pieces)
+            if isinstance(sent, Last):
+                return
 
 
 def _send(connection: socket.socket, data: bytes, pieces: bool) -> None:

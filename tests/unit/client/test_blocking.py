@@ -10,7 +10,8 @@ import socket
 import attrs
 import pytest
 
-from distkv.client.blocking import Client, Entry, Written
+from distkv.client.blocking import Client
+from distkv.client.questions import Entry, Written
 from distkv.errors import (
     BadPathError,
     BadValueError,

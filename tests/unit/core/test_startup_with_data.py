@@ -242,6 +242,22 @@ def test_foreign_member_does_not_keep_a_start_waiting() -> None:
     assert fleet.run_until(lambda: fleet["a"].is_serving, 3 * CLOCK_MS)
 
 
+def test_voice_of_a_node_that_is_gone_does_not_keep_a_start_waiting() -> None:
+    fleet = grown("a", "b")
+
+    def voices() -> list[Ping]:
+        return [message for _, sender, message in fleet.sent if sender == "b" and isinstance(message, Ping)]
+
+    assert fleet.run_until(lambda: len(voices()) > 1, 400 * CLOCK_MS)
+    voice = voices()[-1]
+    fleet.crash("a")
+    fleet.crash("b")
+    fleet.start("a")
+    fleet.run(CLOCK_MS // 2)
+    fleet.step("a", HeardMessage(voice))
+    assert fleet.run_until(lambda: fleet["a"].is_serving, 5 * CLOCK_MS), fleet["a"].waits_for
+
+
 # -- one name twice
 
 

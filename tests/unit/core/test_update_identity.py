@@ -64,12 +64,12 @@ def test_tock_of_a_duplicate_counts_too() -> None:
     assert store.tock == 900
 
 
-@pytest.mark.parametrize(("written", "is_used_up"), [(0, False), (LIFE - 3, False), (LIFE - 2, True)])
-def test_life_is_used_up_one_tick_before_the_next_life(written: int, is_used_up: bool) -> None:
+@pytest.mark.parametrize(("written", "left"), [(0, LIFE - 2), (LIFE - 3, 1), (LIFE - 2, 0)])
+def test_life_is_used_up_one_tick_before_the_next_life(written: int, left: int) -> None:
     store = store_in(1)
     event = Event(HERE, Kind.SET, b"\x01", ((ME, Tick(LIFE + 1 + written)),), Tock(1), 0.0)
     store.replay(EventRecord(event, 0.0))
-    assert store.is_life_used_up is is_used_up
+    assert store.ticks_left == left
 
 
 # -- the tock's ceiling -------------------------------------------------------------------------------------------

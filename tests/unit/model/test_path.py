@@ -46,8 +46,9 @@ def test_one_true_and_one_point_zero_are_three_names() -> None:
     assert len({Path((1,)), Path((True,)), Path((1.0,)), Path(("1",)), Path((b"1",))}) == 5
 
 
-def test_a_path_equals_no_tuple() -> None:
-    assert Path(("a",)) != ("a",)
+def test_a_path_equals_neither_a_list_nor_a_tuple_of_numbers() -> None:
+    assert Path((1,)) != (1,)
+    assert Path(("a",)) != ["a"]
 
 
 def test_a_path_shows_itself_as_what_makes_it() -> None:

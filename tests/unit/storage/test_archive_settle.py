@@ -22,11 +22,15 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
 
 
 def _row(
-    lsn: int, path: bytes = b"p", node: str = "a", tick: int | None = None, arrived: float | None = None
+    lsn: int,
+    path: bytes = b"p",
+    node: str = "a",
+    tick: int | None = None,
+    arrived: float | None = None,
+    won: bool = True,
 ) -> HistoryRow:
-    return HistoryRow(
-        lsn, path, node, lsn if tick is None else tick, float(lsn) if arrived is None else arrived, b"record %d" % lsn
-    )
+    at = float(lsn) if arrived is None else arrived
+    return HistoryRow(lsn, path, node, lsn if tick is None else tick, at, b"record %d" % lsn, won)
 
 
 def _lsns(rows: list[HistoryRow]) -> list[int]:
@@ -97,7 +101,7 @@ def test_forget_empties_all_but_the_history_before_the_batch(archive: Archive) -
 
 
 def test_largest_numbers_come_back_as_they_were(archive: Archive) -> None:
-    row = HistoryRow(2**62, b"", "ä" * 50, 2**63 - 1, 1e308, bytes(range(256)))
+    row = HistoryRow(2**62, b"", "ä" * 50, 2**63 - 1, 1e308, bytes(range(256)), True)
     book = LedgerRow("", 2**31 - 1, b"\0")
     archive.settle(Batch(2**63 - 1, history=[row], ledger=[book]))
     assert archive.settled_lsn == 2**63 - 1
@@ -269,7 +273,7 @@ def test_prune_leaves_the_state_alone_and_settling_goes_on(archive: Archive) -> 
 
 
 def test_space_of_pruned_rows_is_used_again(archive: Archive) -> None:
-    rows = [HistoryRow(lsn, b"p", "a", lsn, 0.0, bytes(500)) for lsn in range(2000)]
+    rows = [HistoryRow(lsn, b"p", "a", lsn, 0.0, bytes(500), True) for lsn in range(2000)]
     archive.settle(Batch(1000, history=rows[:1000]))
     assert archive.prune_history(keep=0) == 1000
     free = archive.sizes().free_bytes
@@ -331,3 +335,11 @@ def test_closing_twice_and_reopening_works(tmp_path: Path) -> None:
     archive.close()
     archive.close()
     assert [file.name for file in tmp_path.iterdir()] == ["state.sqlite"], "the WAL went into the file"
+
+
+def test_event_that_lost_is_in_the_history_and_gave_the_path_nothing(archive: Archive) -> None:
+    archive.settle(Batch(3, history=[_row(1), _row(2, won=False)]))
+    assert _lsns(archive.history(b"p", 9)) == [2, 1]
+    latest = archive.latest_at(b"p", 99.0)
+    assert latest is not None
+    assert latest.lsn == 1

@@ -17,7 +17,8 @@ from distkv.errors import (
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire import packing
-from distkv.wire.frames import BadRequest, FrameReader, decode_request, encode_request
+from distkv.wire.frames import BadRequest, decode_request, encode_request
+from distkv.wire.framing import FrameReader
 from distkv.wire.packing import ExtType
 from distkv.wire.request import GetSnapshot, GetState, GetValue, PingRequest, Request, SetValue
 
@@ -268,7 +269,9 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "delete_value", "path": [], "fence": None}, "fence"),
         ({"action": "delete_value", "path": [], "new": False}, "new"),
         ({"action": "delete_value", "path": [], "value": None}, "value"),
-        ({"action": "get_value", "path": [], "at": 1.5}, "at"),
+        ({"action": "get_value", "path": [], "at": "now"}, "at"),
+        ({"action": "history", "path": [], "limit": -1}, "limit"),
+        ({"action": "history", "path": [], "before": 1.5}, "before"),
         ({"action": "get_events"}, "nodes"),
         ({"action": "get_events", "nodes": {"a": [[1, 2**63]]}}, "nodes"),
         ({"action": "get_snapshot", "created": 1.5, "addr": ""}, "node"),

@@ -1,0 +1,64 @@
+"""`distkv client backup` and `distkv restore`: a whole node, out and in.
+
+Knows: their options, and that a file appears whole or not at all.  Does not know what is in it.
+
+Invariant: nothing that exists is overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import asyncclick as click
+
+from distkv.cli.session import Job, Session
+from distkv.client.blocking import Client
+from distkv.errors import ExistsError
+
+
+@click.command("backup")
+@click.option("-f", "--file", metavar="FILE", required=True, help="Where to; a new file.")
+@click.pass_obj
+def backup_command(session: Session, file: str) -> Job:
+    """Write a copy of the whole node to FILE, its history and ledger included.
+
+    The node goes on meanwhile, and needs the same space for a moment. See 'distkv restore'.
+    """
+    return partial(_backup, session, Path(file))
+
+
+def _backup(session: Session, path: Path) -> None:
+    if path.exists():
+        raise ExistsError(f"{path} is there already: name a new file")
+    with Client(session.addresses) as client:
+        descriptor, part = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+        try:
+            with open(descriptor, "wb") as out:
+                out.writelines(client.backup())
+                out.flush()
+                os.fsync(out.fileno())
+            os.rename(part, path)
+        finally:
+            Path(part).unlink(missing_ok=True)
+
+
+@click.command("restore")
+@click.option("-f", "--file", metavar="FILE", required=True, help="What 'distkv client backup' wrote.")
+@click.option("--data-dir", metavar="DIR", required=True, help="A new directory, for 'distkv server --data-dir'.")
+def restore_command(file: str, data_dir: str) -> Job:
+    """Make a data directory of a backup.
+
+    The node that starts from it begins a new life: ticks that it used after the backup are not used again. What it
+    wrote since then comes back from the other nodes, as far as they have it. Never run the old one beside it.
+    """
+    return partial(_restore, Path(file), Path(data_dir))
+
+
+def _restore(file: Path, data_dir: Path) -> None:
+    from distkv.daemon.restore import restore
+
+    name = restore(file, data_dir)
+    click.echo(f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again")

@@ -1,0 +1,96 @@
+"""`distkv client history`, and what `get --at` does: the past of one path.
+
+Knows: the options and what is printed.  Does not know the client protocol.
+
+Invariant: what is printed is what one node saw, in the order in which it saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import asyncclick as click
+
+from distkv.cli.entry import utc
+from distkv.cli.json_form import to_json
+from distkv.cli.output import Form, print_items, text_of
+from distkv.cli.session import Job, Session, output_option
+from distkv.client.blocking import Client
+from distkv.client.questions import Past
+from distkv.errors import NotFoundError, SettingsError
+from distkv.model.event import tick_text
+from distkv.model.path import Path
+
+
+@click.command("history")
+@click.argument("path")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many changes.")
+@output_option
+@click.pass_obj
+def history_command(session: Session, path: str, limit: int | None, form: str | None) -> Job:
+    """Print the changes of PATH that reached the node, the newest first.
+
+    As text, each is a line: when it arrived, which change it was, and the value. 'lost' is said of a change that came
+    when a higher one was there already.
+    """
+    return partial(_history, session, Path.parse(path), limit, Form(form) if form else session.form)
+
+
+def _history(session: Session, path: Path, limit: int | None, form: Form) -> None:
+    with Client(session.addresses) as client:
+        count = print_items(_items(client, path, limit, form), form)
+    if not count:
+        raise NotFoundError(f"no change of {path} is known to this node")
+
+
+def _items(client: Client, path: Path, limit: int | None, form: Form) -> Iterator[object]:
+    for past in client.history(path, limit=limit):
+        yield _line(past) if form is Form.TEXT else _map(past)
+
+
+def _line(past: Past) -> str:
+    value = "deleted" if past.value is None else _word(past.value)
+    return f"{utc(past.arrived)} {tick_text(*past.chain[0])} {value}{'' if past.won else '  (lost)'}"
+
+
+def _word(value: object) -> str:
+    """In one line, whatever it is."""
+    if isinstance(value, str):
+        return value if value.isprintable() else to_json(value)
+    return text_of(value) if isinstance(value, int | float) else to_json(value)
+
+
+def _map(past: Past) -> dict[str, object]:
+    return {
+        **({} if past.value is None else {"value": past.value}),
+        "chain": [tick_text(node, tick) for node, tick in past.chain],
+        "tock": past.tock,
+        "time": past.time,
+        "arrived": past.arrived,
+        "position": past.position,
+        "won": past.won,
+    }
+
+
+def read_moment(text: str) -> float:
+    """Seconds since 1970, or ISO 8601; without an offset that is UTC.
+
+    Raises:
+        SettingsError: it is neither.
+    """
+    import datetime
+    import math
+
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            seconds = math.nan
+        else:
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+    if not math.isfinite(seconds):
+        raise SettingsError(f"{text!r} is no time: write 2026-01-31T12:00:00Z, or seconds since 1970")
+    return seconds

@@ -1,0 +1,92 @@
+"""`distkv client list`, and what `get -r` and `delete -r` do: whole trees.
+
+Knows: their options and what they print.  Does not know the client protocol.
+
+Invariant: what is printed of a tree is printed while it arrives; a command that finds nothing ends with 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import asyncclick as click
+
+from distkv.cli.entry import shown
+from distkv.cli.json_form import to_json
+from distkv.cli.output import Form, print_items, print_result, text_of
+from distkv.cli.session import Job, Session, output_option
+from distkv.client.blocking import Client
+from distkv.errors import NotFoundError, SettingsError
+from distkv.model.path import NAMES_MAX, Path
+
+
+@click.command("list")
+@click.argument("path", default=":")
+@output_option
+@click.pass_obj
+def list_command(session: Session, path: str, form: str | None) -> Job:
+    """Print the names directly below PATH (the root) that lead to a value.
+
+    As text, a name with more below it ends with a dot. Otherwise each name comes with whether it has a value, and
+    how many names are directly below it in turn.
+    """
+    return partial(_list, session, Path.parse(path), Form(form) if form else session.form)
+
+
+def _list(session: Session, path: Path, form: Form) -> None:
+    with Client(session.addresses) as client:
+        names = client.list(path)
+        if not names and client.get(path) is None:
+            raise NotFoundError(f"{path} has no value, and nothing is below it")
+    if form is not Form.TEXT:
+        print_result([[listed.name, listed.has_value, listed.children] for listed in names], form)
+    else:
+        print_items((f"{Path([listed.name])}{'.' if listed.children else ''}" for listed in names), form)
+
+
+def read_depth(text: str | None) -> int | None:
+    """What --depth says; None: any.
+
+    Raises:
+        SettingsError: it is no number from 0 up.
+    """
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise SettingsError(f"--depth is {text!r}: it must be a number, 0 or more")
+    return min(int(text[:9]), NAMES_MAX)
+
+
+def print_tree(session: Session, path: Path, depth: int | None, meta: bool, form: Form) -> None:
+    """`get -r`."""
+    with Client(session.addresses) as client:
+        count = print_items(_items(client, path, depth, meta, form), form)
+    if not count:
+        raise NotFoundError(f"{path} has no value, and nothing is below it")
+
+
+def _items(client: Client, path: Path, depth: int | None, meta: bool, form: Form) -> Iterator[object]:
+    for where, entry in client.get_tree(path, max_depth=depth):
+        item = {"path": str(where), **shown(entry, form)} if meta else {"path": str(where), "value": entry.value}
+        yield _line(item) if form is Form.TEXT else item
+
+
+def _line(item: dict[str, object]) -> str:
+    """`path: value`, in one line whatever the value is; then what else is known."""
+    rest = " ".join(f"{name}={_word(value)}" for name, value in item.items() if name not in ("path", "value"))
+    return f"{item['path']}: {_word(item['value'])}{rest and '  ' + rest}"
+
+
+def _word(value: object) -> str:
+    """A scalar bare; what would take several lines, or cannot be seen, as JSON."""
+    if isinstance(value, str):
+        return value if value.isprintable() else to_json(value)
+    return text_of(value) if isinstance(value, int | float | None) else to_json(value)
+
+
+def delete_tree(session: Session, path: Path) -> None:
+    """`delete -r`."""
+    with Client(session.addresses) as client:
+        if not client.delete_tree(path):
+            raise NotFoundError(f"{path} has no value, and nothing is below it: nothing was deleted")

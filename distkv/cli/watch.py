@@ -1,0 +1,114 @@
+"""`distkv client watch`: every change below a path, as it happens.
+
+Knows: its options and what it prints.  Does not know the client protocol, nor how a watch outlives its connection.
+
+Invariant: each line is out before the next change is waited for; changes that were missed are never passed over
+without a line that says so.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+
+import asyncclick as click
+
+from distkv.cli.entry import utc
+from distkv.cli.json_form import to_json
+from distkv.cli.output import Form, print_items, text_of
+from distkv.cli.session import Job, Session, output_option
+from distkv.client.blocking import Client
+from distkv.client.watch import Change, Contested, Resync, UpToDate, WatchEvent
+from distkv.errors import SettingsError
+from distkv.model.event import tick_text
+from distkv.model.path import Path
+
+
+@click.command("watch")
+@click.argument("path")
+@click.option("--state", is_flag=True, help="Print first what is there.")
+@click.option("--since", metavar="TOKEN", help="Go on behind the line that had this token; see -m.")
+@click.option("--count", metavar="N", type=click.IntRange(1), help="End after so many changes.")
+@click.option("-m", "--meta", is_flag=True, help="Print also which change it was, when, and a token for --since.")
+@output_option
+@click.pass_obj
+def watch_command(
+    session: Session, path: str, state: bool, since: str | None, count: int | None, meta: bool, form: str | None
+) -> Job:
+    """Print each change at and below PATH until interrupted.
+
+    When the connection breaks it is made again, and nothing is missed. Where that cannot be, a line 'resync' says so,
+    and all that is there follows. A line 'conflict' names the changes that lost against a value without knowing it.
+    """
+    token = None if since is None else _read_token(since)
+    wanted = Form(form) if form else session.form
+    return partial(_watch, session, Path.parse(path), state, token, count, meta, wanted)
+
+
+def _watch(
+    session: Session, path: Path, state: bool, since: bytes | None, count: int | None, meta: bool, form: Form
+) -> None:
+    with Client(session.addresses, reconnect=True) as client:
+        left = count
+        with closing(client.watch_events(path, fetch=state, since=since)) as events:
+            for event in events:
+                if isinstance(event, UpToDate) and not meta:
+                    continue
+                print_items([_line(event, meta) if form is Form.TEXT else _map(event, meta)], form)
+                if left is not None and isinstance(event, Change):
+                    left -= 1
+                if left == 0:
+                    return
+
+
+def _line(event: WatchEvent, meta: bool) -> str:
+    match event:
+        case Change():
+            text = f"{event.path} deleted" if event.is_deleted else f"{event.path}: {_word(event.value)}"
+            return text + (f"  {tick_text(*event.link)} {utc(event.time)}{_shown_token(event.token)}" if meta else "")
+        case Resync():
+            return "resync"
+        case UpToDate():
+            return f"uptodate{_shown_token(event.token)}"
+        case Contested():
+            losers = ", ".join(tick_text(*loser) for loser in event.losers)
+            return f"{event.path} conflict {losers or 'over'}"
+
+
+def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
+    match event:
+        case Change():
+            found: dict[str, object] = {"path": str(event.path)}
+            found |= {"deleted": True} if event.is_deleted else {"value": event.value}
+            if meta:
+                found |= {"change": tick_text(*event.link), "tock": event.tock, "time": event.time}
+                found |= _token_map(event.token)
+            return found
+        case Resync():
+            return {"resync": True}
+        case UpToDate():
+            return {"uptodate": True, **_token_map(event.token)}
+        case Contested():
+            return {"path": str(event.path), "conflict": [tick_text(*loser) for loser in event.losers]}
+
+
+def _shown_token(token: bytes | None) -> str:
+    return "" if token is None else f" {token.hex()}"
+
+
+def _token_map(token: bytes | None) -> dict[str, object]:
+    return {} if token is None else {"token": token.hex()}
+
+
+def _read_token(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise SettingsError(f"--since {text}: write a token that 'watch -m' printed") from None
+
+
+def _word(value: object) -> str:
+    """In one line, whatever it is."""
+    if isinstance(value, str):
+        return value if value.isprintable() else to_json(value)
+    return text_of(value) if isinstance(value, int | float) else to_json(value)

@@ -1,0 +1,64 @@
+"""Where a node is, as people write it.
+
+Knows: the forms of an address.  Does not know sockets.
+
+Invariant: reading what `address_text` wrote gives the same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from distkv.config import parse_address
+from distkv.errors import SettingsError
+
+Address: TypeAlias = tuple[str, int]
+"""Host and port."""
+
+DEFAULT_ADDRESS: Final[Address] = ("127.0.0.1", 27586)
+
+
+def read_address(text: str, port: int = DEFAULT_ADDRESS[1]) -> Address:
+    """The address in HOST or HOST:PORT, where an IPv6 host with a port stands in brackets.
+
+    Args:
+        text: what to read.
+        port: the port when `text` has none.
+
+    Raises:
+        SettingsError: it is neither.
+    """
+    if not text:
+        raise SettingsError("the host is empty: write HOST or HOST:PORT, such as 127.0.0.1:27586")
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1], port
+    if text.count(":") == 1 or text.startswith("["):
+        return parse_address(text, "the host")
+    return text, port  # a name, or an IPv6 address without a port
+
+
+def read_hosts(hosts: str | Sequence[str], port: int) -> tuple[Address, ...]:
+    """The addresses in one text or several.
+
+    Raises:
+        SettingsError: one of them is none, the port is none, or there is not one.
+    """
+    if not 0 < port < 65536:
+        raise SettingsError(f"the port is {port}: it must be a number from 1 to 65535")
+    found = tuple(read_address(host, port) for host in ([hosts] if isinstance(hosts, str) else hosts))
+    if not found:
+        raise SettingsError("no host is named: name at least one")
+    return found
+
+
+def address_text(address: Address) -> str:
+    """HOST:PORT."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def in_turn(addresses: Sequence[Address], current: Address) -> tuple[Address, ...]:
+    """The same addresses, `current` and those behind it first: a node that is back soon still has what was written."""
+    at = addresses.index(current)
+    return (*addresses[at:], *addresses[:at])

@@ -1,0 +1,57 @@
+"""What the user is told when a connection cannot be made, or breaks: the same words in both clients.
+
+Knows: how operating systems name what happened.  Does not know sockets.
+
+Invariant: every message names the address, and says what happened in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from distkv.errors import DistkvError, UnreachableError
+
+NO_TIME: Final = "no answer in time"
+
+
+def unanswered(name: str, error: OSError | UnicodeError) -> UnreachableError:
+    """Nobody accepts the connection."""
+    return UnreachableError(
+        f"no server answers at {name} ({_reason(error)}): "
+        "start one there with 'distkv server NAME', or name another host and port"
+    )
+
+
+def closed(name: str, error: OSError | None = None) -> UnreachableError:
+    """It was there, and is gone."""
+    why = ": it was stopped, or its log says why" if error is None else f" ({_reason(error)})"
+    return UnreachableError(f"the server at {name} closed the connection{why}")
+
+
+def silent(name: str) -> UnreachableError:
+    """It accepted, and says nothing."""
+    return UnreachableError(f"the server at {name} does not answer: it hangs, or the network does")
+
+
+def choked(name: str) -> UnreachableError:
+    """It does not read what is sent."""
+    return UnreachableError(f"the server at {name} takes nothing in: it hangs, or the network does")
+
+
+def ended(name: str) -> UnreachableError:
+    """We closed it, or it broke before."""
+    return UnreachableError(f"the connection to {name} is closed: connect anew")
+
+
+def none_of(failures: Sequence[DistkvError]) -> DistkvError:
+    """No address would do; the one failure, or all in one."""
+    return failures[0] if len(failures) == 1 else UnreachableError("; ".join(map(str, failures)))
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, TimeoutError):
+        return NO_TIME
+    if isinstance(error, UnicodeError):
+        return "this is no host name"
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,366 @@
+"""What a client may ask: each request, how its reply is read, and whether it may be asked twice.
+
+Knows: requests, the fields of their replies, and which of them would do harm when done twice.  Does not know how they
+travel (`protocol`).
+
+Invariant: what `read` returns was checked; a reply that is nonsense raises `DecodeError`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, TypeAlias, TypeVar, assert_never
+
+import attrs
+
+from distkv.errors import DecodeError, RequestError
+from distkv.model.event import Chain, Link, Tock
+from distkv.model.path import NAMES_MAX, Name, Path
+from distkv.wire.fields import (
+    LINKS_MAX,
+    Fields,
+    bad,
+    read_chain,
+    read_flag,
+    read_int,
+    read_list,
+    read_map,
+    read_path,
+    read_time,
+)
+from distkv.wire.frames import encode_request
+from distkv.wire.request import (
+    Backup,
+    Batch,
+    DeleteTree,
+    GetHistory,
+    GetState,
+    GetTree,
+    GetValue,
+    GetValueAt,
+    ListNames,
+    PingRequest,
+    Request,
+    SetValue,
+)
+from distkv.wire.values import pack_value
+
+Answer = TypeVar("Answer")
+
+
+class Repeat(enum.Enum):
+    """Whether a request may be sent again when its connection broke before the reply came."""
+
+    ANYWHERE = "anywhere"
+    """It changes nothing."""
+    SAME_NODE = "same node"
+    """It cannot take place twice on one node. Another node may not know of the first time, and would do it again."""
+    NEVER = "never"
+    """Done twice, it could undo what somebody else did in between."""
+
+
+@attrs.frozen(slots=True)
+class Question(Generic[Answer]):
+    """One request."""
+
+    encode: Callable[[int], bytes]
+    """From `seq` to the frame."""
+    read: Callable[[Fields], Answer]
+    """From the reply to what the user gets; of a long result, from an item. Raises DecodeError."""
+    repeat: Repeat
+    tells_start: bool = False
+    """Whether the start of a long result is read like an item."""
+
+
+@attrs.frozen
+class Entry:
+    """What a path holds."""
+
+    value: object
+    """str, bytes, int, float, bool, list, dict, `ExtType` or `Timestamp`."""
+    chain: Chain
+    """The change that made it, and which earlier ones that knew, newest first."""
+    tock: Tock
+    time: float
+    """The writer's wall clock, seconds since 1970."""
+
+
+@attrs.frozen
+class Written:
+    """What a write did."""
+
+    changed: bool
+    link: Link | None
+    """The change that the path shows now; None when nothing was there and nothing was done."""
+
+
+# -- one value ----------------------------------------------------------------------------------------------------
+
+
+def get_value(path: Path | str) -> Question[Entry | None]:
+    """What a path holds."""
+    place = as_path(path)
+    return _question(lambda seq: GetValue(seq, place, LINKS_MAX), _entry, Repeat.ANYWHERE)
+
+
+def get_value_at(path: Path | str, at: float) -> Question[Entry | None]:
+    """What a path held on the node that is asked, at a time."""
+    place = as_path(path)
+    moment = float(at)
+    return _question(lambda seq: GetValueAt(seq, place, moment, LINKS_MAX), _entry, Repeat.ANYWHERE)
+
+
+@attrs.frozen
+class Past:
+    """A change of a path that reached the node."""
+
+    value: object
+    """As in `Entry`; None when the path was deleted."""
+    chain: Chain
+    """The change, and which earlier ones it knew, newest first."""
+    tock: Tock
+    time: float
+    """The writer's wall clock, seconds since 1970."""
+    arrived: float
+    """The wall clock of the node that tells of it, when it came."""
+    position: int
+    """Its place among all that reached that node."""
+    won: bool
+    """Whether the path had this value then; otherwise another change was above it."""
+
+
+def history(path: Path | str, *, limit: int | None = None, before: int | None = None) -> Question[Past]:
+    """The changes of a path, newest first: a long result."""
+    place = as_path(path)
+    return _question(lambda seq: GetHistory(seq, place, limit, before), _past, Repeat.ANYWHERE)
+
+
+def set_value(
+    path: Path | str,
+    value: bytes | None,
+    *,
+    new: bool = False,
+    idem: bool = False,
+    head: Link | None = None,
+    previous: bytes | None = None,
+) -> Question[Written]:
+    """Store packed bytes, or delete when there are none.
+
+    Only a write with `head` cannot take place twice: no later state of the path has this link as its last one again.
+    All other conditions can come true again when somebody else writes in between.
+    """
+    place = as_path(path)
+    chain = None if head is None else (head,)
+    repeat = Repeat.NEVER if head is None else Repeat.SAME_NODE
+    return _question(lambda seq: SetValue(seq, place, value, chain, new, previous, idem, nchain=1), _written, repeat)
+
+
+@attrs.frozen(slots=True)
+class Get:
+    """In a batch: what `path` holds, as `get`."""
+
+    path: Path | str
+
+
+@attrs.frozen(slots=True)
+class Set:
+    """In a batch: store, as `set`."""
+
+    path: Path | str
+    value: object
+    new: bool = attrs.field(default=False, kw_only=True)
+    idem: bool = attrs.field(default=False, kw_only=True)
+    head: Link | None = attrs.field(default=None, kw_only=True)
+    previous: object = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen(slots=True)
+class Delete:
+    """In a batch: delete, as `delete`."""
+
+    path: Path | str
+
+
+Operation: TypeAlias = Get | Set | Delete
+
+
+def batch(operations: Iterable[Operation]) -> Question[tuple[Entry | Written | None, ...]]:
+    """Several operations in one step."""
+    wanted = tuple(operations)
+    ops = tuple(map(_operation, wanted))
+
+    def read(reply: Fields) -> tuple[Entry | Written | None, ...]:
+        results = [read_map(result, "results") for result in read_list(reply.get("results"), "results")]
+        if len(results) != len(ops):
+            raise DecodeError(f"{len(results)} results of {len(ops)} operations", "bad_results")
+        return tuple(
+            _entry(result) if isinstance(op, GetValue) else _written(result)
+            for op, result in zip(ops, results, strict=True)
+        )
+
+    return _question(lambda seq: Batch(seq, ops), read, _repeat_of(wanted))
+
+
+# -- trees --------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(slots=True)
+class Listed:
+    """A name directly below a path."""
+
+    name: Name
+    has_value: bool
+    children: int
+    """How many names are directly below it in turn."""
+
+
+def get_tree(
+    path: Path | str, *, min_depth: int = 0, max_depth: int | None = None, limit: int | None = None
+) -> Question[tuple[Path, Entry]]:
+    """The values at and below a path: a long result."""
+    place, high = as_path(path), NAMES_MAX if max_depth is None else max_depth
+    return _question(
+        lambda seq: GetTree(seq, place, min_depth, high, LINKS_MAX, limit), _path_and_entry, Repeat.ANYWHERE
+    )
+
+
+def list_names(path: Path | str) -> Question[tuple[Listed, ...]]:
+    """The names directly below a path."""
+    place = as_path(path)
+    return _question(lambda seq: ListNames(seq, place), _listed, Repeat.ANYWHERE)
+
+
+def delete_tree(path: Path | str) -> Question[int]:
+    """Delete the values at and below a path."""
+    place = as_path(path)
+    return _question(lambda seq: DeleteTree(seq, place), lambda reply: read_int(reply, "count"), Repeat.NEVER)
+
+
+# -- the node -----------------------------------------------------------------------------------------------------
+
+
+def get_state() -> Question[Mapping[str, object]]:
+    """What the node says of itself."""
+    return _question(GetState, _rest, Repeat.ANYWHERE)
+
+
+def backup() -> Question[bytes]:
+    """A copy of the whole node, in parts: a long result."""
+
+    def read(item: Fields) -> bytes:
+        data = item.get("data")
+        if type(data) is not bytes:
+            raise bad("data", "bytes", data)
+        return data
+
+    return _question(Backup, read, Repeat.NEVER)
+
+
+def ping() -> Question[None]:
+    """A round trip."""
+    return _question(PingRequest, _nothing, Repeat.ANYWHERE)
+
+
+def anything(action: str, fields: Mapping[str, object], *, is_read: bool) -> Question[Mapping[str, object]]:
+    """A request that has no method here.
+
+    Raises:
+        BadValueError, TooLargeError: a field cannot be sent.
+    """
+    repeat = Repeat.ANYWHERE if is_read else Repeat.NEVER
+    question = Question(lambda seq: pack_value({**fields, "seq": seq, "action": action}), _rest, repeat)
+    question.encode(1)  # what cannot be sent is told before anything is
+    return question
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def as_path(path: Path | str) -> Path:
+    """A path; text is parsed.
+
+    Raises:
+        BadPathError: it is none.
+    """
+    return Path.parse(path) if isinstance(path, str) else path
+
+
+def _question(
+    request: Callable[[int], Request], read: Callable[[Fields], Answer], repeat: Repeat
+) -> Question[Answer]:
+    return Question(lambda seq: encode_request(request(seq)), read, repeat)
+
+
+def _operation(wanted: Operation) -> GetValue | SetValue:
+    match wanted:
+        case Get(path):
+            return GetValue(0, as_path(path), LINKS_MAX)
+        case Delete(path):
+            return SetValue(0, as_path(path), None, nchain=1)
+        case Set(path, value, new=new, idem=idem, head=head, previous=previous):
+            chain = None if head is None else (head,)
+            old = None if previous is None else pack_value(previous)
+            return SetValue(0, as_path(path), pack_value(value), chain, new, old, idem, nchain=1)
+        case _:
+            assert_never(wanted)
+
+
+def _repeat_of(operations: Sequence[Operation]) -> Repeat:
+    """All take place or none; so one that cannot take place twice keeps the others from it.
+
+    With `idem` a write may change nothing; then its `head` would let the others pass a second time.
+    """
+    if all(isinstance(op, Get) for op in operations):
+        return Repeat.ANYWHERE
+    is_safe = any(isinstance(op, Set) and op.head is not None and not op.idem for op in operations)
+    return Repeat.SAME_NODE if is_safe else Repeat.NEVER
+
+
+def _path_and_entry(item: Fields) -> tuple[Path, Entry]:
+    try:
+        path = read_path(item.get("path"))
+    except RequestError as error:
+        raise DecodeError(str(error), "bad_path") from None
+    entry = _entry(item)
+    if entry is None:
+        raise DecodeError("the field 'value' is missing", "bad_value")
+    return path, entry
+
+
+def _listed(reply: Fields) -> tuple[Listed, ...]:
+    found = []
+    for row in read_list(reply.get("names"), "names"):
+        fields = dict(zip(("name", "has_value", "children"), read_list(row, "names"), strict=False))
+        name = fields.get("name")
+        if "name" not in fields or not isinstance(name, str | bytes | int | float | None):
+            raise bad("names", "made of names", name)
+        found.append(Listed(name, read_flag(fields, "has_value"), read_int(fields, "children")))
+    return tuple(found)
+
+
+def _entry(reply: Fields) -> Entry | None:
+    if "value" not in reply:
+        return None
+    chain, _ = read_chain(reply.get("chain"), "chain")
+    return Entry(reply["value"], chain, Tock(read_int(reply, "tock")), read_time(reply.get("time"), "time"))
+
+
+def _past(item: Fields) -> Past:
+    chain, _ = read_chain(item.get("chain"), "chain")
+    time, arrived = read_time(item.get("time"), "time"), read_time(item.get("arrived"), "arrived")
+    tock, position = Tock(read_int(item, "tock")), read_int(item, "position")
+    return Past(item.get("value"), chain, tock, time, arrived, position, read_flag(item, "won"))
+
+
+def _written(reply: Fields) -> Written:
+    link = read_chain(reply["chain"], "chain")[0][0] if "chain" in reply else None
+    return Written(read_flag(reply, "changed"), link)
+
+
+def _rest(reply: Fields) -> Mapping[str, object]:
+    return {name: value for name, value in reply.items() if name != "seq"}
+
+
+def _nothing(_: Fields) -> None:
+    return None

@@ -1,0 +1,162 @@
+"""A watch over as many connections as it takes: what its user is told, and where it goes on.
+
+Knows: the frames of a watch, what a token is good for, and when it is not.  Does not know sockets, tasks or clocks.
+
+Invariant: between two events nothing was left out, unless the second one is a `Resync`; a token is kept only when all
+that it covers was told.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import attrs
+
+from distkv.client.questions import Question, Repeat, as_path
+from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
+from distkv.model.event import Link, NodeName, Tick, Tock
+from distkv.model.path import NAMES_MAX, Path
+from distkv.wire.fields import Fields, bad, read_int, read_list, read_map, read_node, read_path, read_time
+from distkv.wire.frames import encode_request
+from distkv.wire.request import Watch
+from distkv.wire.watch import Mark
+
+SILENCE_S: Final = 300.0
+"""A watch that is told nothing for so long connects again and goes on: its node may have vanished without a word."""
+
+
+@attrs.frozen
+class Change:
+    """A path has another value, or (`is_deleted`) none any more."""
+
+    path: Path
+    value: object
+    """None when it was deleted."""
+    is_deleted: bool
+    link: Link
+    """The change: its node and tick."""
+    tock: Tock
+    time: float
+    """The writer's wall clock, seconds since 1970."""
+    token: bytes | None
+    """`since` this a later watch goes on behind it. None: it is part of what is shown at the start."""
+
+
+@attrs.frozen
+class Resync:
+    """Changes were missed. Forget what you know: all that is there follows, and then `UpToDate`."""
+
+
+@attrs.frozen
+class UpToDate:
+    """What was shown and told comes to the state of this moment."""
+
+    token: bytes | None
+
+
+@attrs.frozen
+class Contested:
+    """The changes that lost against the winner of a path without knowing it, all of them; none: that is over."""
+
+    path: Path
+    losers: tuple[Link, ...]
+
+
+@attrs.frozen
+class Begun:
+    """The node watches. It is no event: users are not told."""
+
+
+WatchEvent: TypeAlias = Change | Resync | UpToDate | Contested
+
+
+class Watching:
+    """One watch of a user."""
+
+    def __init__(
+        self, path: Path | str, *, fetch: bool, since: bytes | None, min_depth: int, max_depth: int | None
+    ) -> None:
+        self._path: Final = as_path(path)
+        self._fetch: Final = fetch
+        self._depths: Final = (min_depth, NAMES_MAX if max_depth is None else max_depth)
+        self._token = since
+        self._has_begun = False
+        self._is_shown_state = False
+
+    def question(self) -> Question[WatchEvent | Begun]:
+        """What to ask on the next connection."""
+        # What cannot be gone on with is asked for with a token of nobody: that brings everything, after a resync.
+        since = self._token or b"" if self._has_begun else self._token
+        low, high = self._depths
+        request = Watch(1, self._path, self._fetch, since, low, high)
+        return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), self._read, Repeat.ANYWHERE, True)
+
+    def is_bearable(self, error: DistkvError) -> bool:
+        """Whether to try again after an error: it may be over soon."""
+        return isinstance(error, UnreachableError) or (self._has_begun and isinstance(error, BusyError | NotReadyError))
+
+    # -- inside
+
+    def _read(self, fields: Fields) -> WatchEvent | Begun:
+        """What a frame says."""
+        state = fields.get("state")
+        if state is not None:
+            return self._mark(state, _token(fields))
+        if "conflict" in fields:
+            return _contested(read_map(fields["conflict"], "conflict"))
+        change = _change(fields)
+        if change.token is not None and not self._is_shown_state:
+            self._token = change.token
+        return change
+
+    def _mark(self, state: object, token: bytes | None) -> WatchEvent | Begun:
+        match state:
+            case Mark.START:
+                # While the state is shown nothing else would do than to show it again, as a whole.
+                self._is_shown_state = self._fetch and not self._has_begun and self._token is None
+                self._has_begun = True
+                if token is not None:
+                    self._token = token
+                return Begun()
+            case Mark.RESYNC:
+                self._is_shown_state, self._token = True, None
+                return Resync()
+            case Mark.UP_TO_DATE:
+                self._is_shown_state, self._token = False, token
+                return UpToDate(token)
+        raise bad("state", f"one of {', '.join(Mark)}", state)
+
+
+def _token(fields: Fields) -> bytes | None:
+    token = fields.get("token")
+    if token is not None and type(token) is not bytes:
+        raise bad("token", "bytes", token)
+    return token
+
+
+def _change(fields: Fields) -> Change:
+    return Change(
+        _path(fields),
+        fields.get("value"),
+        "value" not in fields,
+        _link(fields),
+        Tock(read_int(fields, "tock")),
+        read_time(fields.get("time"), "time"),
+        _token(fields),
+    )
+
+
+def _contested(fields: Fields) -> Contested:
+    rows = [read_map(row, "open") for row in read_list(fields.get("open"), "open")]
+    return Contested(_path(fields), tuple(map(_link, rows)))
+
+
+def _link(fields: Fields) -> tuple[NodeName, Tick]:
+    return read_node(fields.get("node"), "node"), Tick(read_int(fields, "tick"))
+
+
+def _path(fields: Fields) -> Path:
+    try:
+        return read_path(fields.get("path"))
+    except BadPathError as error:
+        raise DecodeError(str(error), "bad_path") from None

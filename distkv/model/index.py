@@ -1,0 +1,244 @@
+"""Entries by path: finding one, walking what lies below a path in a fixed order, and listing the names below it.
+
+Knows: which paths have an entry, and which lead to a value.  Does not know events, ticks, or why an entry changed.
+
+An entry is a leaf by itself; only a name with something below it costs a branch. So a name costs its place in one dict,
+as it would in a flat one. The names of a branch are put in order when they are first walked, and kept so from then on.
+
+Invariant: `shown` of a branch is the number of its children that lead to a value, which are those that have one and
+those with such a child below them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import attrs
+
+from distkv.model.entry import Entry
+from distkv.model.path import NAMES_MAX, Name, NameKey, Path, PathKey, name_of
+
+FEW: Final = 64
+"""Up to so many new names are put into an ordered list one by one; more are sorted with it."""
+
+_NULL: Final[NameKey] = ("NoneType", None)
+_TYPES: Final = {"NoneType": 0, "bool": 1, "int": 2, "float": 3}
+_BYTES: Final = 4
+_TEXT: Final = 5
+
+
+def name_order(name: NameKey) -> tuple[int, object]:
+    """The sort key of names: null, false, true, integers, floats, bytes, text; each kind by value."""
+    if isinstance(name, str):
+        return _TEXT, name
+    if isinstance(name, bytes):
+        return _BYTES, name
+    return _TYPES[name[0]], 0 if name[1] is None else name[1]
+
+
+@attrs.define(slots=True, eq=False, weakref_slot=False)
+class _Branch:
+    """A name with something below it."""
+
+    children: dict[NameKey, Entry | _Branch]
+    entry: Entry | None = None
+    shown: int = 0
+    _names: list[NameKey] | None = None
+    """The names of the children in order, all but those that came last."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it leads to a value."""
+        return self.shown > 0 or (self.entry is not None and self.entry.is_live)
+
+    def names(self) -> list[NameKey]:
+        """The names of the children in order; not to be changed, nor kept while the tree changes."""
+        names = self._names
+        if names is None:
+            names = self._names = []
+        new = list(islice(reversed(self.children), len(self.children) - len(names)))
+        if not new:
+            return names
+        # Text comes last, so where the first name is text all are.
+        if set(map(type, new)) == {str} and (not names or type(names[0]) is str):
+            _merge_text(names, new)
+        elif len(new) <= FEW:
+            for name in new:
+                insort(names, name, key=name_order)
+        else:
+            names += new
+            names.sort(key=name_order)
+        return names
+
+    def names_after(self, name: NameKey) -> Iterator[NameKey]:
+        """The names above `name`, which need not be one of them."""
+        names = self.names()
+        at = bisect_right(names, name_order(name), key=name_order)
+        return map(names.__getitem__, range(at, len(names)))
+
+
+def _merge_text(names: list[NameKey], new: list[NameKey]) -> None:
+    """The same as with a key, faster."""
+    if len(new) <= FEW:
+        for name in new:
+            insort(names, name)
+    else:
+        names += new
+        names.sort()
+
+
+class Index:
+    """All entries of a tree."""
+
+    def __init__(self) -> None:
+        self._root = _Branch({})
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, key: PathKey) -> Entry | None:
+        """The entry of a path."""
+        found: Entry | _Branch = self._root
+        try:  # every read comes here, and nearly every one finds something: no check on the way
+            for name in key:
+                found = found.children[name]  # type: ignore[union-attr]  # an entry has none, and raises
+        except (KeyError, AttributeError):
+            return None
+        return found if type(found) is Entry else found.entry  # type: ignore[union-attr]  # so it is a branch
+
+    def entries(self, key: PathKey = ()) -> Iterator[Entry]:
+        """All entries at and below a path, each before what lies below it; not while the tree changes."""
+        todo = [self._find(key)]
+        while todo:
+            found = todo.pop()
+            if isinstance(found, _Branch):
+                todo += reversed(found.children.values())
+                found = found.entry
+            if found is not None:
+                yield found
+
+    # -- changing
+
+    def put(self, key: PathKey, entry: Entry) -> None:
+        """Add the entry of a path that has none; `turned` is to follow if it has a value."""
+        self._count += 1
+        if not key:
+            self._root.entry = entry
+            return
+        branch = self._root
+        for name in key[:-1]:
+            found = branch.children.get(name)
+            if not isinstance(found, _Branch):
+                found = branch.children[name] = _Branch({}, found)
+            branch = found
+        last = branch.children.get(key[-1])
+        if isinstance(last, _Branch):
+            last.entry = entry
+        else:
+            branch.children[key[-1]] = entry
+
+    def turned(self, key: PathKey, is_live: bool) -> None:
+        """The entry of a path has a value now and had none before, or the other way round."""
+        way = [self._root]
+        found: Entry | _Branch = self._root
+        for name in key:
+            found = way[-1].children[name]
+            if isinstance(found, _Branch):
+                way.append(found)
+        if isinstance(found, _Branch) and way.pop().shown:
+            return
+        while way:
+            branch = way.pop()
+            branch.shown += 1 if is_live else -1
+            if branch.shown != is_live or (branch.entry is not None and branch.entry.is_live):
+                return
+
+    # -- looking around
+
+    def names(self, path: Path) -> Iterator[tuple[Name, bool, int]]:
+        """The names directly below a path that lead to a value, in order.
+
+        Each with whether it has a value itself, and how many names directly below it lead to one.
+        """
+        branch = self._find(path.key)
+        if not isinstance(branch, _Branch):
+            return
+        for name in branch.names() if path.key else branch.names_after(_NULL):
+            found = branch.children[name]
+            if isinstance(found, Entry):
+                if found.is_live:
+                    yield name_of(name), True, 0
+            elif found.is_shown:
+                yield name_of(name), found.entry is not None and found.entry.is_live, found.shown
+
+    def walk(
+        self,
+        path: Path,
+        after: Path | None = None,
+        min_depth: int = 0,
+        max_depth: int = NAMES_MAX,
+        *,
+        tombstones: bool = False,
+    ) -> Iterator[Entry]:
+        """The entries at and below a path, in order: a path before what lies below it, names as `name_order` says.
+
+        Tombstones are among them, but not where nothing lives below them: so whoever takes so many at a time knows how
+        far he came. To go on after a pause, in which the tree may have changed, walk again from the last one.
+
+        Args:
+            path: the system's own paths are walked only when it is one of them.
+            after: only what comes after this path, which lies at or below `path`.
+            min_depth: how many names below `path` they have at the least.
+            max_depth: and at the most.
+            tombstones: also where nothing lives below them, so that none is left out.
+        """
+        place = self._find(path.key)
+        if isinstance(place, Entry):
+            place = _Branch({}, place)
+        if place is None:
+            return
+        if after is None and min_depth == 0 and place.entry is not None:
+            yield place.entry
+        stack = self._resumed(place, () if after is None else after.key[len(path.key) :], is_root=not path.key)
+        del stack[max_depth:]
+        while stack:
+            branch, names = stack[-1]
+            for name in names:
+                found = branch.children[name]
+                entry = found if isinstance(found, Entry) else found.entry
+                if entry is not None and len(stack) >= min_depth:
+                    yield entry
+                if isinstance(found, _Branch) and (found.shown or tombstones) and len(stack) < max_depth:
+                    stack.append((found, iter(found.names())))
+                    break
+            else:
+                stack.pop()
+
+    # -- inside
+
+    def _find(self, key: PathKey) -> Entry | _Branch | None:
+        found: Entry | _Branch | None = self._root
+        for name in key:
+            if not isinstance(found, _Branch):
+                return None
+            found = found.children.get(name)
+        return found
+
+    def _resumed(
+        self, branch: _Branch, after: PathKey, *, is_root: bool
+    ) -> list[tuple[_Branch, Iterator[NameKey]]]:
+        """The branches that a walk stands in when it has come to `after`, and what is left of each."""
+        stack: list[tuple[_Branch, Iterator[NameKey]]] = []
+        for name in after:
+            stack.append((branch, branch.names_after(name)))
+            found = branch.children.get(name)
+            if not isinstance(found, _Branch):
+                return stack
+            branch = found
+        is_top = is_root and not stack
+        stack.append((branch, branch.names_after(_NULL) if is_top else iter(branch.names())))
+        return stack

@@ -1,0 +1,102 @@
+"""The past of one path: its changes, and what it held at a time.
+
+Knows: what the answers hold and how a long one is cut into pages.  Does not know where the past is kept.
+
+Invariant: time is this node's: what it knew then, by its own clock, not what was true elsewhere.  A page is what there
+is when it leaves, and the next one goes on before its last position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from distkv.engine.driver import Driver
+from distkv.engine.settler import Settler
+from distkv.errors import DecodeError, LogDamagedError, NotFoundError, RequestError
+from distkv.model.event import Event, Kind
+from distkv.services.kv import check_serving, shown
+from distkv.storage.archive import HistoryRow
+from distkv.wire.fields import LINKS_MAX
+from distkv.wire.message import EventRecord
+from distkv.wire.records import decode_record
+from distkv.wire.replies import encode_end, encode_reply, encode_result, encode_start
+from distkv.wire.request import GetHistory, GetValueAt
+
+PAGE_ROWS: Final = 200
+
+
+async def get_value_at(driver: Driver, request: GetValueAt) -> bytes:
+    """What a path held on this node at a time; the reply may leave when `driver.position` is durable.
+
+    Raises:
+        RequestError: the node does not serve clients yet, keeps no history, or has forgotten that time.
+    """
+    settler = _settler(driver)
+    row = await settler.latest_at(request.path, request.at)
+    if row is None:
+        if settler.has_forgotten:
+            raise NotFoundError(
+                f"what {request.path} held then is not known any more: history.retention or history.keep let it go"
+            )
+        return encode_reply(request.seq, {})
+    event = _event(row)
+    if event.kind is not Kind.SET:
+        return encode_reply(request.seq, {})
+    return encode_reply(request.seq, shown(event, request.nchain), event.value)
+
+
+async def send_history(
+    driver: Driver, request: GetHistory, send: Callable[[int, bytes], Awaitable[None]]
+) -> None:
+    """The changes of a path that reached this node, newest first.
+
+    Raises:
+        RequestError: the node does not serve clients yet, or keeps no history.
+    """
+    settler = _settler(driver)
+    before, left = request.before, request.limit
+    frames = [encode_start(request.seq)]
+    while left != 0:
+        size = PAGE_ROWS if left is None else min(left, PAGE_ROWS)
+        rows = await settler.history(request.path, size, before)
+        frames += [_item(request.seq, row) for row in rows]
+        if len(rows) < size:
+            break
+        before = rows[-1].lsn
+        left = None if left is None else left - size
+        await send(request.seq, b"".join(frames))
+        frames = []
+    await send(request.seq, b"".join([*frames, encode_end(request.seq)]))
+
+
+def _settler(driver: Driver) -> Settler:
+    check_serving(driver)
+    if driver.settler is None:
+        raise RequestError(f"{driver.replica.name} keeps no history")
+    return driver.settler
+
+
+def _item(seq: int, row: HistoryRow) -> bytes:
+    event = _event(row)
+    fields = {
+        "seq": seq,
+        "path": event.path.names,
+        "node": event.node,
+        "tick": event.tick,
+        **shown(event, LINKS_MAX),
+        "arrived": row.arrived,
+        "position": row.lsn,
+        "won": row.won,
+    }
+    return encode_result(fields, {"value": event.value} if event.kind is Kind.SET else {})
+
+
+def _event(row: HistoryRow) -> Event:
+    try:
+        record = decode_record(row.record)
+    except DecodeError as error:
+        raise LogDamagedError(f"row {row.lsn} of the history cannot be read: {error}") from error
+    if not isinstance(record, EventRecord):
+        raise LogDamagedError(f"row {row.lsn} of the history is no event")
+    return record.event

@@ -1,0 +1,154 @@
+"""Whole trees: showing one, listing the names below a path, deleting one.
+
+Knows: how a tree is cut into parts, so that neither a long answer nor a long deletion takes much memory or holds up the
+others.  Does not know sessions, nor what a deletion is.
+
+Invariant: a part is what the tree holds at one moment, and the next part goes on behind its last path; so a value that
+stays as it is is shown, or deleted, exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from distkv.core.ready import BatchDone, LocalBatch
+from distkv.core.update import refuse_reserved
+from distkv.engine.driver import EVENT_BYTES, LINK_BYTES, Driver
+from distkv.errors import DistkvError, TooLargeError
+from distkv.model.entry import Entry
+from distkv.model.path import Name, Path
+from distkv.services.kv import check_serving, shown
+from distkv.wire.replies import encode_end, encode_names, encode_reply, encode_result, encode_start
+from distkv.wire.request import DeleteTree, GetTree, ListNames, SetValue
+
+PART_ENTRIES: Final = 500
+PART_BYTES: Final = 256 << 10
+"""A part ends when it has so much; its last value may take it beyond."""
+
+
+def list_names(driver: Driver, request: ListNames) -> bytes:
+    """The names directly below a path that lead to a value; it may leave when `driver.position` is durable.
+
+    Raises:
+        RequestError: the node does not serve clients yet, or there are too many names for one reply.
+    """
+    check_serving(driver)
+    return encode_names(request.seq, _counted(driver.replica.tree.names(request.path), driver.limits.list_names))
+
+
+async def send_tree(
+    driver: Driver, request: GetTree, send: Callable[[int, Callable[[], bytes]], Awaitable[None]]
+) -> None:
+    """The values at and below a path, in the order of `Index.walk`.
+
+    Raises:
+        NotReadyError: the node does not serve clients yet.
+    """
+    check_serving(driver)
+    parts = _Parts(driver, request)
+    while not parts.is_done:
+        await send(request.seq, parts.take)
+
+
+async def delete_tree(driver: Driver, request: DeleteTree) -> bytes:
+    """Delete all values at and below a path; the reply may leave when `driver.position` is durable.
+
+    Up to `limits.batch_ops` values go in one step, all or none also in a crash. More go in several such steps, because
+    one of a million would hold up everybody for half a minute; between two of them others are served, and the log is
+    waited for. It goes on when its client has gone.
+
+    Raises:
+        RequestError: the path is reserved, the node does not serve clients yet, or the disk is full; what was deleted
+            before that stays so.
+    """
+    refuse_reserved(request.path)
+    check_serving(driver)
+    count, after = 0, None
+    while True:
+        entries, after = _next_live(driver, request.path, after)
+        if entries:
+            _delete(driver, entries)
+            count += len(entries)
+        if after is None:
+            return encode_reply(request.seq, {"count": count})
+        await driver.committer.wait_durable(driver.position)
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _counted(names: Iterator[tuple[Name, bool, int]], count_max: int) -> Iterator[tuple[Name, bool, int]]:
+    for count, found in enumerate(names):
+        if count == count_max:
+            raise TooLargeError(f"there are more than {count_max} names: read them with get_tree, to a depth of 1")
+        yield found
+
+
+class _Parts:
+    """What is still to be sent of a tree."""
+
+    def __init__(self, driver: Driver, request: GetTree) -> None:
+        self.is_done = False
+        self._driver = driver
+        self._request = request
+        self._left = request.limit
+        self._after: Path | None = None
+        self._has_begun = False
+
+    def take(self) -> bytes:
+        """The next part; the first has the start of the answer, the last one the end."""
+        request = self._request
+        frames = [] if self._has_begun else [encode_start(request.seq)]
+        self._has_begun = True
+        if self._left != 0 and self._add_items(frames):
+            return b"".join(frames)
+        self.is_done = True
+        frames.append(encode_end(request.seq))
+        return b"".join(frames)
+
+    def _add_items(self, frames: list[bytes]) -> bool:
+        """Whether there may be more."""
+        request, size = self._request, 0
+        found = self._driver.replica.tree.walk(request.path, self._after, request.min_depth, request.max_depth)
+        for step, entry in enumerate(found, 1):
+            self._after = entry.head.path
+            if entry.is_live:
+                frames.append(_item(request, entry))
+                size += len(frames[-1])
+                if self._left is not None:
+                    self._left -= 1
+            if self._left == 0:
+                return False
+            if step >= PART_ENTRIES or size >= PART_BYTES:
+                return True
+        return False
+
+
+def _item(request: GetTree, entry: Entry) -> bytes:
+    head = entry.head
+    fields = {"seq": request.seq, "path": head.path.names, **shown(head, request.nchain)}
+    return encode_result(fields, {"value": head.value})
+
+
+def _next_live(driver: Driver, path: Path, after: Path | None) -> tuple[list[Entry], Path | None]:
+    """The next entries with a value, and where to go on; None at the end."""
+    entries: list[Entry] = []
+    for step, entry in enumerate(driver.replica.tree.walk(path, after), 1):
+        if entry.is_live:
+            entries.append(entry)
+        if len(entries) >= driver.limits.batch_ops or step >= 10 * driver.limits.batch_ops:
+            return entries, entry.head.path
+    return entries, None
+
+
+def _delete(driver: Driver, entries: list[Entry]) -> None:
+    heads = [entry.head for entry in entries]
+    driver.check_room(
+        sum(EVENT_BYTES + LINK_BYTES * (len(head.chain) + 1) + len(str(head.path).encode()) for head in heads)
+    )
+    reply = driver.step(LocalBatch(tuple(SetValue(0, head.path, None) for head in heads)))
+    if isinstance(reply, DistkvError):
+        raise reply
+    if not isinstance(reply, BatchDone):
+        raise TypeError(f"a deletion was answered with {type(reply).__name__}")

@@ -1,0 +1,177 @@
+"""What the archive keeps of the replicated state, to bytes and back: entries and books.
+
+Knows: the form of both.  Does not know SQLite, nor when something is archived.
+
+Invariant: `decode_entry(encode_entry(entry))` is the same entry, open losers and memory included.  What is read was
+written by this program into a file that checks its pages, so reading checks shapes, not every limit of the protocol.
+
+An entry is a msgpack array [event, [loser …] or nil, memory or nil]; an event is
+[kind, [name …], value or nil, [node, tick, node, tick, …], tock, time, truncated]; memory is
+[[node, life, [[tick, tock, not an expiry, tick, name, hash] …]] …]; a book is [last, [begin, end, …] held, [… lost]].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from distkv.errors import BadPathError, DecodeError
+from distkv.model.entry import Entry, Memory
+from distkv.model.event import Event, Kind, NodeName, Order, first_tick
+from distkv.model.ledger import Book
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.wire import packing
+from distkv.wire.fields import one_of_all, share_names
+
+_KINDS: Final = tuple(Kind)
+_FAILURES: Final = (TypeError, ValueError, IndexError, KeyError)
+
+
+def path_key(path: Path) -> bytes:
+    """The bytes by which the archive finds a path; equal exactly for equal paths."""
+    return packing.pack(path.names)
+
+
+def read_path_key(data: bytes) -> Path:
+    """The path that has this key.
+
+    Raises:
+        DecodeError: none has.
+    """
+    try:
+        return Path(_list(packing.unpack(data)))
+    except (*_FAILURES, BadPathError) as error:
+        raise DecodeError(f"a path of the archive cannot be read: {error}", "bad_path") from error
+
+
+def encode_entry(entry: Entry) -> bytes:
+    losers = [_event_list(loser) for loser in entry.losers] or None
+    return packing.pack([_event_list(entry.head), losers, _memory_list(entry.memory)])
+
+
+def decode_entry(data: bytes) -> Entry:
+    """The entry in `data`.
+
+    Raises:
+        DecodeError: it holds none.
+    """
+    try:
+        head, losers, memory = _list(packing.unpack(data))
+        entry = Entry(_event(head))
+        if losers is not None:
+            entry.losers = tuple(_event(loser) for loser in losers)
+        if memory is not None:
+            entry.memory = _memory(memory)
+    except _FAILURES as error:
+        raise DecodeError(f"an entry of the archive cannot be read: {error}", "bad_entry") from error
+    return entry
+
+
+@attrs.frozen(slots=True)
+class Meta:
+    """What belongs to the state and to no path: the node's identity, and sums that need not be computed again."""
+
+    node: NodeName
+    life: int | None
+    """None: a download was under way."""
+    tick: int
+    tock: int
+    ceiling: int
+    digest: int
+    live_count: int
+    restored: bool = False
+    """Whether this is a backup that was put back, so that its ticks may have been used since."""
+
+
+def encode_meta(meta: Meta) -> dict[str, bytes]:
+    return {name: packing.pack(value) for name, value in attrs.asdict(meta).items()}
+
+
+def decode_meta(rows: Mapping[str, bytes]) -> Meta:
+    """The meta rows of an archive.
+
+    Raises:
+        DecodeError: one is missing or of another type.
+    """
+    try:
+        found = {name: packing.unpack(rows[name]) for name in attrs.fields_dict(Meta)}
+        node, life, restored = found.pop("node"), found.pop("life"), found.pop("restored")
+        if not isinstance(node, str) or not all(type(value) is int for value in found.values()):
+            raise ValueError("a value has the wrong type")
+        return Meta(NodeName(node), None if life is None else int(str(life)), **found, restored=bool(restored))  # type: ignore[arg-type]
+    except _FAILURES as error:
+        raise DecodeError(f"the meta data of the archive cannot be read: {error}", "bad_meta") from error
+
+
+def encode_book(book: Book) -> bytes:
+    return packing.pack([book.last, _flat(book.held), _flat(book.lost)])
+
+
+def decode_book(life: int, data: bytes) -> Book:
+    """The book of one life of a node.
+
+    Raises:
+        DecodeError: `data` holds none.
+    """
+    try:
+        last, held, lost = _list(packing.unpack(data))
+        return Book(first_tick(life), int(last), _ranges(held), _ranges(lost))
+    except _FAILURES as error:
+        raise DecodeError(f"a book of the archive cannot be read: {error}", "bad_book") from error
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"a list was expected, not {type(value).__name__}")
+    return value
+
+
+def _event_list(event: Event) -> list[object]:
+    return [
+        event.kind.value,
+        event.path.names,
+        event.value if event.kind is Kind.SET else None,
+        [part for link in event.chain for part in link],
+        event.tock,
+        event.time,
+        event.truncated,
+    ]
+
+
+def _event(parts: list[Any]) -> Event:
+    kind, names, value, flat, tock, time, truncated = parts
+    share_names(names)
+    flat[::2] = map(one_of_all, flat[::2])
+    chain = ((flat[0], flat[1]),) if len(flat) == 2 else tuple(zip(flat[::2], flat[1::2], strict=True))
+    return Event(Path(names), _KINDS[kind], value or b"", chain, tock, time, truncated)
+
+
+def _memory_list(memory: Memory | None) -> list[object] | None:
+    if memory is None:
+        return None
+    return [
+        [node, life, [[tick, at[0], at[1], at[2], list(at[3]), at[4]] for tick, at in rows]]
+        for (node, life), rows in memory.items()
+    ]
+
+
+def _memory(rows: list[Any]) -> Memory:
+    def order(at: list[Any]) -> Order:
+        tock, not_expiry, tick, name, digest = at
+        return (tock, not_expiry, tick, tuple(name), digest)
+
+    return {(NodeName(node), life): [(tick, order(at)) for tick, *at in pairs] for node, life, pairs in rows}
+
+
+def _flat(ranges: Ranges) -> list[int]:
+    return [bound for pair in ranges.pairs() for bound in pair]
+
+
+def _ranges(flat: list[int]) -> Ranges:
+    return Ranges.from_sorted(zip(flat[::2], flat[1::2], strict=True))

@@ -1,0 +1,171 @@
+"""`packaging/bench/run`: all measurements, one after another; prints the tables and keeps them.
+
+Knows: the order, how long each part may take, and where the results go.  Does not measure.
+
+Invariant: a part that fails is told, and the others go on; then the exit code is 1. A missed aim is no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from bench import durability, machine, replication, restart
+from bench.figures import rounds_table, summarize
+from bench.load import Generator, LoadError, build
+from bench.rounds import run_rounds
+from bench.servers import ROOT, ServerError, distkv, etcd, open_servers, redis
+from distkv.errors import DistkvError
+
+RESULTS: Final = Path(__file__).with_name("results")
+PARTS: Final = ("rounds", "restart", "replication")
+
+
+@attrs.frozen
+class Plan:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float
+    """For each server in each cell of a round."""
+    proof_s: float
+    entries: int
+    latencies: int
+    burst: int
+
+
+FULL: Final = Plan(rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000)
+QUICK: Final = Plan(rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000)
+
+
+@attrs.define
+class Report:
+    """What is printed, what is kept for machines, and what went wrong."""
+
+    plan: Plan
+    data: dict[str, object] = attrs.field(factory=dict)
+    text: list[str] = attrs.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
+
+    def add(self, title: str, body: str) -> None:
+        """A table, printed at once."""
+        part = f"{title}\n{'=' * len(title)}\n\n{body}\n"
+        self.text.append(part)
+        print(f"\n{part}", flush=True)
+
+    def fail(self, what: str) -> None:
+        self.failures.append(what)
+        self.add("FAILED", what)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run what the command line asks for; 0 when all of it was measured."""
+    options = _options(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything that was started is ended
+    report = Report(QUICK if options.quick else FULL)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=options.directory) as name:
+        directory = Path(name)
+        if machine.file_system(directory) in machine.MEMORY_FILE_SYSTEMS:
+            print(f"{directory} is not on a disk: name another place with --directory", file=sys.stderr)
+            return 1
+        about = machine.describe(directory)
+        report.data |= {"machine": about, "plan": attrs.asdict(report.plan)}
+        report.add("Machine", "\n".join(f"{key + ':':<13}{value}" for key, value in about.items()))
+        generator = build(directory)
+        for part in options.only or PARTS:
+            _attempt(report, part, partial(_MEASURES[part], report, generator, directory / part))
+    report.data |= {"failures": report.failures, "seconds": round(time.monotonic() - began, 1)}
+    _keep(report, options.results, "-quick" if options.quick else "")
+    return 1 if report.failures else 0
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="packaging/bench/run", description="Measure distkv beside Redis and etcd.")
+    parser.add_argument("--quick", action="store_true", help="less of everything: to see that it works")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
+    parser.add_argument("--directory", type=Path, default=ROOT / ".run", help="where the data lies meanwhile [.run]")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the results go [packaging/bench/results]")
+    return parser.parse_args(words)
+
+
+def _attempt(report: Report, part: str, measure: Callable[[], None]) -> None:
+    try:
+        measure()
+    except (LoadError, ServerError, DistkvError, OSError) as error:
+        report.fail(f"{part}: {type(error).__name__}: {error}")
+
+
+def _keep(report: Report, results: Path, suffix: str) -> None:
+    results.mkdir(parents=True, exist_ok=True)
+    stem = time.strftime("%Y-%m-%d-%H%M%S") + suffix
+    (results / f"{stem}.json").write_text(json.dumps(report.data, indent=1) + "\n", encoding="utf-8")
+    (results / f"{stem}.txt").write_text("\n".join(report.text), encoding="utf-8")
+    print(f"kept as {results}/{stem}.txt and .json")
+
+
+# -- the parts ----------------------------------------------------------------------------------------------------
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _rounds(report: Report, generator: Generator, directory: Path) -> None:
+    made = [distkv(directory), redis(directory, is_durable=False), redis(directory, is_durable=True), etcd(directory)]
+    plan = report.plan
+    with open_servers({server.name: server for server in made}) as servers:
+        samples = run_rounds(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say)
+        figures = summarize(samples)
+        report.data["rounds"] = [attrs.asdict(sample) for sample in samples]
+        report.data["figures"] = [attrs.asdict(figure) for figure in figures]
+        report.add(f"Side by side: medians of {plan.rounds} rounds", rounds_table(figures))
+        report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+        durable = {name: server for name, server in servers.items() if name != "redis"}
+        proofs, reason = durability.prove(durable, generator, directory, seconds=plan.proof_s)
+    report.data["durability"] = [attrs.asdict(proof) | {"verdict": proof.verdict} for proof in proofs]
+    report.add("Durability: the same servers, traced", "\n".join([durability.proofs_table(proofs), reason]).strip())
+    report.failures += [f"{proof.server}: {proof.verdict}" for proof in proofs if proof.verdict.startswith("NOT")]
+    if reason:
+        report.failures.append(reason)
+
+
+def _restart(report: Report, generator: Generator, directory: Path) -> None:
+    made = [distkv(directory), redis(directory, is_durable=True), etcd(directory)]
+    found = [restart.measure(server, generator, report.plan.entries) for server in made]
+    report.data["restart"] = [attrs.asdict(each) for each in found]
+    report.add(f"Memory and restart: {report.plan.entries:,} x 100 bytes", restart.restarts_table(found))
+
+
+def _replication(report: Report, generator: Generator, directory: Path) -> None:
+    with replication.open_network(directory) as nodes:
+        latency = replication.measure_latency(nodes, report.plan.latencies)
+        rate = replication.measure_rate(nodes, generator, report.plan.burst)
+    report.data["replication"] = {"latency": attrs.asdict(latency), "rate": attrs.asdict(rate)}
+    report.add("Three nodes with Serf agents", replication.replication_table(latency, rate))
+
+
+_MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
+    "rounds": _rounds,
+    "restart": _restart,
+    "replication": _replication,
+}
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("\ninterrupted: all that was started has been ended", file=sys.stderr)
+        sys.exit(130)

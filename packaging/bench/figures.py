@@ -1,0 +1,156 @@
+"""Pure: from samples to medians, ratios and tables.
+
+Knows: what is aimed at (`AIMS`).  Does not measure, and does not judge a build: a missed aim is shown.
+
+Invariant: a ratio is taken within one round, and the median is taken of those; a cell with one bad run has no ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import Final
+
+import attrs
+
+from bench.rounds import CELLS, Sample
+
+OURS: Final = "distkv"
+
+AIMS: Final = {
+    ("get 1x1", "redis"): 0.4,
+    ("get 1x1", "etcd"): 4.0,
+    ("get 32x1", "redis"): 0.35,
+    ("get 1x32", "redis"): 0.3,
+    ("set 1x1", "etcd"): 1.3,
+    ("set 32x1", "etcd"): 2.5,
+    ("set 32x1", "redis-always"): 1.0,
+}
+"""How many times as fast as this server distkv is to be in this cell, at the least."""
+
+BUSY_MAX: Final = 0.9
+"""When the generator used more of a processor, the server may be faster than the figure says."""
+
+
+@attrs.frozen
+class Ratio:
+    """distkv by a peer, over the rounds."""
+
+    median: float
+    low: float
+    high: float
+
+
+@attrs.frozen
+class Figure:
+    """One server in one cell: medians of the rounds."""
+
+    cell: str
+    server: str
+    rate: float
+    """Operations per second."""
+    p50_us: float
+    p99_us: float
+    cpu_us: float
+    """The server's processor time for one operation, with the work that it put off."""
+    busy: float
+    """The generator's part of a processor, at the most."""
+    failure: str
+    """What went wrong in one of the rounds."""
+    ratio: Ratio | None
+    """How many times as fast distkv is; None for distkv itself, and where one of the two failed."""
+    aim: float | None
+
+
+def summarize(samples: Sequence[Sample]) -> list[Figure]:
+    """In the order of the cells, distkv first."""
+    figures: list[Figure] = []
+    for cell in CELLS:
+        here = [sample for sample in samples if sample.cell == cell.name]
+        ours = [sample for sample in here if sample.server == OURS]
+        peers = sorted({sample.server for sample in here} - {OURS})
+        figures += [
+            _figure([sample for sample in here if sample.server == server], ours)
+            for server in ([OURS, *peers] if ours else peers)
+        ]
+    return figures
+
+
+def ratio(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Ratio | None:
+    """Round by round; None when a run of either is not to be used, or they were not measured in the same rounds."""
+    rates, others = _rates(ours), _rates(theirs)
+    if not rates or rates.keys() != others.keys():
+        return None
+    found = [rates[number] / others[number] for number in rates]
+    return Ratio(median(found), min(found), max(found))
+
+
+def _rates(samples: Sequence[Sample]) -> dict[int, float]:
+    if any(sample.load.failure for sample in samples):
+        return {}
+    return {sample.round: sample.load.rate for sample in samples}
+
+
+def _figure(samples: Sequence[Sample], ours: Sequence[Sample]) -> Figure:
+    cell, server = samples[0].cell, samples[0].server
+    loads = [sample.load for sample in samples]
+    return Figure(
+        cell,
+        server,
+        rate=median(load.rate for load in loads),
+        p50_us=median(load.p50_us for load in loads),
+        p99_us=median(load.p99_us for load in loads),
+        cpu_us=median(1e6 * sample.cpu_s / max(sample.load.acknowledged, 1) for sample in samples),
+        busy=max(load.busy for load in loads),
+        failure=next((load.failure for load in loads if load.failure), ""),
+        ratio=ratio(ours, samples) if server != OURS else None,
+        aim=AIMS.get((cell, server)),
+    )
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """The least of the values below or at which this part of them lies; not between two, nor beyond the last."""
+    return sorted(values)[max(math.ceil(part * len(values)), 1) - 1]
+
+
+# -- tables -------------------------------------------------------------------------------------------------------
+
+
+def rounds_table(figures: Sequence[Figure]) -> str:
+    """One line for each server in each cell, and below it what is to be known of them."""
+    head = ["cell", "server", "op/s", "p50 us", "p99 us", "cpu us/op", "distkv is", "(rounds)", "aim", ""]
+    rows, remarks = [], []
+    for figure in figures:
+        failed = bool(figure.failure)
+        rate = "failed" if failed else f"{figure.rate:,.0f}"
+        rows.append([figure.cell, figure.server, rate, f"{figure.p50_us:,.0f}", f"{figure.p99_us:,.0f}",
+                     f"{figure.cpu_us:,.1f}", *_ratio_cells(figure)])  # fmt: skip
+        if failed:
+            remarks.append(f"{figure.server}, {figure.cell}: {figure.failure}")
+        if figure.busy > BUSY_MAX:
+            remarks.append(f"{figure.server}, {figure.cell}: the generator used {figure.busy:.0%} of a processor")
+    return "\n".join([table(head, rows), *remarks])
+
+
+def _ratio_cells(figure: Figure) -> list[str]:
+    aim = "" if figure.aim is None else f">= {figure.aim:g} x"
+    if figure.ratio is None:
+        return ["", "", aim, "missed" if aim else ""]
+    found = figure.ratio
+    verdict = "" if figure.aim is None else "met" if found.median >= figure.aim else "missed"
+    return [f"{found.median:.2f} x", f"{found.low:.2f} - {found.high:.2f}", aim, verdict]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns side by side; those whose cells are numbers stand to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
+    is_right = [all(row[at][:1].isdigit() or not row[at] for row in rows) for at in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, is_right, strict=True)
+        ).rstrip()
+        for line in lines
+    )

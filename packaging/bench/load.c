@@ -1,0 +1,468 @@
+/* A closed-loop load generator: the same for distkv, Redis and etcd (its JSON gateway).
+ *
+ *   load PORT PROTOCOL VERB CONNECTIONS DEPTH SECONDS KEYS FAMILY TAG SIZE
+ *
+ * PROTOCOL  distkv | redis | etcd
+ * VERB      get     random keys, for SECONDS
+ *           set     random keys, for SECONDS
+ *           fill    every key once
+ *
+ * Every connection keeps DEPTH requests under way.  The first 15 % of SECONDS are not counted.  Key number n is FAMILY (one
+ * letter) and 8 digits; its value has SIZE bytes, and n and TAG in it, so that no other value can be taken for it.
+ *
+ * What is believed: nothing.  A reply counts when it is the one to this request: in order (distkv: with its seq), and with
+ * every byte of the value.  Anything else is an error, and is not an operation.  After `set` and `fill` a sample of what was
+ * acknowledged is read back over a new connection.
+ *
+ * One line of JSON is printed.  Exit code 0: it is there, errors or not; 1: the server is gone or silent; 2: wrong usage.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 20, MARK = 18, MARK_BASE64 = 24, SAMPLE = 200, SILENCE_S = 20, LATENCY_US = 5000000, REQUEST = 8192 };
+enum verb { GET, SET };
+enum verdict { GOOD, REFUSED, WRONG };
+
+/* One request under way. */
+struct slot { uint64_t sent_ns; uint32_t key; };
+struct connection { int fd; uint32_t seq, answered; uint32_t head, count; struct slot *slots; size_t fill; char *in; };
+
+static char protocol, family;
+static uint32_t keys, tag, depth;
+static size_t size;
+static char *value, *value64; /* of the key that was written into them last */
+static uint64_t errors, wrong, acknowledged;
+static char first_note[256];
+static bool *is_acknowledged;
+static uint32_t *histogram; /* by microsecond */
+
+static void fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("load: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t random_key(void) {
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state % keys);
+}
+
+static size_t base64(char *to, const char *from, size_t count) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t out = 0;
+    for (size_t i = 0; i < count; i += 3) {
+        size_t left = count - i;
+        uint32_t bits = (uint32_t)(uint8_t)from[i] << 16;
+        if (left > 1) bits |= (uint32_t)(uint8_t)from[i + 1] << 8;
+        if (left > 2) bits |= (uint8_t)from[i + 2];
+        to[out++] = digits[bits >> 18];
+        to[out++] = digits[bits >> 12 & 63];
+        to[out++] = left > 1 ? digits[bits >> 6 & 63] : '=';
+        to[out++] = left > 2 ? digits[bits & 63] : '=';
+    }
+    to[out] = 0;
+    return out;
+}
+
+static void digits8(char *to, uint32_t number) {
+    for (int i = 7; i >= 0; i--, number /= 10) to[i] = (char)('0' + number % 10);
+}
+
+static void make_value(void) {
+    value = malloc(size + 1);
+    value64 = malloc(size * 2 + 8);
+    memset(value, 'x', size);
+    value[size] = 0;
+    memcpy(value, "v00000000.00000000.", MARK);
+    digits8(value + 10, tag);
+    base64(value64, value, size);
+}
+
+/* Only the mark differs from key to key: 18 bytes, which are 24 in base64. */
+static void set_value_of(uint32_t key) {
+    char mark[MARK_BASE64 + 1];
+    digits8(value + 1, key);
+    if (protocol == 'e') {
+        base64(mark, value, MARK);
+        memcpy(value64, mark, MARK_BASE64);
+    }
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------------- */
+
+static char *text(char *to, const char *from) { /* msgpack: a short string */
+    size_t length = strlen(from);
+    *to++ = (char)(0xa0 | length);
+    memcpy(to, from, length);
+    return to + length;
+}
+
+static size_t build_distkv(char *to, enum verb verb, const char *key, uint32_t seq) {
+    char *at = to;
+    *at++ = (char)(verb == SET ? 0x84 : 0x83);
+    at = text(at, "seq");
+    *at++ = (char)0xce;
+    uint32_t big = htonl(seq);
+    memcpy(at, &big, 4);
+    at = text(at + 4, "action");
+    at = text(at, verb == SET ? "set_value" : "get_value");
+    at = text(at, "path");
+    *at++ = (char)0x92;
+    at = text(text(at, "bench"), key);
+    if (verb == SET) {
+        at = text(at, "value");
+        *at++ = (char)0xda;
+        *at++ = (char)(size >> 8);
+        *at++ = (char)size;
+        memcpy(at, value, size);
+        at += size;
+    }
+    return (size_t)(at - to);
+}
+
+static size_t build_redis(char *to, enum verb verb, const char *key) {
+    if (verb == GET) return (size_t)sprintf(to, "*2\r\n$3\r\nGET\r\n$9\r\n%s\r\n", key);
+    return (size_t)sprintf(to, "*3\r\n$3\r\nSET\r\n$9\r\n%s\r\n$%zu\r\n%s\r\n", key, size, value);
+}
+
+static size_t build_etcd(char *to, enum verb verb, const char *key) {
+    char key64[16], body[REQUEST / 2];
+    base64(key64, key, 9);
+    int length = verb == GET ? sprintf(body, "{\"key\":\"%s\"}", key64)
+                             : sprintf(body, "{\"key\":\"%s\",\"value\":\"%s\"}", key64, value64);
+    return (size_t)sprintf(to, "POST /v3/kv/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                               "Content-Length: %d\r\n\r\n%s", verb == GET ? "range" : "put", length, body);
+}
+
+static size_t build(char *to, enum verb verb, uint32_t key, uint32_t seq) {
+    char name[10] = {family};
+    digits8(name + 1, key);
+    if (verb == SET) set_value_of(key);
+    if (protocol == 'd') return build_distkv(to, verb, name, seq);
+    return protocol == 'r' ? build_redis(to, verb, name) : build_etcd(to, verb, name);
+}
+
+/* -- replies: how long the first one is (0: it is not whole), and whether it is the right one ------------------------- */
+
+static uint64_t big_endian(const uint8_t *at, int count) {
+    uint64_t number = 0;
+    while (count-- > 0) number = number << 8 | *at++;
+    return number;
+}
+
+/* Where the msgpack object at `at` ends; NULL: after `end`. */
+static const uint8_t *skip(const uint8_t *at, const uint8_t *end) {
+    static const uint8_t fixed[32] = {[0xca - 0xc0] = 4, [0xcb - 0xc0] = 8, [0xcc - 0xc0] = 1, [0xcd - 0xc0] = 2,
+        [0xce - 0xc0] = 4, [0xcf - 0xc0] = 8, [0xd0 - 0xc0] = 1, [0xd1 - 0xc0] = 2, [0xd2 - 0xc0] = 4, [0xd3 - 0xc0] = 8,
+        [0xd4 - 0xc0] = 2, [0xd5 - 0xc0] = 3, [0xd6 - 0xc0] = 5, [0xd7 - 0xc0] = 9, [0xd8 - 0xc0] = 17};
+    if (at >= end) return NULL;
+    uint8_t c = *at++;
+    uint64_t bytes = 0, objects = 0;
+    int width = 0;
+    if (c < 0x80 || c >= 0xe0) return at;
+    if (c < 0x90) objects = 2u * (c & 15);
+    else if (c < 0xa0) objects = c & 15;
+    else if (c < 0xc0) bytes = c & 31;
+    else if (c >= 0xc4 && c <= 0xc9) width = 1 << (c - 0xc4) % 3;
+    else if (c >= 0xd9 && c <= 0xdb) width = 1 << (c - 0xd9);
+    else if (c >= 0xdc) width = c & 1 ? 4 : 2;
+    else bytes = fixed[c - 0xc0];
+    if (width > end - at) return NULL;
+    if (width) {
+        uint64_t declared = big_endian(at, width);
+        at += width;
+        if (c >= 0xdc) objects = c >= 0xde ? 2 * declared : declared;
+        else bytes = declared + (c >= 0xc7 && c <= 0xc9);
+    }
+    if (bytes > (uint64_t)(end - at)) return NULL;
+    at += bytes;
+    while (objects-- > 0)
+        if (!(at = skip(at, end))) return NULL;
+    return at;
+}
+
+static size_t cut(const char *in, size_t fill) {
+    if (protocol == 'd') {
+        const uint8_t *end = skip((const uint8_t *)in, (const uint8_t *)in + fill);
+        return end ? (size_t)(end - (const uint8_t *)in) : 0;
+    }
+    if (protocol == 'r') {
+        char *line = memmem(in, fill, "\r\n", 2);
+        if (!line) return 0;
+        size_t length = (size_t)(line - in) + 2;
+        if (in[0] == '$' && in[1] != '-') length += (size_t)atol(in + 1) + 2;
+        return length <= fill ? length : 0;
+    }
+    char *blank = memmem(in, fill, "\r\n\r\n", 4);
+    if (!blank) return 0;
+    char *field = memmem(in, (size_t)(blank - in), "Content-Length: ", 16);
+    if (!field) fail("a reply without Content-Length: %.200s", in);
+    size_t length = (size_t)(blank - in) + 4 + (size_t)atol(field + 16);
+    return length <= fill ? length : 0;
+}
+
+static bool holds(const uint8_t *at, const char *name) {
+    size_t length = strlen(name);
+    return *at == (0xa0 | length) && !memcmp(at + 1, name, length);
+}
+
+static bool is_value(const uint8_t *at, const uint8_t *end) { /* a str of any width that is the value */
+    ptrdiff_t header = (*at >= 0xa0 && *at < 0xc0) ? 1 : (*at >= 0xd9 && *at <= 0xdb) ? 1 + (1 << (*at - 0xd9)) : -1;
+    return end - at == header + (ptrdiff_t)size && !memcmp(end - size, value, size);
+}
+
+static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb verb, uint32_t seq) {
+    const uint8_t *end = reply + length, *at = reply + 1;
+    bool has_seq = false, is_right = false;
+    if (*reply < 0x80 || *reply > 0x8f) return WRONG;
+    while (at < end) {
+        const uint8_t *middle = skip(at, end), *next = skip(middle, end);
+        if (holds(at, "error")) return REFUSED;
+        if (holds(at, "seq")) {
+            int width = (int)(next - middle);
+            has_seq = (width == 1 ? *middle : big_endian(middle + 1, width - 1)) == seq;
+        }
+        if (verb == SET && holds(at, "changed")) is_right = *middle == 0xc3;
+        if (verb == GET && holds(at, "value")) is_right = is_value(middle, next);
+        at = next;
+    }
+    return has_seq && is_right ? GOOD : WRONG;
+}
+
+static enum verdict judge_redis(const char *reply, size_t length, enum verb verb) {
+    if (reply[0] == '-') return REFUSED;
+    if (verb == SET) return length == 5 && !memcmp(reply, "+OK\r\n", 5) ? GOOD : WRONG;
+    char header[16];
+    size_t before = (size_t)sprintf(header, "$%zu\r\n", size);
+    bool is_right = length == before + size + 2 && !memcmp(reply, header, before) && !memcmp(reply + before, value, size);
+    return is_right ? GOOD : WRONG;
+}
+
+static enum verdict judge_etcd(const char *reply, size_t length, enum verb verb) {
+    if (length < 15 || memcmp(reply + 9, "200", 3)) return REFUSED;
+    const char *name = verb == SET ? "\"revision\":\"" : "\"value\":\"";
+    char *found = memmem(reply, length, name, strlen(name));
+    if (!found || verb == SET) return found ? GOOD : WRONG;
+    size_t count = strlen(value64);
+    found += strlen(name);
+    bool is_right = (size_t)(reply + length - found) > count && !memcmp(found, value64, count) && found[count] == '"';
+    return is_right ? GOOD : WRONG;
+}
+
+static enum verdict judge(const char *reply, size_t length, enum verb verb, uint32_t key, uint32_t seq) {
+    if (verb == GET) set_value_of(key);
+    enum verdict found = protocol == 'd'   ? judge_distkv((const uint8_t *)reply, length, verb, seq)
+                         : protocol == 'r' ? judge_redis(reply, length, verb)
+                                           : judge_etcd(reply, length, verb);
+    if (found != GOOD && !first_note[0]) /* shown in JSON: plain characters only */
+        for (size_t i = 0; i < length && i < sizeof first_note - 1; i++)
+            first_note[i] = reply[i] < ' ' || reply[i] > '~' || strchr("\"\\", reply[i]) ? '?' : reply[i];
+    return found;
+}
+
+/* -- connections ------------------------------------------------------------------------------------------------------ */
+
+static void receive(struct connection *c) {
+    ssize_t got = recv(c->fd, c->in + c->fill, BUFFER - c->fill, 0);
+    if (got <= 0) fail(got ? "no answer: %m" : "the server closed a connection");
+    c->fill += (size_t)got;
+}
+
+static void forget(struct connection *c, size_t length) {
+    memmove(c->in, c->in + length, c->fill - length);
+    c->fill -= length;
+}
+
+static void send_whole(struct connection *c, const char *data, size_t length) {
+    while (length > 0) {
+        ssize_t sent = send(c->fd, data, length, MSG_NOSIGNAL);
+        if (sent < 0) fail("cannot send: %m");
+        data += sent;
+        length -= (size_t)sent;
+    }
+}
+
+static void open_connection(struct connection *c, uint16_t port) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval silence = {.tv_sec = SILENCE_S};
+    int one = 1;
+    *c = (struct connection){.fd = socket(AF_INET, SOCK_STREAM, 0), .in = malloc(BUFFER), .slots = calloc(depth, sizeof(struct slot))};
+    if (connect(c->fd, (struct sockaddr *)&to, sizeof to)) fail("cannot connect to port %u: %m", port);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof silence);
+    setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof silence);
+    size_t length = 0;
+    while (protocol == 'd' && !length) { /* it greets */
+        receive(c);
+        length = cut(c->in, c->fill);
+    }
+    forget(c, length);
+}
+
+/* Send `count` more requests at once. */
+static void ask(struct connection *c, enum verb verb, uint32_t count, uint32_t *next_key) {
+    static char out[BUFFER];
+    size_t length = 0;
+    uint64_t now = now_ns();
+    while (count-- > 0) {
+        uint32_t key = next_key ? (*next_key)++ : random_key();
+        c->slots[(c->head + c->count++) % depth] = (struct slot){now, key};
+        length += build(out + length, verb, key, ++c->seq);
+        if (length > BUFFER - REQUEST) {
+            send_whole(c, out, length);
+            length = 0;
+        }
+    }
+    send_whole(c, out, length);
+}
+
+/* Take the replies that are whole; the operations among them. */
+static uint32_t take(struct connection *c, enum verb verb, bool is_counted, uint32_t *good) {
+    uint32_t answered = 0;
+    size_t at = 0, length;
+    uint64_t now = now_ns();
+    while (c->count > 0 && (length = cut(c->in + at, c->fill - at))) {
+        struct slot slot = c->slots[c->head];
+        enum verdict verdict = judge(c->in + at, length, verb, slot.key, ++c->answered);
+        at += length;
+        c->head = (c->head + 1) % depth;
+        c->count--;
+        answered++;
+        errors += verdict == REFUSED;
+        wrong += verdict == WRONG;
+        if (verdict != GOOD) continue;
+        acknowledged++;
+        if (verb == SET) is_acknowledged[slot.key] = true;
+        if (!is_counted) continue;
+        uint64_t us = (now - slot.sent_ns) / 1000;
+        histogram[us < LATENCY_US ? us : LATENCY_US]++;
+        ++*good;
+    }
+    forget(c, at);
+    return answered;
+}
+
+/* Read back a sample of what was acknowledged; how many keys were read. */
+static uint32_t read_back(uint16_t port) {
+    struct connection c;
+    uint32_t known = 0, checked = 0;
+    for (uint32_t key = 0; key < keys; key++) known += is_acknowledged[key];
+    uint32_t step = known / SAMPLE + 1, seen = 0;
+    depth = 1;
+    open_connection(&c, port);
+    for (uint32_t key = 0; key < keys; key++) {
+        if (!is_acknowledged[key] || seen++ % step) continue;
+        char out[REQUEST];
+        size_t length = 0;
+        send_whole(&c, out, build(out, GET, key, ++c.seq));
+        while (!length) {
+            receive(&c);
+            length = cut(c.in, c.fill);
+        }
+        enum verdict verdict = judge(c.in, length, GET, key, c.seq);
+        errors += verdict == REFUSED;
+        wrong += verdict == WRONG;
+        forget(&c, length);
+        checked++;
+    }
+    close(c.fd);
+    return checked;
+}
+
+static uint64_t quantile(uint64_t count, double part) {
+    uint64_t seen = 0;
+    for (uint64_t us = 0; us <= LATENCY_US; us++)
+        if ((seen += histogram[us]) > 0 && (double)seen >= part * (double)count) return us;
+    return 0;
+}
+
+static double cpu_s(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+int main(int count, char **words) {
+    if (count != 11 || !strchr("dre", words[2][0])) return 2;
+    uint16_t port = (uint16_t)atoi(words[1]);
+    protocol = words[2][0];
+    bool is_fill = !strcmp(words[3], "fill");
+    enum verb verb = !strcmp(words[3], "get") ? GET : SET;
+    uint32_t connections = (uint32_t)atoi(words[4]);
+    depth = (uint32_t)atoi(words[5]);
+    double seconds = atof(words[6]);
+    keys = (uint32_t)atoi(words[7]);
+    family = words[8][0];
+    tag = (uint32_t)atol(words[9]);
+    size = (size_t)atoi(words[10]);
+    if (!connections || !depth || !keys || size < MARK || size > REQUEST / 4) return 2;
+    make_value();
+    histogram = calloc(LATENCY_US + 1, sizeof *histogram);
+    is_acknowledged = calloc(keys, sizeof *is_acknowledged);
+
+    int epoll = epoll_create1(0);
+    struct connection *all = calloc(connections, sizeof *all);
+    for (uint32_t i = 0; i < connections; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = all + i};
+        open_connection(all + i, port);
+        epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event);
+    }
+
+    uint64_t begin = now_ns(), warm = begin + (uint64_t)(seconds * 0.15e9), end = begin + (uint64_t)(seconds * 1e9);
+    uint32_t next_key = 0, under_way = 0, good = 0;
+    double cpu_before = cpu_s();
+    if (is_fill) warm = begin;
+    for (uint32_t i = 0; i < connections; i++) {
+        uint32_t more = !is_fill || keys - next_key > depth ? depth : keys - next_key;
+        ask(all + i, verb, more, is_fill ? &next_key : NULL);
+        under_way += more;
+    }
+    while (under_way > 0) {
+        struct epoll_event events[256];
+        int ready = epoll_wait(epoll, events, 256, SILENCE_S * 1000);
+        if (ready <= 0) fail("no answer within %d s", SILENCE_S);
+        for (int i = 0; i < ready; i++) {
+            struct connection *c = events[i].data.ptr;
+            receive(c);
+            uint64_t now = now_ns();
+            uint32_t answered = take(c, verb, now >= warm && (is_fill || now < end), &good);
+            uint32_t more = is_fill ? (keys - next_key > answered ? answered : keys - next_key) : now < end ? answered : 0;
+            if (more) ask(c, verb, more, is_fill ? &next_key : NULL);
+            under_way += more - answered;
+        }
+    }
+    uint64_t last = now_ns();
+    double busy = (cpu_s() - cpu_before) * 1e9 / (double)(last - begin);
+    double counted_s = (double)((is_fill ? last : end) - warm) / 1e9;
+    for (uint32_t i = 0; i < connections; i++) close(all[i].fd);
+    uint32_t checked = verb == SET ? read_back(port) : 0;
+    printf("{\"ops\": %u, \"seconds\": %.4f, \"p50_us\": %lu, \"p99_us\": %lu, \"acknowledged\": %lu, \"errors\": %lu, "
+           "\"wrong\": %lu, \"checked\": %u, \"busy\": %.3f, \"note\": \"%s\"}\n",
+           good, counted_s, quantile(good, 0.5), quantile(good, 0.99), acknowledged, errors, wrong, checked, busy, first_note);
+    return 0;
+}

@@ -1,0 +1,137 @@
+"""The load generator: built from `load.c`, run, and its line of JSON read.
+
+Knows: the arguments and the answer of the generator.  Does not know which cells there are.
+
+Invariant: a `Load` that exists was measured to its end; whether it may be used, `failure` says.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Final, Literal
+
+import attrs
+
+Verb = Literal["get", "set", "fill"]
+
+SOURCE: Final = Path(__file__).with_name("load.c")
+VALUE_BYTES: Final = 100
+RUN_S: Final = 120.0
+"""What a run may take beyond the time that it is asked for: it drains, and `fill` takes as long as it takes."""
+
+
+class LoadError(Exception):
+    """The generator could not be built, or did not come to its end."""
+
+
+@attrs.frozen
+class Load:
+    """What one run of the generator saw."""
+
+    ops: int
+    """Right answers in the time that counts."""
+    seconds: float
+    p50_us: int
+    p99_us: int
+    acknowledged: int
+    """Right answers in the whole run, the warm-up too."""
+    errors: int
+    """Error replies: no operations."""
+    wrong: int
+    """Replies that are not the one to their request, or show another value."""
+    checked: int
+    """How many of the acknowledged keys were read back over a new connection; the wrong ones are in `wrong`."""
+    busy: float
+    """The part of the time in which the generator itself used a processor: near 1 it, not the server, was measured."""
+    note: str
+    """The first bad reply."""
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+        return self.ops / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def failure(self) -> str:
+        """Why this run is not to be used; empty when it is."""
+        if self.errors or self.wrong:
+            return f"{self.errors} error replies, {self.wrong} wrong ones, first: {self.note[:160]}"
+        return "" if self.ops else "no operation was completed"
+
+
+def read_load(line: str) -> Load:
+    """The generator's answer.
+
+    Raises:
+        LoadError: it is none.
+    """
+    try:
+        fields = json.loads(line)
+        return Load(**{field.name: fields[field.name] for field in attrs.fields(Load)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise LoadError(f"the generator answered {line[:200]!r}") from error
+
+
+@attrs.frozen
+class Generator:
+    """A generator that is built."""
+
+    program: Path
+
+    def run(
+        self,
+        protocol: str,
+        port: int,
+        verb: Verb,
+        *,
+        connections: int = 1,
+        depth: int = 1,
+        seconds: float = 0.0,
+        keys: int,
+        family: str,
+        tag: int,
+    ) -> Load:
+        """Load the server at `port` of loopback.
+
+        Args:
+            protocol: distkv, redis or etcd.
+            port: where it listens.
+            verb: `fill` writes every key once, whatever `seconds` says.
+            connections: how many there are.
+            depth: requests under way on each.
+            seconds: how long; the first 15 % are not counted.
+            keys: how many different ones.
+            family: one letter, the first of every key.
+            tag: a number that is in every value; `get` expects it there.
+
+        Raises:
+            LoadError: the server went away, or is silent.
+        """
+        words = [port, protocol, verb, connections, depth, seconds, keys, family, tag, VALUE_BYTES]
+        command = [str(self.program), *map(str, words)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + RUN_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise LoadError(f"{' '.join(command)} did not end") from error
+        if done.returncode:
+            raise LoadError(f"{' '.join(command)}: {done.stderr.strip()}")
+        return read_load(done.stdout)
+
+
+def build(directory: Path) -> Generator:
+    """Compile it into `directory`.
+
+    Raises:
+        LoadError: the compiler is missing, or refuses.
+    """
+    program = directory / "load"
+    command = ["cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-o", str(program), str(SOURCE)]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except FileNotFoundError as error:
+        raise LoadError("there is no C compiler: apt-get install gcc libc6-dev") from error
+    except subprocess.CalledProcessError as error:
+        raise LoadError(f"{' '.join(command)}:\n{error.stderr}") from error
+    return Generator(program)

@@ -1,0 +1,234 @@
+"""The servers that are measured: how each is started, awaited and ended.
+
+Knows: their command lines, and what /proc says of their processes.  Does not know what is measured.
+
+Invariant: when `open_servers` is left, everything it started is dead, by its pid, however it was left; should the
+benchmark itself be killed, the kernel kills them.  All listen on loopback only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+ROOT: Final = Path(__file__).parents[2]
+REDIS_CONFIG: Final = Path("/etc/redis/redis.conf")
+"""Debian's; what its systemd unit starts Redis with."""
+READY_S: Final = 60.0
+STOP_S: Final = 30.0
+PAUSE_S: Final = 0.002
+"""Between two looks at whether a server is ready."""
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_LIBC: Final = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class ServerError(Exception):
+    """A server did not do what it should; the message has the end of its log."""
+
+
+@attrs.define
+class Server:
+    """One server process. It keeps its port and its data when it is started again."""
+
+    name: str
+    protocol: str
+    """How it is talked to: distkv, redis, etcd, or serf."""
+    port: int
+    directory: Path
+    """Its log and its data."""
+    command: Sequence[str]
+    is_ready: Callable[[Server], bool]
+    first_options: Sequence[str] = ()
+    """Added to the command the first time."""
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        """Its stdout and stderr."""
+        return self.directory / "log"
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise ServerError(f"{self.name} does not run")
+        return self.process.pid
+
+    def start(self) -> float:
+        """Start it and wait until it serves; how many seconds that took.
+
+        Raises:
+            ServerError: it ended, or does not serve.
+        """
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DISTKV_", "ETCD_"))}
+        environment |= {"PYTHONPATH": str(ROOT), "HOME": str(self.directory)}
+        command = [*self.command, *self.first_options]
+        self.first_options = ()
+        with self.log.open("wb") as log:
+            began = time.perf_counter()
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=environment,
+                process_group=0, preexec_fn=_die_with_parent,
+            )  # fmt: skip
+        while not self.is_ready(self):
+            if self.process.poll() is not None:
+                raise ServerError(f"{self.name} ended with {self.process.returncode}:\n{self.log_end()}")
+            if time.perf_counter() - began > READY_S:
+                raise ServerError(f"{self.name} is not ready within {READY_S:g} s:\n{self.log_end()}")
+            time.sleep(PAUSE_S)
+        return time.perf_counter() - began
+
+    def end(self, number: signal.Signals) -> None:
+        """Signal it, and wait until it is gone. Does nothing when it does not run."""
+        if self.process is None:
+            return
+        self.process.send_signal(number)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def log_end(self) -> str:
+        return self.log.read_text(errors="replace")[-2000:]
+
+    def resident_bytes(self) -> int:
+        """Its memory, as the kernel counts it (VmRSS)."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def cpu_s(self) -> float:
+        """The processor time that it used since its start."""
+        after_name = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
+        user, system = after_name.split()[11:13]
+        return (int(user) + int(system)) * _TICK_S
+
+
+@contextmanager
+def open_servers(servers: Mapping[str, Server]) -> Iterator[Mapping[str, Server]]:
+    """Start all, one after another; kill all at the end."""
+    try:
+        for server in servers.values():
+            server.start()
+        yield servers
+    finally:
+        for server in servers.values():
+            server.end(signal.SIGKILL)
+
+
+def free_port() -> int:
+    """A loopback port that is free for TCP and UDP at this moment."""
+    while True:
+        with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+            tcp.bind(("127.0.0.1", 0))
+            port = int(tcp.getsockname()[1])
+            try:
+                udp.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+# -- the kinds ----------------------------------------------------------------------------------------------------
+
+
+def distkv(
+    directory: Path, name: str = "distkv", *, is_first: bool = True, options: Sequence[str] = ("--transport", "solo")
+) -> Server:
+    """A node with the default settings; the first one of a network founds it."""
+    port, home = free_port(), _made(directory / name)
+    config = home / "config.yaml"
+    config.write_text("{}\n")
+    command = [sys.executable, "-m", "distkv", "-c", str(config), "server", name, "--bind", f"127.0.0.1:{port}"]
+    command += ["--data-dir", str(home / "data"), *options]
+    return Server(name, "distkv", port, home, command, _distkv_is_ready, ["--init", "bench"] if is_first else [])
+
+
+def redis(directory: Path, *, is_durable: bool) -> Server:
+    """Redis with Debian's configuration; durable: with an append-only file, synced before each answer."""
+    name = "redis-always" if is_durable else "redis"
+    port, home = free_port(), _made(directory / name)
+    command = ["redis-server", str(REDIS_CONFIG), "--daemonize", "no", "--supervised", "no", "--port", str(port)]
+    command += ["--dir", str(home), "--logfile", "", "--pidfile", str(home / "pid")]
+    if is_durable:
+        command += ["--appendonly", "yes", "--appendfsync", "always"]
+    return Server(name, "redis", port, home, command, _redis_is_ready)
+
+
+def etcd(directory: Path) -> Server:
+    """One etcd with its defaults, which are Debian's, too."""
+    port, peer_port, home = free_port(), free_port(), _made(directory / "etcd")
+    url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    command = ["etcd", "--name", "etcd", "--data-dir", str(home / "data")]
+    command += ["--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer_url]
+    command += ["--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"etcd={peer_url}"]
+    return Server("etcd", "etcd", port, home, command, _etcd_is_ready)
+
+
+def serf_agent(directory: Path, name: str, join: str | None) -> tuple[Server, str]:
+    """A Serf agent as packaged; its `port` is for RPC. And the address at which others join it."""
+    rpc_port, gossip = free_port(), f"127.0.0.1:{free_port()}"
+    command = ["serf", "agent", f"-node={name}", f"-bind={gossip}", f"-rpc-addr=127.0.0.1:{rpc_port}"]
+    if join is not None:
+        command.append(f"-join={join}")
+    return Server(name, "serf", rpc_port, _made(directory / name), command, _serf_is_ready), gossip
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    return directory
+
+
+def _distkv_is_ready(server: Server) -> bool:
+    return f"distkv: {server.name} ready on " in server.log.read_text(errors="replace")
+
+
+def _redis_is_ready(server: Server) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), 1.0) as stream:
+            stream.sendall(b"PING\r\n")
+            return stream.recv(64) == b"+PONG\r\n"  # while it loads its data it says -LOADING
+    except OSError:
+        return False
+
+
+def _etcd_is_ready(server: Server) -> bool:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v3/kv/range", b'{"key":"eA=="}')
+    try:
+        with urllib.request.urlopen(request, timeout=1.0) as reply:
+            return bool(reply.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _serf_is_ready(server: Server) -> bool:
+    return serf_member_count(server) > 0
+
+
+def serf_member_count(agent: Server) -> int:
+    """How many alive members an agent sees; 0 while it does not answer."""
+    command = ["serf", "members", f"-rpc-addr=127.0.0.1:{agent.port}", "-status=alive"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return len(done.stdout.splitlines()) if done.returncode == 0 else 0
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,184 @@
+"""The load generator of the benchmark believes nothing: what is not the right answer is no operation.
+
+Knows: how each protocol answers, on one connection with one request under way.  Measures nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from distkv.errors import BusyError
+from distkv.wire.frames import BadRequest, decode_request
+from distkv.wire.replies import encode_error, encode_reply
+from distkv.wire.request import GetValue
+from distkv.wire.values import pack_value
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
+
+from bench.load import Generator, Load, build
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
+
+TAG = 5
+KEYS = 7
+
+Answer = Callable[[bytes], bytes]
+
+
+@pytest.fixture(scope="module")
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    return build(tmp_path_factory.mktemp("load"))
+
+
+@contextmanager
+def _fake_server(greeting: bytes, answer: Answer) -> Iterator[int]:
+    """Answers every request, of which each comes with one receive, until the block is left; yields the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_serve, args=(listener, greeting, answer))
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _serve(listener: socket.socket, greeting: bytes, answer: Answer) -> None:
+    while True:
+        try:
+            stream, _ = listener.accept()
+        except OSError:
+            return
+        with stream:
+            stream.sendall(greeting)
+            while request := stream.recv(1 << 16):
+                stream.sendall(answer(request))
+
+
+def _value(number: int) -> str:
+    return f"v{number:08d}.{TAG:08d}".ljust(100, "x")
+
+
+def _load(generator: Generator, protocol: str, verb: str, answer: Answer) -> Load:
+    greeting = encode_reply(0, {"node": "a"}) if protocol == "distkv" else b""
+    with _fake_server(greeting, answer) as port:
+        run = partial(generator.run, protocol, port, keys=KEYS, family="k", tag=TAG, seconds=0.1)
+        return run("get") if verb == "get" else run("fill")
+
+
+# -- distkv -------------------------------------------------------------------------------------------------------
+
+
+def _distkv(request: bytes, *, shift: int = 0, suffix: str = "", changed: bool = True) -> bytes:
+    asked = decode_request(request)
+    assert not isinstance(asked, BadRequest)
+    seq = asked.seq + shift
+    if isinstance(asked, GetValue):
+        number = int(str(asked.path)[-8:])
+        return encode_reply(seq, {"tock": 1, "time": 1.5}, pack_value(_value(number)[: 100 - len(suffix)] + suffix))
+    return encode_reply(seq, {"changed": changed, "tick": 1, "tock": 1})
+
+
+def _refuse(request: bytes) -> bytes:
+    asked = decode_request(request)
+    return encode_error(asked.seq, BusyError("later"))
+
+
+@pytest.mark.parametrize("verb", ["get", "set"])
+def test_right_answers_are_operations(generator: Generator, verb: str) -> None:
+    found = _load(generator, "distkv", verb, _distkv)
+    assert found.failure == ""
+    assert found.checked == (KEYS if verb == "set" else 0)
+
+
+@pytest.mark.parametrize("verb", ["get", "set"])
+def test_error_replies_are_no_operations(generator: Generator, verb: str) -> None:
+    found = _load(generator, "distkv", verb, _refuse)
+    assert (found.ops, found.acknowledged) == (0, 0)
+    assert found.errors > 0
+    assert "later" in found.failure
+
+
+@pytest.mark.parametrize(
+    ("verb", "answer"),
+    [
+        ("get", partial(_distkv, shift=1)),
+        ("set", partial(_distkv, shift=1)),
+        ("get", partial(_distkv, suffix="y")),
+        ("set", partial(_distkv, changed=False)),
+        ("get", lambda request: encode_reply(decode_request(request).seq, {})),
+    ],
+    ids=["seq of get", "seq of set", "last byte of value", "unchanged", "no value"],
+)
+def test_answers_to_something_else_are_no_operations(generator: Generator, verb: str, answer: Answer) -> None:
+    found = _load(generator, "distkv", verb, answer)
+    assert found.ops == 0
+    assert found.wrong > 0
+    assert found.errors == 0
+
+
+def test_acknowledged_value_that_cannot_be_read_back_is_wrong(generator: Generator) -> None:
+    found = _load(generator, "distkv", "set", partial(_distkv, suffix="y"))
+    assert (found.acknowledged, found.checked, found.wrong) == (KEYS, KEYS, KEYS)
+    assert found.failure
+
+
+# -- the peers ----------------------------------------------------------------------------------------------------
+
+
+def _redis(request: bytes, *, to_get: bytes = b"", to_set: bytes = b"+OK\r\n") -> bytes:
+    words = request.split(b"\r\n")
+    if words[2] == b"SET":
+        return to_set
+    return to_get or b"$100\r\n" + _value(int(words[4][1:])).encode() + b"\r\n"
+
+
+@pytest.mark.parametrize("verb", ["get", "set"])
+def test_right_answers_of_redis_are_operations(generator: Generator, verb: str) -> None:
+    assert _load(generator, "redis", verb, _redis).failure == ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "answer", "errors"),
+    [
+        ("get", partial(_redis, to_get=b"$-1\r\n"), False),
+        ("get", partial(_redis, to_get=b"$100\r\n" + b"x" * 100 + b"\r\n"), False),
+        ("get", partial(_redis, to_get=b"-ERR no\r\n"), True),
+        ("set", partial(_redis, to_set=b"-MISCONF no\r\n"), True),
+        ("set", partial(_redis, to_set=b"$-1\r\n"), False),
+    ],
+    ids=["nil", "another value", "error of get", "error of set", "nil for set"],
+)
+def test_other_answers_of_redis_are_not(generator: Generator, verb: str, answer: Answer, *, errors: bool) -> None:
+    found = _load(generator, "redis", verb, answer)
+    assert found.ops == 0
+    assert (found.errors > 0, found.wrong > 0) == (errors, not errors)
+
+
+def _etcd(status: str, body: str) -> Answer:
+    return lambda _: f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+@pytest.mark.parametrize(
+    ("verb", "answer", "errors"),
+    [
+        ("get", _etcd("200 OK", '{"header":{"revision":"1"}}'), False),
+        ("get", _etcd("200 OK", '{"kvs":[{"value":"eHh4"}]}'), False),
+        ("get", _etcd("500 Oops", '{"error":"no"}'), True),
+        ("set", _etcd("503 Busy", '{"revision":"1"}'), True),
+    ],
+    ids=["no value", "another value", "error of get", "error of set"],
+)
+def test_other_answers_of_etcd_are_not(generator: Generator, verb: str, answer: Answer, *, errors: bool) -> None:
+    found = _load(generator, "etcd", verb, answer)
+    assert found.ops == 0
+    assert (found.errors > 0, found.wrong > 0) == (errors, not errors)

@@ -1,0 +1,85 @@
+"""kill -9 at random moments under load, with the settler at work: nothing acknowledged is lost, nothing is there twice.
+
+Knows: what was answered, and what the data directory holds.  Does not know when anything is settled.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+
+from distkv.model.event import Link
+from distkv.storage.archive import ARCHIVE_NAME, HistoryRow, open_archive
+from tests.process.load import Content, Load, get_many
+from tests.process.servers import Server, Servers, wait_until
+
+KILLS = 10
+VALUE_BYTES = 1000
+"""Some ten thousand of these fill a segment of the log."""
+READY_S = 5.0
+SEGMENTS_MAX = 4
+
+
+def history(server: Server) -> list[HistoryRow]:
+    """What the archive of a server that does not run has of its own events."""
+    archive = open_archive(str(server.data_dir / ARCHIVE_NAME))
+    try:
+        return archive.by_ticks(server.name, 0, 1 << 62, 1 << 62)
+    finally:
+        archive.close()
+
+
+def load_and_kill(server: Server, top: str, chance: random.Random) -> Load:
+    """Write as fast as it goes, and kill the server at a moment that nobody chose."""
+    depth, writes_max = chance.choice([(1, 1000), (30, 6000), (300, 9000)])
+    count = chance.randrange(1, writes_max)
+    with Load(server, top, depth=depth, value_bytes=VALUE_BYTES) as load:
+        wait_until(lambda: len(load.acknowledged) >= count, f"{count} writes are answered", 30)
+        server.kill()
+    return load
+
+
+def test_server_killed_again_and_again_under_load_loses_nothing_and_repeats_nothing(servers: Servers) -> None:
+    chance = random.Random(3)
+    server = servers.start("solo", "--transport", "solo", "--init", "hello")
+    server.wait_ready()
+    values: dict[str, object] = {}
+    events: dict[Link, Content] = {}
+    slowest_s = 0.0
+    for number in range(KILLS):
+        load = load_and_kill(server, f"t{number % 7}", chance)
+        values |= load.acknowledged
+        assert not events.keys() & load.events.keys()
+        events |= load.events
+        began = time.monotonic()
+        server.start("--transport", "solo").wait_ready()
+        slowest_s = max(slowest_s, time.monotonic() - began)
+        assert get_many(server, values) == values
+        assert server.storage()["log_segments"] <= SEGMENTS_MAX
+    assert slowest_s < READY_S
+    assert server.terminate() == 0
+    rows = Counter((row.node, row.tick) for row in history(server))
+    assert rows.keys() >= events.keys()
+    assert max(rows.values()) == 1
+
+
+def test_server_that_ends_cleanly_leaves_nothing_to_replay(servers: Servers) -> None:
+    server = servers.start("solo", "--transport", "solo", "--init", "hello")
+    server.wait_ready()
+    with Load(server, "t") as load:
+        wait_until(lambda: len(load.acknowledged) > 1000, "the load is under way")
+    assert server.terminate() == 0
+    server.start("--transport", "solo").wait_ready()
+    assert "replayed=0" in server.errors.rpartition("loaded ")[2]
+    assert get_many(server, load.acknowledged) == load.acknowledged
+
+
+def test_segments_of_the_log_go_when_they_are_settled(servers: Servers) -> None:
+    server = servers.start("solo", "--transport", "solo", "--init", "hello")
+    server.wait_ready()
+    with Load(server, "t", value_bytes=20_000) as load:
+        wait_until(lambda: len(load.acknowledged) > 4000, "eighty megabytes are written", 60)
+    server.wait_settled()
+    assert server.storage()["log_segments"] <= 2
+    assert len(list(server.data_dir.glob("segment-*"))) <= 3

@@ -1,0 +1,87 @@
+"""`distkv client watch` as a process whose lines are read while it runs.
+
+Knows: how to start it, wait for lines, interrupt it.  Does not know what it watches.
+
+Invariant: when it is left, the process has ended, by its pid.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any, Self
+
+from tests.process.servers import Server, wait_until
+
+END_S = 10.0
+
+
+class CommandWatch:
+    """One run of the command, with `-o json`."""
+
+    def __init__(self, server: Server, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "distkv", "-o", "json", "client", "-p", str(server.port), "watch", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(server.environment),
+        )
+        self._server = server
+        self._lines: list[dict[str, Any]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._end()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """What was printed so far."""
+        return list(self._lines)
+
+    def wait_lines(self, count: int, deadline_s: float = END_S) -> list[dict[str, Any]]:
+        """At least so many."""
+        wait_until(lambda: len(self._lines) >= count, f"{count} lines", deadline_s, self._dump)
+        return self.lines
+
+    def wait_watching(self) -> None:
+        """Until its watch has begun: a change from now on is shown."""
+        wait_until(self._is_watching, "the command watches", END_S, self._dump)
+
+    def interrupt(self) -> tuple[int, str]:
+        """Ctrl-C; the exit code, and what it said on stderr."""
+        self._process.send_signal(signal.SIGINT)
+        return self.wait_end()
+
+    def wait_end(self) -> tuple[int, str]:
+        code = self._process.wait(END_S)
+        return code, self._end()
+
+    # -- inside
+
+    def _is_watching(self) -> bool:
+        with self._server.client() as client:
+            counters = client.state()["counters"]
+        return isinstance(counters, dict) and counters["watchers"] > 0
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.append(json.loads(line))
+
+    def _end(self) -> str:
+        self._process.wait(END_S)
+        self._reader.join()
+        with self._process as process:
+            return process.stderr.read().decode() if process.stderr is not None and not process.stderr.closed else ""
+
+    def _dump(self) -> str:
+        return f"{len(self._lines)} lines, the last ones {self._lines[-5:]}\n{self._server.dump()}"

@@ -1,0 +1,123 @@
+"""A node's store that takes random inputs, and the log of it.
+
+Knows: which inputs there are, and which records a node logs for each.  Does not know how a log is kept.
+
+Invariant: the same history and chance give the same run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import attrs
+
+from distkv.core.ready import Change
+from distkv.core.update import TOCK_MARGIN, Store
+from distkv.model.event import Event, Kind, NodeName, Tock
+from distkv.model.tree import Applied
+from distkv.wire.message import EventRecord, Record
+from distkv.wire.values import pack_value
+from tests.property.histories import PATHS, History, picture, tree_of
+
+ME = NodeName("me")
+
+
+@attrs.define
+class Run:
+    """A store, its log, and what it looked like after each step."""
+
+    store: Store
+    history: History
+    chance: random.Random
+    log: list[Record] = attrs.field(factory=list)
+    looks: list[tuple[int, dict[str, object], int]] = attrs.field(factory=list)
+    """(length of the log, the state, the tock) after each step."""
+    _closed: list[Event] = attrs.field(factory=list)
+
+    def step(self) -> tuple[list[Record], list[Change]]:
+        """One random input: its records in the order in which a node logs them, and what they changed."""
+        self._closed = []
+        doings: list[Callable[[], list[Record]]] = [self._hear, self._hear, self._hear, self._hear_all, self._write]
+        doings += [self._write, self._learn, self._learn, self._hear_ticks, self._lose, self._live, self._register]
+        doings += [self._say]
+        if self.chance.random() < 0.05:
+            doings = [self.store.reset]
+        records = self.chance.choice(doings)()
+        records += self.store.ceiling(bool(records))
+        self.log += records
+        self.looks.append((len(self.log), look_of(self.store), self.store.tock))
+        return records, [Change(event, False, (event,)) for event in self._closed]
+
+    def _logged(self, *applied: Applied) -> list[Record]:
+        return [EventRecord(one.event, 0.0) for one in applied if one.changed]
+
+    def _some(self) -> list[Event]:
+        return self.chance.sample(self.history.events, min(len(self.history.events), 3))
+
+    def _hear(self) -> list[Record]:
+        return self._logged(*map(self.store.remote, self._some()))
+
+    def _hear_all(self) -> list[Record]:
+        return self._logged(*map(self.store.remote, self.history.events))
+
+    def _write(self) -> list[Record]:
+        if self.store.life is None:
+            return []
+        kind = self.chance.choice([Kind.SET, Kind.SET, Kind.DELETE])
+        value = pack_value(self.chance.randrange(99)) if kind is Kind.SET else b""
+        return self._logged(self.store.write(self.chance.choice(PATHS), kind, value, 1.0))
+
+    def _learn(self) -> list[Record]:
+        tree = tree_of(e for e in self.history.events if self.chance.random() < 0.7)
+        records, self._closed[:] = self.store.learn_known(tree.superseded())
+        return records
+
+    def _hear_ticks(self) -> list[Record]:
+        self.store.hear_ticks(tree_of(self._some()).ledger.ticks().items())
+        return []
+
+    def _say(self) -> list[Record]:
+        """Messages leave: each has a new tock, and none has a record."""
+        self.store.tock = Tock(self.store.tock + self.chance.randrange(TOCK_MARGIN))
+        return []
+
+    def _lose(self) -> list[Record]:
+        return self.store.mark_lost(self.store.tree.ledger.missing())
+
+    def _live(self) -> list[Record]:
+        return self.store.begin_life(self.store.next_life(ME, self.chance.randrange(100)))
+
+    def _register(self) -> list[Record]:
+        if self.store.life is None:
+            return []
+        name = self.chance.choice([ME, NodeName("a")])
+        return self._logged(self.store.register(name, self.chance.randrange(9), "h:1", float(self.chance.randrange(9))))
+
+
+def look_of(store: Store) -> dict[str, object]:
+    """All that two stores must have in common to be the same node; comparable with ==."""
+    lost = {node: ranges.to_list() for node, ranges in store.tree.ledger.lost().items()}
+    registry = dict(sorted(store.registry.items()))
+    return {**picture(store.tree), "lost": lost, "tick": store.tick, "life": store.life, "registry": registry}
+
+
+def ran(history: History, chance: random.Random, steps: int) -> Run:
+    """A node that has founded a network and taken so many random inputs."""
+    run = Run(Store(ME, chance.choice([2, 3, 5])), history, chance)
+    run.log += run.store.begin_life(0)
+    for applied in run.store.found_network(b"12345678", pack_value("root"), 5.0):
+        run.log.append(EventRecord(applied.event, 0.0))
+    run.looks.append((len(run.log), look_of(run.store), run.store.tock))
+    for _ in range(steps):
+        run.step()
+    return run
+
+
+def replayed(log: list[Record]) -> Store:
+    """The node that a log leads to."""
+    store = Store(ME, 5)
+    for record in log:
+        store.replay(record)
+    store.replayed()
+    return store

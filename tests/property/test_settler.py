@@ -1,0 +1,365 @@
+"""Whatever was settled when, and however often the node was killed: the next start has all of it, and history too."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path as OsPath
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distkv.core.ready import Change
+from distkv.core.update import Store
+from distkv.daemon.directory import Directory
+from distkv.engine.commit import Committer
+from distkv.engine.settler import SETTLE_RECORDS, RunBlocking, Settler
+from distkv.errors import BusyError, DistkvError, NoSpaceError, StorageFailedError, WrongDirectoryError
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.storage.archive import Archive, HistoryRow, open_archive
+from distkv.storage.log import open_log
+from distkv.storage.memory import MemoryDisk
+from distkv.wire.message import EventRecord, LifeRecord, Record
+from distkv.wire.records import encode_record
+from distkv.wire.states import path_key
+from tests.property.histories import History, assert_consistent, histories
+from tests.property.store_runs import ME, Run, look_of, ran, replayed
+from tests.shell.nodes import run as run_in_virtual_time
+
+SEGMENT_BYTES = 4096
+UNSETTLED_MAX = 2 * SETTLE_RECORDS
+
+
+async def inline(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A stand-in for a thread."""
+    await trio.lowlevel.checkpoint()
+    return function(*arguments)
+
+
+@attrs.define
+class Host:
+    """A data directory, and the process that has it open."""
+
+    path: str
+    chain_length: int
+    disk: MemoryDisk = attrs.field(factory=MemoryDisk)
+    name: NodeName = ME
+    settle_by: RunBlocking = inline
+    """How the settler reaches archive and log."""
+    store: Store = attrs.field(init=False)
+    archive: Archive = attrs.field(init=False)
+    committer: Committer = attrs.field(init=False)
+    settler: Settler = attrs.field(init=False)
+
+    def start(self) -> None:
+        """Open what there is, and load it."""
+        self.archive = open_archive(self.path)
+        log = open_log(self.disk, settled_lsn=self.archive.settled_lsn, segment_bytes=SEGMENT_BYTES)
+        self.store = Store(self.name, self.chain_length)
+        self.committer = Committer(log, run_blocking=inline, clock=trio.current_time)
+        self.settler = Settler(
+            self.store, self.committer, self.archive, log, run_blocking=self._run_blocking, unsettled_max=UNSETTLED_MAX
+        )
+        Directory(self.path, log, self.archive).load_into(self.store, self.settler)
+
+    async def settle_and_die(self) -> None:
+        """Settle, but be killed before the log lets go of anything."""
+
+        async def die_before_drop(function: Callable[..., Any], *arguments: Any) -> Any:
+            if function != self.archive.settle:
+                raise StorageFailedError("killed")
+            return await inline(function, *arguments)
+
+        settle_by, self.settle_by = self.settle_by, die_before_drop
+        with pytest.raises(StorageFailedError, match="killed"):
+            await self.settler.settle()
+        self.settle_by = settle_by
+        self.kill()
+
+    async def _run_blocking(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await self.settle_by(function, *arguments)
+
+    def kill(self) -> None:
+        """End without another word."""
+        self.archive.close()
+        self.disk = self.disk.after_power_loss()
+
+    async def take(self, records: list[Record], changes: list[Change]) -> None:
+        """What a step decided is logged, durably."""
+        encoded = [encode_record(record) for record in records]
+        self.committer.append(encoded, self.store.tick)
+        self.settler.note(records, encoded, changes)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.committer.run)
+            await self.committer.wait_durable(self.committer.appended)
+            nursery.cancel_scope.cancel()
+
+    def history(self, records: list[Record]) -> list[HistoryRow]:
+        """What the archive and the settler have of the paths in `records`, in order of lsn."""
+        paths = {path_key(record.event.path) for record in records if isinstance(record, EventRecord)}
+        found = [row for path in paths for row in self.archive.history(path, 10_000)]
+        return sorted([*found, *self.settler.recent()], key=lambda row: row.lsn)
+
+
+def expected_history(records: list[Record]) -> list[tuple[int, bytes]]:
+    return [(lsn, encode_record(record)) for lsn, record in enumerate(records) if isinstance(record, EventRecord)]
+
+
+async def go_through(run: Run, host: Host, steps: int) -> None:
+    """Inputs, settlings and kills in random order; after each kill the node is what its log says."""
+    host.start()
+    host.store.replay(run.log[0])
+    for record in run.log[1:]:
+        host.store.replay(record)
+    await host.take(list(run.log), [])
+    run.store = host.store
+    for _ in range(steps):
+        what = run.chance.random()
+        if what < 0.6:
+            await host.take(*run.step())
+        elif what < 0.8:
+            await host.settler.settle()
+        else:
+            if what < 0.9:
+                await host.settle_and_die()
+            else:
+                host.kill()
+            host.start()
+            run.store = host.store
+            check(run, host)
+    host.kill()
+    host.start()
+    check(run, host)
+    host.archive.close()
+
+
+def check(run: Run, host: Host) -> None:
+    """The node after its start is the one that its whole log leads to."""
+    assert_consistent(host.store.tree)
+    assert [(row.lsn, row.record) for row in host.history(run.log)] == expected_history(run.log)
+    host.store.replayed()
+    whole = replayed(run.log)
+    assert look_of(host.store) == look_of(whole)
+    assert host.store.network == whole.network
+    assert host.store.tock >= whole.tock
+
+
+@given(histories(), st.randoms(use_true_random=False), st.integers(0, 30))
+@settings(max_examples=150, deadline=None)
+def test_node_that_settled_and_was_killed_anywhere_is_what_its_whole_log_says(
+    history: History, chance: random.Random, steps: int
+) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            host = Host(f"{directory}/state.sqlite", chance.choice([2, 3, 5]))
+            await go_through(ran(history, chance, 0), host, steps)
+
+    run_in_virtual_time(main)
+
+
+def two_at_once() -> list[Event]:
+    """Two sets of one path that did not know each other: the first is the open loser."""
+    chains = [((NodeName("a"), Tick(1)),), ((NodeName("b"), Tick(1)),)]
+    return [Event(Path(["x"]), Kind.SET, b"\x01", chain, Tock(5 + at), 1.0) for at, chain in enumerate(chains)]
+
+
+@pytest.mark.parametrize("killed_between", [False, True])
+def test_loser_that_was_closed_by_hearsay_after_it_was_settled_stays_closed(
+    killed_between: bool, tmp_path: OsPath
+) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        loser, winner = two_at_once()
+        events = [EventRecord(host.store.remote(event).event, 0.0) for event in (loser, winner)]
+        await host.take(list(events), [])
+        await host.settler.settle()
+        known, closed = host.store.learn_known({loser.node: Ranges([(1, 2)])})
+        await host.take(known, [Change(event, False, (event,)) for event in closed])
+        if killed_between:
+            host.kill()
+            host.start()
+        await host.settler.settle()
+        host.kill()
+        host.start()
+        assert list(host.store.tree.open_losers()) == []
+        assert look_of(host.store) == look_of(replayed([*events, *known]))
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+@pytest.mark.parametrize("error", [NoSpaceError("full"), BusyError("locked")])
+def test_archive_that_cannot_take_a_stretch_gets_it_later_with_what_came_since(
+    error: DistkvError, tmp_path: OsPath
+) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        refusals = [error, error]
+
+        async def short(function: Callable[..., Any], *arguments: Any) -> Any:
+            if refusals and function == host.archive.settle:
+                raise refusals.pop()
+            return await inline(function, *arguments)
+
+        host.settle_by = short
+        host.start()
+        log: list[Record] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.settler.run)
+            for event in two_at_once():
+                record = EventRecord(host.store.remote(event).event, 0.0)
+                log.append(record)
+                await host.take([record], [])
+                await trio.sleep(3)
+            assert len(host.settler.recent()) == 2
+            await trio.sleep(20)
+            assert host.settler.recent() == []
+            nursery.cancel_scope.cancel()
+        host.kill()
+        host.start()
+        check(Run(host.store, History(), random.Random(), log), host)
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_settling_waits_until_the_log_has_what_is_settled(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        record = EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)
+        host.committer.append([encode_record(record)], 0)
+        host.settler.note([record], [encode_record(record)], [])
+        await host.settler.settle()
+        assert host.committer.is_idle
+        host.kill()
+        host.start()
+        assert look_of(host.store) == look_of(replayed([record]))
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_reset_that_the_archive_could_not_take_is_not_forgotten(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        refusals: list[DistkvError] = []
+
+        async def short(function: Callable[..., Any], *arguments: Any) -> Any:
+            if refusals and function == host.archive.settle:
+                raise refusals.pop()
+            return await inline(function, *arguments)
+
+        host.settle_by = short
+        host.start()
+        log: list[Record] = [EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)]
+        await host.take(list(log), [])
+        await host.settler.settle()
+        log += host.store.reset()
+        await host.take(log[1:], [])
+        refusals.append(NoSpaceError("full"))
+        with pytest.raises(NoSpaceError):
+            await host.settler.settle()
+        log.append(LifeRecord(ME, 3))
+        host.store.begin_life(3)
+        await host.take(log[2:], [])
+        await host.settler.settle()
+        host.kill()
+        host.start()
+        check(Run(host.store, History(), random.Random(), log), host)
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_archive_that_failed_ends_the_node(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+
+        async def fail(*_: object) -> Any:
+            raise StorageFailedError("the disk is gone")
+
+        host.settle_by = fail
+        host.start()
+        await host.take([EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)], [])
+        with pytest.raises(StorageFailedError, match="the disk is gone"):
+            await host.settler.run()
+        assert len(host.settler.recent()) == 1
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_archive_of_another_node_is_refused(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        await host.take(host.store.begin_life(0), [])
+        await host.settler.settle()
+        host.kill()
+        host.name = NodeName("other")
+        with pytest.raises(WrongDirectoryError, match="belongs to the node me"):
+            host.start()
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_writes_are_refused_while_too_much_waits_for_the_archive(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        host.settler.check_room()
+        host.store.begin_life(0)
+        made = [host.store.write(Path(["x"]), Kind.SET, b"\x01", 1.0) for _ in range(UNSETTLED_MAX + 1)]
+        records: list[Record] = [EventRecord(applied.event, 0.0) for applied in made]
+        await host.take(records[:-1], [])
+        host.settler.check_room()
+        await host.take(records[-1:], [])
+        with pytest.raises(NoSpaceError, match="wait for the archive"):
+            host.settler.check_room()
+        await host.settler.settle()
+        host.settler.check_room()
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_settler_that_is_cancelled_settles_the_rest(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.settler.run)
+            await host.take([EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)], [])
+            nursery.cancel_scope.cancel()
+        assert host.settler.statistics()["settled_lsn"] == 1
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_full_batch_is_settled_at_once(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        host.store.begin_life(0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.settler.run)
+            made = [host.store.write(Path(["x"]), Kind.SET, b"\x01", 1.0) for _ in range(SETTLE_RECORDS)]
+            await host.take([EventRecord(applied.event, 0.0) for applied in made], [])
+            await trio.sleep(0.1)
+            assert host.settler.statistics()["settled_lsn"] == SETTLE_RECORDS
+            assert host.settler.statistics()["log_segments"] == 1
+            nursery.cancel_scope.cancel()
+        host.archive.close()
+
+    run_in_virtual_time(main)

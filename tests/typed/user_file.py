@@ -1,0 +1,62 @@
+"""What a user may write: a type checker accepts every line. It is checked, and never run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import distkv
+from distkv import Delete, Get, Path, Set
+
+
+def blocking() -> None:
+    with distkv.connect(["a", "b:27587"], connect_s=1, reply_s=2.5) as client:
+        assert_type(client, distkv.Client)
+        assert_type(client.get("a.b"), distkv.Entry | None)
+        entry = client.get(Path(("a", 1, None)))
+        if entry is not None:
+            assert_type(entry.value, object)
+            node, tick = entry.chain[0]
+            print(node.upper(), tick + 1, entry.tock, entry.time.is_integer())
+            client.set("a", {"x": [1, 2.5, b"y", True]}, head=entry.chain[0])
+        written = client.set("a", 1, new=True, idem=True, previous="old")
+        assert_type(written, distkv.Written)
+        assert_type(written.changed, bool)
+        assert_type(client.delete("a"), bool)
+        assert_type(client.delete_tree("a"), int)
+        for path, found in client.get_tree("a", max_depth=1, limit=10):
+            assert_type(path, Path)
+            assert_type(found, distkv.Entry)
+        for listed in client.list("a"):
+            print(listed.name, listed.has_value, listed.children + 1)
+        results = client.batch([Set("a", 1, new=True), Delete("b"), Get("c")])
+        assert_type(results, tuple[distkv.Entry | distkv.Written | None, ...])
+        print(client.state()["node"], client.hello.node, client.address, client.request("ping"))
+
+
+async def waiting() -> None:
+    async with distkv.open_client("127.0.0.1", 27586, open_max=10) as client:
+        assert_type(client, distkv.AsyncClient)
+        assert_type(await client.get("a"), distkv.Entry | None)
+        assert_type(await client.set("a", 1), distkv.Written)
+        assert_type(await client.delete("a"), bool)
+        async with client.get_tree("a") as tree:
+            async for path, entry in tree:
+                assert_type(path, Path)
+                assert_type(entry, distkv.Entry)
+        await client.ping()
+
+
+def errors() -> str:
+    try:
+        distkv.connect()
+    except distkv.Conflict as error:
+        return error.code
+    except distkv.NotReady as error:
+        return str(error)
+    except (distkv.ConnectionLost, distkv.Unreachable, distkv.PeerError) as error:
+        return str(error)
+    except distkv.RequestError as error:
+        return str(error.op)
+    except distkv.DistkvError as error:
+        return error.code
+    return distkv.__version__

@@ -1,0 +1,140 @@
+"""What is asked and how replies are read, without a server.
+
+Knows: `client.questions`.  Does not know how questions travel.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.client import questions
+from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Repeat, Set, Written
+from distkv.errors import BadPathError, BadValueError, DecodeError
+from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.path import Path
+from distkv.wire.frames import decode_request
+from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, SetValue
+from distkv.wire.values import pack_value
+
+A1 = {"node": "a", "tick": 1, "prev": None}
+HEAD = (NodeName("a"), Tick(1))
+ENTRY = Entry(21, (HEAD,), Tock(3), 1.5)
+SHOWN = {"value": 21, "chain": A1, "tock": 3, "time": 1.5}
+
+
+# -- batches ------------------------------------------------------------------------------------------------------
+
+
+def test_batch_asks_for_its_operations_in_order() -> None:
+    question = questions.batch([Set("a", 1, new=True), Delete("b"), Get("c")])
+    request = decode_request(question.encode(5))
+    assert isinstance(request, Batch)
+    assert request.seq == 5
+    assert [op.path for op in request.ops] == [Path(("a",)), Path(("b",)), Path(("c",))]
+    assert [getattr(op, "value", "read") for op in request.ops] == [pack_value(1), None, "read"]
+
+
+def test_operation_carries_its_conditions() -> None:
+    request = decode_request(questions.batch([Set("a", 1, head=HEAD, previous=2, idem=True)]).encode(1))
+    op = SetValue(0, Path(("a",)), pack_value(1), (HEAD,), False, pack_value(2), True, nchain=1)
+    assert request == Batch(1, (op,))
+
+
+def test_results_of_a_batch_are_read_by_kind() -> None:
+    question = questions.batch([Set("a", 1), Delete("b"), Get("c"), Get("d")])
+    results = [{"changed": True, "chain": A1}, {"changed": False}, SHOWN, {}]
+    assert question.read({"results": results}) == (Written(True, HEAD), Written(False, None), ENTRY, None)
+
+
+@pytest.mark.parametrize("results", [None, 7, [], [{}, {}], [3], [{"value": 1}]])
+def test_results_that_do_not_fit_are_nonsense(results: object) -> None:
+    with pytest.raises(DecodeError):
+        questions.batch([Get("a")]).read({"results": results})
+
+
+@pytest.mark.parametrize(
+    ("operations", "repeat"),
+    [
+        ([Get("a")], Repeat.ANYWHERE),
+        ([], Repeat.ANYWHERE),
+        ([Get("a"), Set("b", 1)], Repeat.NEVER),
+        ([Set("a", 1, head=HEAD), Delete("b")], Repeat.SAME_NODE),
+        ([Set("a", 1, head=HEAD, idem=True), Delete("b")], Repeat.NEVER),
+    ],
+)
+def test_batch_is_repeated_only_where_it_cannot_take_place_twice(
+    operations: list[Operation], repeat: Repeat
+) -> None:
+    assert questions.batch(operations).repeat is repeat
+
+
+def test_batch_with_a_bad_value_is_refused_at_once() -> None:
+    with pytest.raises(BadValueError):
+        questions.batch([Set("a", 2**70)])
+
+
+# -- trees --------------------------------------------------------------------------------------------------------
+
+
+def test_tree_is_asked_for_with_its_bounds() -> None:
+    request = decode_request(questions.get_tree("a", min_depth=1, max_depth=2, limit=3).encode(1))
+    assert isinstance(request, GetTree)
+    assert (request.min_depth, request.max_depth, request.limit) == (1, 2, 3)
+
+
+def test_item_of_a_tree_is_a_path_and_an_entry() -> None:
+    item = {"seq": 1, "path": ["a", 1], **SHOWN}
+    assert questions.get_tree("a").read(item) == (Path(("a", 1)), ENTRY)
+
+
+@pytest.mark.parametrize("change", [{"path": 7}, {"path": None}, {"path": [[]]}, {"tock": "x"}, {"chain": None}])
+def test_item_with_wrong_fields_is_nonsense(change: dict[str, object]) -> None:
+    with pytest.raises(DecodeError):
+        questions.get_tree("a").read({"path": ["a"], **SHOWN, **change})
+
+
+def test_item_without_a_value_is_nonsense() -> None:
+    with pytest.raises(DecodeError, match="value"):
+        questions.get_tree("a").read({"path": ["a"]})
+
+
+def test_names_are_listed() -> None:
+    question = questions.list_names("a")
+    assert decode_request(question.encode(1)) == ListNames(1, Path(("a",)))
+    rows = [["x", True, 0], [None, False, 2]]
+    assert question.read({"names": rows}) == (Listed("x", True, 0), Listed(None, False, 2))
+
+
+@pytest.mark.parametrize("names", [None, [3], [[]], [[[], True, 0]], [["x", 1, 0]], [["x", True, -1]], [["x", True]]])
+def test_names_that_are_none_are_nonsense(names: object) -> None:
+    with pytest.raises(DecodeError):
+        questions.list_names("a").read({"names": names})
+
+
+def test_deleted_tree_is_counted() -> None:
+    question = questions.delete_tree("a")
+    assert decode_request(question.encode(1)) == DeleteTree(1, Path(("a",)))
+    assert question.read({"count": 3}) == 3
+
+
+# -- anything else ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("is_read", "repeat"), [(True, Repeat.ANYWHERE), (False, Repeat.NEVER)])
+def test_request_of_another_kind_is_repeated_when_it_is_a_read(is_read: bool, repeat: Repeat) -> None:
+    assert questions.anything("x", {}, is_read=is_read).repeat is repeat
+
+
+def test_request_of_another_kind_keeps_its_own_seq_and_action() -> None:
+    frame = questions.anything("delete_tree", {"path": ["a"], "seq": 9, "action": "y"}, is_read=False).encode(4)
+    assert decode_request(frame) == DeleteTree(4, Path(("a",)))
+
+
+def test_field_that_cannot_be_sent_is_refused_at_once() -> None:
+    with pytest.raises(BadValueError):
+        questions.anything("x", {"y": object()}, is_read=True)
+
+
+def test_text_that_is_no_path_is_refused_at_once() -> None:
+    with pytest.raises(BadPathError):
+        questions.get_value("a..b")
