@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from tests.process.pages import ROOT, Reader
 
+FAST = {"DISTKV_CONFIG": f"{ROOT}/tests/process/stand_ins/fast.yaml"}
+"""Where a page says nothing of a configuration, and would wait for clocks. The tutorial is run with the default."""
+
 HOSTS = (
     Reader(
         {
@@ -18,7 +21,7 @@ HOSTS = (
             "127.0.0.1:27586": "127.0.1.11:27586",
             "distkv server": "distkv -C serf.host=127.0.1.11 -C serf.port=27811 server",
         },
-        {"DISTKV_HOST": "127.0.1.11"},
+        {"DISTKV_HOST": "127.0.1.11", **FAST},
     ),
     Reader(
         {
@@ -30,7 +33,7 @@ HOSTS = (
             "127.0.0.1:27586": "127.0.1.12:27586",
             "distkv server": "distkv -C serf.host=127.0.1.12 -C serf.port=27812 server",
         },
-        {"DISTKV_HOST": "127.0.1.12"},
+        {"DISTKV_HOST": "127.0.1.12", **FAST},
     ),
 )
 """Two hosts are one here: for each, the addresses that stand for its own; 127.0.1.x is the host's own 127.0.0.1."""
@@ -49,7 +52,7 @@ UNDER_SYSTEMD = Reader(
         "runuser -u distkv -- ": "",
         "%'runuser -u distkv'": "%'distkv server'",
         "systemctl is-active serf": (
-            "echo 'serf: {port: 27801}' >>TMP/work/etc/config.yaml; echo active;"
+            "printf 'serf: {port: 27801}\\nping: {clock: 1}\\n' >>TMP/work/etc/config.yaml; echo active;"
             " serf agent -bind=127.0.0.1:27701 -rpc-addr=127.0.0.1:27801 >agent.log 2>&1 &"
         ),
         "systemctl": f"{ROOT}/tests/process/stand_ins/systemctl",
@@ -64,13 +67,16 @@ that Debian's package would have started is started when the page looks for it."
 READERS: dict[str, tuple[Reader, ...]] = {
     "README.rst": (Reader(SERVER_AT_ITS_PORT),),
     "docs/cli.rst": (Reader(SERVER_AT_ITS_PORT),),
-    "docs/howto/agent-gone.rst": (Reader(),),
-    "docs/howto/backup.rst": (Reader(),),
+    "docs/howto/agent-gone.rst": (Reader(environment=FAST),),
+    "docs/howto/backup.rst": (Reader(environment=FAST),),
     "docs/howto/disk-full.rst": (Reader(SERVER_AT_ITS_PORT, wrap=("unshare", "--map-root-user", "--mount")),),
     "docs/howto/hosts.rst": HOSTS,
     "docs/howto/node-lost.rst": (Reader(),),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
-    "docs/howto/upgrade.rst": (Reader(),),
+    "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/tutorial.rst": (Reader(),),
 }
 """Who types the commands of each page: one reader all of them in one shell, or one for each block."""
+
+ELSEWHERE: dict[str, str] = {}
+"""Pages whose commands a test of their own types: the page, and that test."""

@@ -53,7 +53,7 @@ from distkv.wire.message import (
 from distkv.wire.replies import Hello, encode_hello
 from distkv.wire.request import GetState
 from tests.process.pages import console_blocks
-from tests.process.readers import READERS
+from tests.process.readers import ELSEWHERE, READERS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.rst"
@@ -138,7 +138,8 @@ def test_index_names_every_page() -> None:
 
 
 def test_every_page_with_commands_has_readers_who_type_them() -> None:
-    assert {_name(page) for page in (README, *PAGES) if console_blocks(page)} == READERS.keys()
+    assert {_name(page) for page in (README, *PAGES) if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
+    assert [test for page, test in ELSEWHERE.items() if Path(page).name not in (ROOT / test).read_text("utf-8")] == []
 
 
 @pytest.mark.parametrize("name", READERS)
