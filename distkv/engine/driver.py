@@ -119,7 +119,7 @@ class Driver:
         self._fatal: DistkvError | None = None
         self._fatal_set = trio.Event()
         self._nursery: trio.Nursery | None = None
-        committer.on_durable = self._send_what_landed
+        committer.listeners.append(self._send_what_landed)
 
     # -- time
 
