@@ -42,9 +42,10 @@ class LongAnswers:
         return self._open_count >= self._driver.limits.open_requests
 
     async def wait_fewer(self) -> None:
-        """Wait until one of them has ended."""
-        self._ended = trio.Event()
-        await self._ended.wait()
+        """Wait while there are too many."""
+        while self.are_too_many:
+            self._ended = trio.Event()
+            await self._ended.wait()
 
     def start(self, seq: int, answer: LongAnswer) -> None:
         """Begin to give an answer."""

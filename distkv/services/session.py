@@ -18,7 +18,7 @@ from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
 from distkv.services import backup, history, kv, peer, status, tree
-from distkv.services.answers import LongAnswers
+from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.sender import Sender
 from distkv.services.watch import Watches
@@ -60,7 +60,7 @@ class Session:
         self._stream = stream
         self._pump = pump
         self._reader = FrameReader(driver.limits.request_bytes)
-        self._left: bytes | None = None  # a request that could not be answered at once
+        self._left: Request | DecodeError | TooLargeError | None = None  # what the connection's own task has to do next
         self._seq = 0
         self._nursery = nursery
         self._answers = LongAnswers(driver, self.sender, nursery)
@@ -100,58 +100,55 @@ class Session:
 
     async def _answer_all(self) -> None:
         """Answer the requests that have come, however long it takes."""
-        while (frame := self._left or self._reader.next_frame()) is not None:
-            self._left = None
-            while self._answers.are_too_many:
-                await self.sender.flush()
-                await self._answers.wait_fewer()
-            if not self._answer(frame):
-                await self._answer_slowly(frame)
-            if self._is_overfull():
+        while True:
+            if self._left is None:
+                frame = self._reader.next_frame()
+                if frame is None:
+                    break
+                self._answer(frame)
+            if self._left is not None:
+                await self._answer_slowly()
+            if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
                 await self.sender.flush()
         await self.sender.flush()
 
     def take(self, data: bytes) -> bool:
-        """Answer the requests that these bytes complete; False: one of them needs this connection's own task.
-
-        What broke the protocol, too, is left to that: the reader, or the frame, says so again.
-        """
+        """Answer the requests that these bytes complete; False: this connection's own task has to go on."""
         self._reader.feed(data)
+        if self._is_ahead_of_the_disk():
+            return False
+        next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
         try:
-            while (frame := self._reader.next_frame()) is not None:
-                self._left = frame
-                if self._answers.are_too_many or not self._answer(frame):
+            while (frame := next_frame()) is not None:
+                self._answer(frame)
+                if self._left is not None or sender.size > reply_bytes_max:
                     return False
-                self._left = None
-                if self._is_overfull():
-                    return False
-        except (DecodeError, TooLargeError):
+        except (DecodeError, TooLargeError) as error:
+            self._left = error
             return False
         return True
 
     # -- one request
 
-    def _answer(self, frame: bytes) -> bool:
-        """Answer a request; False, and nothing done, when that takes its time and must be before the next one."""
+    def _answer(self, frame: bytes) -> None:
+        """Answer a request; one that takes its time, and must be answered before the next one, is left."""
         request = decode_request(frame)
         if isinstance(request, BadRequest):
             self._refuse(request.seq, request.error)
             self._seq = max(self._seq, request.seq)
-            return True
-        if request.seq <= self._seq:
-            self._refuse(request.seq, RequestError(f"seq must rise: {request.seq} comes after {self._seq}"))
-            return True
-        if isinstance(request, DeleteTree | GetValueAt):
-            return False
-        self._seq = request.seq
+            return
+        seq = request.seq
+        if seq <= self._seq:
+            self._refuse(seq, RequestError(f"seq must rise: {seq} comes after {self._seq}"))
+            return
+        self._seq = seq
         try:
             self._dispatch(request, len(frame))
         except RequestError as error:
-            self._refuse(request.seq, error)
-        return True
+            self._refuse(seq, error)
 
     def _dispatch(self, request: Request, size: int) -> None:
-        """Answer at once, or start what answers later."""
+        """Answer at once, or start what answers later; the rest is left."""
         driver = self._driver
         match request:
             case GetValue():
@@ -163,8 +160,6 @@ class Session:
                 self._reply(kv.batch(driver, request, size), when_durable=True)
             case ListNames():
                 self._reply(tree.list_names(driver, request), when_durable=True)
-            case GetTree():
-                self._answers.start(request.seq, lambda send: tree.send_tree(driver, request, send))
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
             case PingRequest():
@@ -174,31 +169,48 @@ class Session:
                 self._nursery.start_soon(self._watches.begin(request).run)
             case Stop(task=task):
                 self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task)}))
-            case GetEvents():
-                self._answers.start(request.seq, lambda send: peer.send_events(driver, request, send))
-            case GetSnapshot():
-                self._answers.start(request.seq, lambda send: peer.send_snapshot(driver, request, send))
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case GetHistory():
-                self._answers.start(request.seq, lambda send: history.send_history(driver, request, send))
-            case Backup():
-                self._answers.start(request.seq, lambda send: backup.send_backup(driver, request, send))
-            case DeleteTree() | GetValueAt():
-                raise TypeError("takes its time: see _answer")
+            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() if not self._answers.are_too_many:
+                self._answers.start(request.seq, self._long_answer(request))
+            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() | DeleteTree() | GetValueAt():
+                self._left = request
             case _:
                 assert_never(request)
 
-    async def _answer_slowly(self, frame: bytes) -> None:
+    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetSnapshot | Backup) -> LongAnswer:
+        driver = self._driver
+        match request:
+            case GetTree():
+                return lambda send: tree.send_tree(driver, request, send)
+            case GetHistory():
+                return lambda send: history.send_history(driver, request, send)
+            case GetEvents():
+                return lambda send: peer.send_events(driver, request, send)
+            case GetSnapshot():
+                return lambda send: peer.send_snapshot(driver, request, send)
+            case Backup():
+                return lambda send: backup.send_backup(driver, request, send)
+            case _:
+                assert_never(request)
+
+    async def _answer_slowly(self) -> None:
+        """Do what was left: answer a request that takes its time, or end a stream that is broken."""
+        request, self._left = self._left, None
         await self.sender.flush()  # it may take long, which what came before it need not
-        request = decode_request(frame)
+        if isinstance(request, DecodeError | TooLargeError):
+            raise request
         try:
-            if isinstance(request, DeleteTree):
-                self._seq = request.seq
-                self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
-            elif isinstance(request, GetValueAt):
-                self._seq = request.seq
-                self._reply(await history.get_value_at(self._driver, request), when_durable=True)
+            match request:
+                case DeleteTree():
+                    self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
+                case GetValueAt():
+                    self._reply(await history.get_value_at(self._driver, request), when_durable=True)
+                case None:
+                    pass
+                case _:
+                    await self._answers.wait_fewer()
+                    self._dispatch(request, 0)
         except RequestError as error:
             self._refuse(self._seq, error)
 
@@ -211,10 +223,10 @@ class Session:
 
     # -- limits
 
-    def _is_overfull(self) -> bool:
-        """Whether replies have to leave before more is answered."""
-        limits = self._driver.limits
-        return self.sender.size > limits.reply_bytes or self._driver.committer.waiting_bytes > limits.uncommitted_bytes
+    def _is_ahead_of_the_disk(self) -> bool:
+        """Whether what was written has to be durable before more is."""
+        driver = self._driver
+        return driver.committer.waiting_bytes > driver.limits.uncommitted_bytes
 
     def _hello(self) -> bytes:
         replica = self._driver.replica
