@@ -137,10 +137,10 @@ class Tree:
             self._index.put(event.path, entry)
             gone: list[Event] = []
         else:
-            gone = entry.settle(event, event.chain[1:])
+            gone = entry.settle(event, event.older)
         self._present.setdefault(event.writer, {})[link[1]] = event
         ledger.hold(link)
-        for other in event.chain[1:]:
+        for other in event.older:
             ledger.hold(other)
         self._account(entry, gone, before)
         return Applied(event, True, entry.head is event, tuple(e for e in gone if e is not event))
@@ -196,7 +196,7 @@ class Tree:
         here = self.event(event.link)
         if here is not None:
             return Applied(event, False, False, two_contents=not same(here, event))
-        named = [link for link in event.chain[1:] if not self._is_head(link)]
+        named = [link for link in event.older if not self._is_head(link)]
         gone: list[Event] = []
         learned = False
         if entry is not None:
@@ -243,7 +243,6 @@ def _marks(entry: Entry | None) -> tuple[int, bool]:
 
 
 def _hash(tag: bytes, event: Event) -> int:
-    node, tick = event.chain[0]
-    head = f"{event.path}\n{node}\n{tick}\n{event.tock}\n{event.kind}\n".encode()
+    head = f"{event.path}\n{event.node}\n{event.tick}\n{event.tock}\n{event.kind}\n".encode()
     return int.from_bytes(blake2b(head + event.value, digest_size=8, person=tag).digest(), "big")
 

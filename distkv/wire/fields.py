@@ -202,6 +202,14 @@ def one_of_all(name: str) -> str:
 # -- chains -------------------------------------------------------------------------------------------------------
 
 
+def flat_chain(event: Event) -> list[object]:
+    """The chain as nodes and ticks in turn."""
+    flat: list[object] = [event.node, event.tick]
+    for link in event.older:
+        flat += link
+    return flat
+
+
 def chain_map(chain: Chain, *, truncated: bool, length: int = LINKS_MAX) -> dict[str, object] | None:
     """The first `length` links as nested {node, tick, prev}; None when that is none.
 

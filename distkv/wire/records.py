@@ -28,6 +28,7 @@ from distkv.wire import packing
 from distkv.wire.fields import (
     bad,
     checked_chain,
+    flat_chain,
     make_event,
     range_map,
     read_link,
@@ -99,7 +100,7 @@ def _event_list(record: EventRecord) -> list[object]:
         event.kind.value,
         event.path.names,
         event.value if event.kind is Kind.SET else None,
-        [part for link in event.chain for part in link],
+        flat_chain(event),
         event.tock,
         event.time,
         event.truncated,

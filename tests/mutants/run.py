@@ -49,8 +49,8 @@ MUTANTS = (
         "tie-break",
         "equal tocks are decided by tick, name and value",
         "model/event.py",
-        "return (event.tock, event.kind is not Kind.EXPIRE, tick, name, value_hash(event))",
-        "return (event.tock, event.kind is not Kind.EXPIRE, tick, name[:0], b'')",
+        "return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))",
+        "return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name[:0], b'')",
     ),
     Mutant(
         "duplicate",
@@ -63,14 +63,14 @@ MUTANTS = (
         "containment-order",
         "only an event that orders above contains another",
         "model/event.py",
-        "    if not is_above(a, b):\n        return False\n    node, tick = b.chain[0]",
-        "    node, tick = b.chain[0]",
+        "    if not is_above(a, b):\n        return False\n    node, tick = b.node, b.tick",
+        "    node, tick = b.node, b.tick",
     ),
     Mutant(
         "superseded",
         "applying an event marks every other link of its chain",
         "model/tree.py",
-        "        for other in event.chain[1:]:\n            ledger.hold(other)\n",
+        "        for other in event.older:\n            ledger.hold(other)\n",
         "",
     ),
     Mutant(
