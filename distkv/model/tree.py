@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-import attrs
-
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
+from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger, TickRanges, lives
 from distkv.model.path import NAMES_MAX, RESERVED, Name, Path, PathKey
 from distkv.model.ranges import Ranges
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Applied:
     """What came of an event."""
 
