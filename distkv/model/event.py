@@ -153,6 +153,10 @@ def next_chain(me: Link, sources: list[Event], length_max: int) -> tuple[Chain, 
     CHAIN-3); then their older links, newest source first, as far as `length_max` allows.
     """
     own = (me[0], life_of(me[1]))
+    if not sources:
+        return (me,), False
+    if len(sources) == 1 and not sources[0].older and sources[0].writer == own:
+        return (me,), sources[0].truncated  # one's own earlier change, which knew no other writer
     links: dict[Writer, Tick] = {}
     rest = [link for source in sources for link in source.older]
     for node, tick in [source.link for source in sources] + rest:
