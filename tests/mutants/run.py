@@ -56,8 +56,8 @@ MUTANTS = (
         "duplicate",
         "an event whose tick the ledger has is not applied",
         "model/tree.py",
-        "        if ledger.has(link):\n",
-        "        if self.event(link) is not None:\n",
+        "        if not ledger.hold(event.link):\n",
+        "        if not ledger.hold(event.link) and self.event(event.link) is not None:\n",
     ),
     Mutant(
         "containment-order",
