@@ -180,7 +180,7 @@ def read_path(value: object) -> Path:
 
 def read_lasting_path(value: object) -> Path:
     """The same for a path that will be kept: names that many paths have in common are kept once."""
-    if type(value) is list:
+    if type(value) is list and len(value) > 1:
         share_names(value)
     return read_path(value)
 

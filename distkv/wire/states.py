@@ -134,7 +134,7 @@ def _list(value: object) -> list[Any]:
 
 def _event_list(event: Event) -> list[object]:
     return [
-        event.kind.value,
+        int(event.kind),
         event.path.names,
         event.value if event.kind is Kind.SET else None,
         flat_chain(event),
