@@ -68,7 +68,15 @@ class Ledger:
 
     def hold(self, link: Link) -> bool:
         """The tick is present or superseded from now on. True when it was not."""
-        return self.hold_range(link[0], link[1], link[1] + 1)
+        node, tick = link
+        book = self._book(node, tick)
+        if tick != book.last + 1:
+            return self.hold_range(node, tick, tick + 1)
+        # The next one of its writer, as nearly always: what was missing still is, and this was never marked as lost.
+        book.last = tick
+        book.held.add_range(tick, tick + 1)
+        self._hash = None
+        return True
 
     def hold_range(self, node: NodeName, begin: int, end: int) -> bool:
         """The same for ticks [begin, end) of one life."""

@@ -180,7 +180,7 @@ def read_path(value: object) -> Path:
 
 def read_lasting_path(value: object) -> Path:
     """The same for a path that will be kept: names that many paths have in common are kept once."""
-    if type(value) is list:
+    if type(value) is list and len(value) > 1:
         share_names(value)
     return read_path(value)
 
@@ -200,6 +200,14 @@ def one_of_all(name: str) -> str:
 
 
 # -- chains -------------------------------------------------------------------------------------------------------
+
+
+def flat_chain(event: Event) -> list[object]:
+    """The chain as nodes and ticks in turn."""
+    flat: list[object] = [event.node, event.tick]
+    for link in event.older:
+        flat += link
+    return flat
 
 
 def chain_map(chain: Chain, *, truncated: bool, length: int = LINKS_MAX) -> dict[str, object] | None:

@@ -138,6 +138,8 @@ def _get_value(seq: int, fields: Fields, _: bytes) -> GetValue:
 
 
 def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValueAt:
+    if len(fields) == 3:  # seq, action and path: the usual read has no further wishes
+        return GetValue(seq, read_path(fields.get("path")))
     if "at" not in fields:
         return _get_value(seq, fields, frame)
     return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), _nchain(fields))

@@ -12,12 +12,13 @@ from typing import TypeAlias
 import attrs
 
 from distkv.model.event import Chain
+from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.message import TickMaps
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class GetValue:
     seq: int
     path: Path
@@ -55,7 +56,7 @@ class Backup:
     seq: int
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class SetValue:
     """Store, or delete when `value` is None; all conditions are judged on this node."""
 
