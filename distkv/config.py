@@ -116,6 +116,8 @@ class Limits:
     """Changes that wait for one watcher; past it they are dropped and it is told to resynchronise."""
     watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
     """The same in bytes."""
+    event_waits: int = attrs.field(default=16, validator=_above_zero)
+    """Open `events_wait` of one connection; a further one is refused with `busy`."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
     """A message this far ahead of our Lamport clock is refused."""
     batch_ops: int = attrs.field(default=1000, validator=_above_zero)

@@ -1,7 +1,7 @@
 """One connection: frames in, replies out, in order and only when they are true.
 
 Knows: the order of replies, when they may leave, and the limits of one connection.  Does not know what a request does
-(`kv`, `tree`, `watch`, `status`, `peer`).
+(`kv`, `tree`, `watch`, `wait`, `status`, `peer`).
 
 Invariant: the replies of one read leave in one send, after one wait for the commit that covers them all; a reply that
 shows an own event leaves only when that event is durable.  What is not msgpack gets one error reply, then a close.
@@ -18,6 +18,7 @@ from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
 from distkv.services import backup, history, kv, peer, status, tree
+from distkv.services.wait import Waits
 from distkv.services.watch import Watches
 from distkv.wire.codec import Payload
 from distkv.wire.frames import BadRequest, decode_request
@@ -27,6 +28,7 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    EventsWait,
     ExchangeRequest,
     GetEvents,
     GetHistory,
@@ -74,6 +76,7 @@ class Session:
         self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._watches = Watches(driver, self._send)
+        self._waits = Waits(driver, self._send)
 
     async def serve(self) -> None:
         """Greet, then answer until the other side closes or breaks the protocol."""
@@ -169,7 +172,9 @@ class Session:
             case Watch():
                 self._watch(request)
             case Stop(task=task):
-                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task)}))
+                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task) or self._waits.stop(task)}))
+            case EventsWait():
+                self._wait(request)
             case GetEvents():
                 self._start(request.seq, lambda send: peer.send_events(driver, request, send))
             case GetSnapshot():
@@ -241,6 +246,12 @@ class Session:
         """It never ends by itself: so it does not count as an open answer, for which reading may have to wait."""
         if self._nursery is not None:
             self._nursery.start_soon(self._watches.begin(request).run)
+
+    def _wait(self, request: EventsWait) -> None:
+        """For as long as it lasts nothing is sent, so it does not count as an open answer, either."""
+        if self._nursery is not None:
+            self._waits.begin(request)
+            self._nursery.start_soon(self._waits.run, request)
 
     # -- sending
 

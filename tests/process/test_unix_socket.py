@@ -1,4 +1,4 @@
-"""A real server at a Unix socket: the command reaches it, and the file comes and goes with the server.
+"""A real server at a Unix socket: command and library reach it, and the file comes and goes with the server.
 
 Knows: servers and the command.  What is bound and removed when is tested in tests/unit/daemon.
 """
