@@ -17,11 +17,12 @@ import time
 
 import trio
 
-from distkv.config import Config, parse_address
+from distkv.config import UNIX, Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import open_directory
 from distkv.daemon.failure import first_failure
+from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
@@ -62,9 +63,14 @@ async def serve(config: Config, init_value: bytes | None) -> None:
 
 
 async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope) -> None:
-    listeners = await _bind(config.listen)
-    bound = [_address(listener) for listener in listeners]
-    addr = config.advertise or bound[0]
+    async with open_listeners(config.listen) as listeners:
+        await _run_at(listeners, config, init_value)
+    done.cancel()
+
+
+async def _run_at(listeners: list[trio.SocketListener], config: Config, init_value: bytes | None) -> None:
+    bound = list(map(listener_text, listeners))
+    addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
         replica = _replica(config, init_value, addr)
         committer = Committer(directory.log)
@@ -92,28 +98,9 @@ async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope)
                     f"no Serf agent answers at {serf.host}:{serf.port}: start one (`serf agent`), name another with"
                     " --serf HOST:PORT, or run without one by --transport solo"
                 )
-    done.cancel()
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
-
-
-async def _bind(addresses: tuple[str, ...]) -> list[trio.SocketListener]:
-    found: list[trio.SocketListener] = []
-    for text in addresses:
-        host, port = parse_address(text, "--bind")
-        try:
-            found += await trio.open_tcp_listeners(port, host=host)
-        except OSError as error:
-            raise SettingsError(
-                f"cannot listen on {text}: {error.strerror or error}; name another address with --bind HOST:PORT"
-            ) from error
-    return found
-
-
-def _address(listener: trio.SocketListener) -> str:
-    host, port = listener.socket.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _replica(config: Config, init_value: bytes | None, addr: str) -> Replica:

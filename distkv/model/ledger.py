@@ -122,6 +122,15 @@ class Ledger:
                 found.setdefault(node, Ranges()).update(book.held)
         return found
 
+    def held_past(self, ticks: Mapping[NodeName, int]) -> TickRanges:
+        """Of these names what is held above the tick that stands with each."""
+        found: TickRanges = {}
+        for (node, _), book in self.writers():
+            tick = ticks.get(node)
+            if tick is not None and book.held.last() > tick:
+                found.setdefault(node, Ranges()).update(book.held & Ranges([(tick + 1, book.last + 1)]))
+        return found
+
     def missing(self, *, but_lost: bool = False) -> TickRanges:
         """What is missing, with or without (`but_lost`) what is marked lost."""
         found: TickRanges = {}

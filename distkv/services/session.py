@@ -1,7 +1,7 @@
 """One connection: frames in, replies out, in order and only when they are true.
 
 Knows: the order of replies, when they may leave, and the limits of one connection.  Does not know what a request does
-(`kv`, `tree`, `watch`, `status`, `peer`).
+(`kv`, `tree`, `watch`, `wait`, `status`, `peer`).
 
 Invariant: the replies of one read leave in one send, after one wait for the commit that covers them all; a reply that
 shows an own event leaves only when that event is durable.  What is not msgpack gets one error reply, then a close.
@@ -21,6 +21,7 @@ from distkv.services import backup, history, kv, peer, status, tree
 from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.sender import Sender
+from distkv.services.wait import Waits
 from distkv.services.watch import Watches
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
@@ -29,6 +30,7 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    EventsWait,
     ExchangeRequest,
     GetEvents,
     GetHistory,
@@ -65,6 +67,7 @@ class Session:
         self._nursery = nursery
         self._answers = LongAnswers(driver, self.sender, nursery)
         self._watches = Watches(driver, self.sender.send)
+        self._waits = Waits(driver, self.sender.send)
 
     async def serve(self) -> bool:
         """Greet, then answer until the other side closes. False: it broke the protocol, and was told so.
@@ -168,7 +171,10 @@ class Session:
                 # It never ends by itself: so it is no open answer, for which reading may have to wait.
                 self._nursery.start_soon(self._watches.begin(request).run)
             case Stop(task=task):
-                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task)}))
+                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task) or self._waits.stop(task)}))
+            case EventsWait():
+                self._waits.begin(request)
+                self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
             case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() if not self._answers.are_too_many:
