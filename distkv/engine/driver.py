@@ -107,7 +107,7 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
-        self.hub = Hub()
+        self.hub = Hub(limits)
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
         self._caller = caller
@@ -182,6 +182,7 @@ class Driver:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self.committer.run)
+            nursery.start_soon(self.hub.run)
             nursery.start_soon(self._keep_time)
             if self.settler is not None:
                 nursery.start_soon(self.settler.run)

@@ -9,6 +9,7 @@ shows an own event leaves only when that event is durable.  What is not msgpack 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
@@ -69,11 +70,12 @@ class Session:
         self._position = 0  # what must be durable before the replies leave
         self._seq = 0
         self._sending = trio.Lock()
+        self._rest = b""  # what the socket did not take of what was sent without waiting: it leaves first
         self._open_count = 0
         self._answering = trio.CapacityLimiter(LONG_ANSWERS_MAX)
         self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
-        self._watches = Watches(driver, self._send)
+        self._watches = Watches(driver, self._send, self._send_now)
 
     async def serve(self) -> None:
         """Greet, then answer until the other side closes or breaks the protocol."""
@@ -235,7 +237,7 @@ class Session:
                 await committer.wait_durable(self._driver.position, self)
             else:
                 data = encode_payload(seq, part)
-            await self._stream.send_all(data)
+            await self._send_locked(data)
 
     def _watch(self, request: Watch) -> None:
         """It never ends by itself: so it does not count as an open answer, for which reading may have to wait."""
@@ -267,9 +269,30 @@ class Session:
         except trio.WouldBlock:
             await self._sending.acquire()
         try:
-            await self._stream.send_all(data)
+            await self._send_locked(data)
         finally:
             self._sending.release()
+
+    async def _send_locked(self, data: bytes) -> None:
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        await self._stream.send_all(data)
+
+    def _send_now(self, data: bytes) -> bool:
+        """Send what is durable, if nothing else is being sent and the socket takes some of it; the rest follows.
+
+        So a watcher is told of a change without a task that wakes up for it, which would cost twice the sending.
+        """
+        if not isinstance(self._stream, trio.SocketStream) or self._sending.locked() or self._rest:
+            return False
+        try:
+            sent = os.write(self._stream.socket.fileno(), data)
+        except OSError:  # it takes nothing now, or is closed: whoever waits to send will see
+            return False
+        if sent < len(data) and self._nursery is not None:
+            self._rest = data[sent:]
+            self._nursery.start_soon(self._send, b"")
+        return True
 
     def _is_overfull(self) -> bool:
         return self._driver.committer.waiting_bytes > self._driver.limits.uncommitted_bytes
