@@ -256,6 +256,7 @@ class Hub:
 
     async def run(self) -> None:
         """Tell those who wait, until cancelled."""
+        count = 0
         while True:
             await self._work.wait()
             self._work = trio.Event()
@@ -263,7 +264,10 @@ class Hub:
                 feed, _ = self._news.popitem()
                 if await feed.tell():
                     self._news[feed] = None
-                await trio.lowlevel.checkpoint()
+                count += len(feed.watchers) or 1
+                if count >= TURN:
+                    count = 0
+                    await trio.lowlevel.checkpoint()
 
     def add(self, path: Path, min_depth: int, max_depth: int, begin: int, push: Push) -> Watcher:
         """Somebody who is to be told of what changes behind the position `begin`."""

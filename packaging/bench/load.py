@@ -152,7 +152,7 @@ def _run(command: list[str], seconds: float) -> Load:
 
 
 def _build(name: str, directory: Path) -> Path:
-    program = directory / name
+    program = directory / f"generator-{name}"  # the parts have directories of their names beside it
     command = ["cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
