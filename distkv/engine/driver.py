@@ -108,7 +108,7 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
-        self.hub = Hub()
+        self.hub = Hub(limits)
         self.arrivals = Arrivals()
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
@@ -184,6 +184,7 @@ class Driver:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self.committer.run)
+            nursery.start_soon(self.hub.run)
             nursery.start_soon(self._keep_time)
             if self.settler is not None:
                 nursery.start_soon(self.settler.run)

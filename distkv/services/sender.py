@@ -25,15 +25,16 @@ Part: TypeAlias = Payload | bytes | Callable[[], bytes]
 class Sender:
     """The way out of one connection. Beside the stream it writes straight into a plain socket that takes it at once."""
 
-    def __init__(self, committer: Committer, stream: trio.abc.Stream) -> None:
-        self.fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
-        """The socket's; None when the stream is none, or not only that (TLS)."""
+    def __init__(self, committer: Committer, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:
+        self.socket = stream.socket if isinstance(stream, trio.SocketStream) else None
+        """None when the stream is none, or not only that (TLS)."""
         self.position = 0
         """What must be durable before the replies leave."""
         self.size = 0
         """How many bytes of replies have not left yet."""
         self._committer = committer
         self._stream = stream
+        self._nursery = nursery  # of the connection
         self._replies: list[bytes] = []
         self._rest = b""  # of a frame that the socket took in part
         self._turn = trio.Lock()
@@ -46,18 +47,26 @@ class Sender:
             self.position = position
 
     def flush_nowait(self) -> bool:
-        """Let the replies go, which may leave, if the socket takes them at once; False: `flush` has to go on."""
-        if self.fd is None or self._rest or self._turn.locked():
-            return False
+        """Let the replies go, which may leave, if the socket takes all at once; False: `flush` has to go on."""
         if not self._replies:
-            return True
+            return not self._rest
+        if not self._is_free:
+            return False
         data = self._take()
-        try:
-            sent = os.write(self.fd, data)
-        except OSError:  # it is full, or broken; `flush` will see
-            sent = 0
-        self._rest = data[sent:]
+        self._rest = data[self._write(data) :]
         return not self._rest
+
+    def send_nowait(self, data: bytes) -> bool:
+        """Send whole frames, whose content is durable, if the socket takes some of it at once; the rest follows.
+
+        False: nothing was sent; `send` can wait. So a watcher is told of a change without a task that wakes up for it,
+        which would cost twice the sending.
+        """
+        sent = self._write(data) if self._is_free else 0
+        if 0 < sent < len(data):
+            self._rest = data[sent:]
+            self._nursery.start_soon(self.send, b"")
+        return sent > 0
 
     async def flush(self) -> None:
         """Let the replies go, once what they show is durable.
@@ -82,7 +91,7 @@ class Sender:
         except trio.WouldBlock:
             await self._turn.acquire()
         try:
-            await self._send_now(data)
+            await self._send_all(data)
         finally:
             self._turn.release()
 
@@ -101,11 +110,24 @@ class Sender:
                 await committer.wait_durable(committer.appended, self)
             else:
                 data = encode_payload(seq, part)
-            await self._send_now(data)
+            await self._send_all(data)
 
-    async def _send_now(self, data: bytes) -> None:
+    async def _send_all(self, data: bytes) -> None:
         rest, self._rest = self._rest, b""
         await self._stream.send_all(rest + data)
+
+    @property
+    def _is_free(self) -> bool:
+        return self.socket is not None and not self._rest and not self._turn.locked()
+
+    def _write(self, data: bytes) -> int:
+        """How much of it the socket takes now."""
+        if self.socket is None:
+            return 0
+        try:
+            return os.write(self.socket.fileno(), data)
+        except OSError:  # it is full, or broken; whoever waits for it will see
+            return 0
 
     def _take(self) -> bytes:
         data = self._replies[0] if len(self._replies) == 1 else b"".join(self._replies)

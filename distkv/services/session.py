@@ -57,7 +57,7 @@ class Session:
     """One connection. What takes long runs in `nursery`, which ends with the connection."""
 
     def __init__(self, driver: Driver, stream: trio.abc.Stream, pump: Pump, nursery: trio.Nursery) -> None:
-        self.sender = Sender(driver.committer, stream)
+        self.sender = Sender(driver.committer, stream, nursery)
         self._driver = driver
         self._stream = stream
         self._pump = pump
@@ -66,7 +66,7 @@ class Session:
         self._seq = 0
         self._nursery = nursery
         self._answers = LongAnswers(driver, self.sender, nursery)
-        self._watches = Watches(driver, self.sender.send)
+        self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
         self._waits = Waits(driver, self.sender.send)
 
     async def serve(self) -> bool:
@@ -94,8 +94,8 @@ class Session:
 
     async def _receive(self) -> bool:
         """Wait for requests; meanwhile the pump answers those that need no more. False: the stream has ended."""
-        fd = self.sender.fd
-        if fd is not None and await self._pump.serve(self, fd):
+        socket = self.sender.socket
+        if socket is not None and await self._pump.serve(self, socket.fileno()):
             return True
         data = await self._stream.receive_some(RECEIVE_BYTES)
         self._reader.feed(bytes(data))
