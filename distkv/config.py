@@ -195,8 +195,8 @@ class Config:
     node: str = attrs.field()
     """The node's name, unique in its network. There is no default; 'distkv server NAME' sets it, too."""
     data_dir: Path
-    """Where log and archive lie. Unset: $XDG_STATE_HOME/distkv/NAME, else ~/.local/state/distkv/NAME; for root, when
-    /var/lib/distkv exists, /var/lib/distkv/NAME."""
+    """Where log and archive lie; they take 32 MiB from the start. Unset: $XDG_STATE_HOME/distkv/NAME, else
+    ~/.local/state/distkv/NAME; for root, when /var/lib/distkv exists, /var/lib/distkv/NAME."""
     listen: tuple[str, ...] = attrs.field(default=("127.0.0.1:27586",))
     """Where clients and other nodes are served: HOST:PORT, or unix:/PATH for a Unix socket; or a list of them."""
     advertise: str | None = attrs.field(default=None)
