@@ -1,7 +1,7 @@
 """Pages are true: their commands are run as they are printed there, and print what the page says they print.
 
 Knows: how to read console blocks, and how to be the reader: one bash for each shell that a page speaks of, in which the
-lines are typed in their order.  Does not know what the commands mean, nor which pages there are (`test_pages`).
+lines are typed in their order.  Does not know what the commands mean, nor which pages there are (`readers`).
 
 How it differs from a reader:
 
@@ -138,6 +138,7 @@ def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
 
 def _commands(block: str) -> Iterator[Command]:
     lines = [line.removeprefix("   ") for line in block.rstrip().splitlines()]
+    assert lines[0].startswith("$ "), f"a block of commands begins with {lines[0]!r}"
     for at, line in enumerate(lines):
         if line.startswith("$ "):
             end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith("$ ")), len(lines))

@@ -141,6 +141,11 @@ def test_every_page_with_commands_has_readers_who_type_them() -> None:
     assert [test for page, test in ELSEWHERE.items() if Path(page).name not in (ROOT / test).read_text("utf-8")] == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_commands_stand_in_blocks_that_are_looked_for(path: Path) -> None:
+    assert re.findall(r":: (?:bash|sh|shell|shell-session|zsh)$", path.read_text("utf-8"), re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_every_block_of_commands_has_a_reader(name: str) -> None:
     assert len(READERS[name]) in (1, len(console_blocks(ROOT / name)))
