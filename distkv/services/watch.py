@@ -36,17 +36,17 @@ PART_BYTES: Final = 256 << 10
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole frames, between others of the connection; returns when they have left."""
-SendNow: TypeAlias = Callable[[bytes], bool]
+SendNowait: TypeAlias = Callable[[bytes], bool]
 """The same without waiting: they are on their way, or (False: something else is) nothing was done."""
 
 
 class Watches:
     """Those of one connection."""
 
-    def __init__(self, driver: Driver, send: Send, send_now: SendNow) -> None:
+    def __init__(self, driver: Driver, send: Send, send_nowait: SendNowait) -> None:
         self._driver = driver
         self._send = send
-        self._send_now = send_now
+        self._send_nowait = send_nowait
         self._open: dict[int, Watching] = {}
 
     def begin(self, request: Watch) -> Watching:
@@ -59,7 +59,7 @@ class Watches:
         check_serving(self._driver)
         if len(self._open) >= self._driver.limits.watches:
             raise BusyError(f"this connection has {len(self._open)} watches already: stop one, or open another one")
-        found = self._open[request.seq] = Watching(self._driver, request, self._send, self._send_now, self._forget)
+        found = self._open[request.seq] = Watching(self._driver, request, self._send, self._send_nowait, self._forget)
         return found
 
     def stop(self, seq: int) -> bool:
@@ -77,12 +77,12 @@ class Watching:
     """One watch."""
 
     def __init__(
-        self, driver: Driver, request: Watch, send: Send, send_now: SendNow, ended: Callable[[int], None]
+        self, driver: Driver, request: Watch, send: Send, send_nowait: SendNowait, ended: Callable[[int], None]
     ) -> None:
         self._driver: Final = driver
         self._request: Final = request
         self._send: Final = send
-        self._send_now: Final = send_now
+        self._send_nowait: Final = send_nowait
         self._ended: Final = ended
         self._begin: Final = driver.position
         self._watcher: Final = driver.hub.add(
@@ -238,7 +238,7 @@ class Watching:
         found = batch.sent_as.get(seq)
         if found is None:
             found = batch.sent_as[seq] = self._encode(batch.changes)
-        return self._send_now(found)
+        return self._send_nowait(found)
 
     def _encode(self, changes: list[Seen]) -> bytes:
         seq = self._request.seq
