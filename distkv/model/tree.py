@@ -57,8 +57,12 @@ class Tree:
     # -- reading
 
     def get(self, path: Path) -> Entry | None:
-        """The entry, tombstones included; None when the path was never written (or is purged)."""
+        """The entry as it is now, tombstones included; None when the path was never written (or is purged)."""
         return self._index.get(path)
+
+    def head(self, path: Path) -> Event | None:
+        """The winner, which may be a tombstone; None as `get`. Cheaper, so reads come here."""
+        return self._index.head(path)
 
     def entries(self) -> Iterator[Entry]:
         """All entries, tombstones included, each path before what lies below it; not while the tree changes."""
@@ -131,7 +135,6 @@ class Tree:
         before = _marks(entry, place)
         if entry is None:
             entry = Entry(event)
-            self._index.put(event.path, entry)
             gone: list[Event] = []
         else:
             gone = entry.settle(event, event.older)
@@ -213,15 +216,13 @@ class Tree:
 
     def _is_head(self, link: Link) -> bool:
         event = self.event(link)
-        if event is None:
-            return False
-        entry = self._index.get(event.path)
-        return entry is not None and entry.head is event
+        return event is not None and self._index.head(event.path) is event
 
     def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool], place: bytes) -> None:
         """Bring the indexes, the digest and the count in line with an entry that changed."""
         for event in gone:
             self._present[event.writer].pop(event.tick, None)
+        self._index.put(entry.head.path, entry)
         if entry.losers:
             self._contested[entry.head.path] = entry
         elif self._contested:
