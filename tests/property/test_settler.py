@@ -18,7 +18,7 @@ from distkv.core.ready import Change
 from distkv.core.update import Store
 from distkv.daemon.directory import Directory
 from distkv.engine.commit import Committer
-from distkv.engine.settler import SETTLE_RECORDS, RunBlocking, Settler
+from distkv.engine.settler import SETTLE_BYTES, SETTLE_RECORDS, RunBlocking, Settler
 from distkv.errors import BusyError, DistkvError, NoSpaceError, StorageFailedError, WrongDirectoryError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -29,6 +29,7 @@ from distkv.storage.memory import MemoryDisk
 from distkv.wire.message import EventRecord, LifeRecord, Record
 from distkv.wire.records import encode_record
 from distkv.wire.states import path_key
+from distkv.wire.values import pack_value
 from tests.property.histories import History, assert_consistent, histories
 from tests.property.store_runs import ME, Run, look_of, ran, replayed
 from tests.shell.nodes import run as run_in_virtual_time
@@ -342,6 +343,28 @@ def test_settler_that_is_cancelled_settles_the_rest(tmp_path: OsPath) -> None:
             await host.take([EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)], [])
             nursery.cancel_scope.cancel()
         assert host.settler.statistics()["settled_lsn"] == 1
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_few_large_records_are_settled_at_once(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        host.store.begin_life(0)
+        value = pack_value("x" * 1_000_000)
+        enough = SETTLE_BYTES // len(value) + 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.settler.run)
+            made = [host.store.write(Path([str(number)]), Kind.SET, value, 1.0) for number in range(enough)]
+            await host.take([EventRecord(applied.event, 0.0) for applied in made[:-1]], [])
+            await trio.sleep(0.1)
+            assert host.settler.statistics()["settled_lsn"] == 0
+            await host.take([EventRecord(made[-1].event, 0.0)], [])
+            await trio.sleep(0.1)
+            assert host.settler.statistics()["settled_lsn"] == enough
+            nursery.cancel_scope.cancel()
         host.archive.close()
 
     run_in_virtual_time(main)
