@@ -281,6 +281,53 @@ def test_reset_that_the_archive_could_not_take_is_not_forgotten(tmp_path: OsPath
     run_in_virtual_time(main)
 
 
+def test_what_the_archive_could_not_take_before_a_reset_is_not_state_after_it(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+
+        async def refuse(*_: object) -> Any:
+            raise NoSpaceError("full")
+
+        host.start()
+        log: list[Record] = [EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)]
+        await host.take(list(log), [])
+        host.settle_by = refuse
+        with pytest.raises(NoSpaceError):
+            await host.settler.settle()
+        host.settle_by = inline
+        log += host.store.reset()
+        await host.take(log[1:], [])
+        await host.settler.settle()
+        assert list(host.archive.load()) == []
+        host.kill()
+        host.start()
+        check(Run(host.store, History(), random.Random(), log), host)
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_what_a_cut_chain_forgot_is_settled_with_the_event(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 2)
+        host.start()
+        links = [(NodeName(name), Tick(1)) for name in "abc"]
+        chains = [(links[0],), (links[1], links[0]), (links[2], links[1])]  # the third does not say that it knew a's
+        events = [Event(Path(["x"]), Kind.SET, b"\x01", chain, Tock(at), 1.0) for at, chain in enumerate(chains, 5)]
+        log: list[Record] = [EventRecord(host.store.remote(event).event, 0.0) for event in events]
+        await host.take(log, [])
+        await host.settler.settle()
+        host.kill()
+        host.start()
+        entry = host.store.tree.get(Path(["x"]))
+        assert entry is not None
+        assert entry.memory is not None
+        check(Run(host.store, History(), random.Random(), log), host)
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
 def test_archive_that_failed_ends_the_node(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)
