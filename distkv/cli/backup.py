@@ -20,7 +20,7 @@ from distkv.errors import ExistsError
 
 
 @click.command("backup")
-@click.option("-f", "--file", metavar="FILE", required=True, help="Where to; a new file.")
+@click.option("-f", "--file", metavar="FILE", type=click.Path(), required=True, help="Where to; a new file.")
 @click.pass_obj
 def backup_command(session: Session, file: str) -> Job:
     """Write a copy of the whole node to FILE, its history and ledger included.
@@ -46,8 +46,16 @@ def _backup(session: Session, path: Path) -> None:
 
 
 @click.command("restore")
-@click.option("-f", "--file", metavar="FILE", required=True, help="What 'distkv client backup' wrote.")
-@click.option("--data-dir", metavar="DIR", required=True, help="A new directory, for 'distkv server --data-dir'.")
+@click.option(
+    "-f", "--file", metavar="FILE", type=click.Path(), required=True, help="What 'distkv client backup' wrote."
+)
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    required=True,
+    help="A new directory, for 'distkv server --data-dir'.",
+)
 def restore_command(file: str, data_dir: str) -> Job:
     """Make a data directory of a backup.
 

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from types import TracebackType
+from typing import TypeVar
 
 import asyncclick as click
 
@@ -25,11 +26,15 @@ from distkv import __version__
 from distkv.cli import exits
 from distkv.cli.backup import restore_command
 from distkv.cli.client import client
+from distkv.cli.completion import answer, asking_shell, completion_command
 from distkv.cli.logs import TRACEBACKS
 from distkv.cli.output import Form
 from distkv.cli.server import server
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import Session, output_option
+from distkv.cli.suggestions import suggest_settings
 from distkv.errors import DistkvError
+
+Result = TypeVar("Result")
 
 
 def main() -> None:
@@ -52,6 +57,10 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
     """Carry out one command line; the exit code."""
     session = session or Session()
     try:
+        shell = asking_shell()
+        if shell is not None:
+            click.echo(_read_to_end(answer(everything, shell, arguments)), nl=False)
+            return exits.DONE
         job = _read_to_end(everything.main(list(arguments), "distkv", standalone_mode=False, obj=session))
         if callable(job):
             job()
@@ -84,8 +93,17 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
 @click.group("distkv", context_settings={"max_content_width": 100})
 @click.option("-v", "--verbose", count=True, help="Say more; may be repeated. -vvv shows tracebacks.")
 @click.option("-q", "--quiet", count=True, help="Say less; may be repeated.")
-@click.option("-c", "--config", "config_file", metavar="FILE", help="The configuration. [env: DISTKV_CONFIG]")
-@click.option("-C", "assignments", metavar="KEY=VALUE", multiple=True, help="Set one key of it; may be repeated.")
+@click.option(
+    "-c", "--config", "config_file", metavar="FILE", type=click.Path(), help="The configuration. [env: DISTKV_CONFIG]"
+)
+@click.option(
+    "-C",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    shell_complete=suggest_settings,
+    help="Set one key of it; may be repeated.",
+)
 @output_option
 @click.version_option(__version__, prog_name="distkv", message="%(prog)s %(version)s")
 @click.pass_obj
@@ -102,17 +120,18 @@ def everything(
 everything.add_command(server)
 everything.add_command(client)
 everything.add_command(restore_command)
+everything.add_command(completion_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _read_to_end(reading: Coroutine[object, None, Job | int | None]) -> Job | int | None:
+def _read_to_end(reading: Coroutine[object, None, Result]) -> Result:
     """Run a coroutine that waits for nothing."""
     try:
         reading.send(None)
     except StopIteration as end:
-        found: Job | int | None = end.value
+        found: Result = end.value
         return found
     reading.close()
     raise RuntimeError("reading the command line waited for something")

@@ -21,7 +21,12 @@ from distkv.config import TRANSPORTS, Config, parse_address
 @click.command()
 @click.argument("name", required=False)
 @click.option("--init", metavar="VALUE", help="Start a new network; VALUE becomes the value of the root.")
-@click.option("--data-dir", metavar="DIR", help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]",
+)
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How to reach other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
 @click.option(

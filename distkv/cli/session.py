@@ -14,7 +14,8 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.output import Form
-from distkv.client.addresses import Address
+from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_address
+from distkv.errors import SettingsError
 
 Job: TypeAlias = Callable[[], None]
 """What a command returns: its work. It runs when the command line has been read to its end."""
@@ -32,6 +33,22 @@ class Session:
     assignments: tuple[str, ...] = ()
     form: Form = Form.TEXT
     addresses: tuple[Address, ...] = ()
+
+
+def read_addresses(
+    hosts: tuple[str, ...], port: str | None, hosts_default: str | None, port_default: str | None
+) -> tuple[Address, ...]:
+    """The addresses to try, in this order; the defaults are those of the environment.
+
+    Raises:
+        SettingsError: a port that is none.
+    """
+    where = "--port" if port else "DISTKV_PORT"
+    text = port or port_default or str(DEFAULT_ADDRESS[1])
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 65536):
+        raise SettingsError(f"{where} is {text!r}: it must be a number from 1 to 65535")
+    names = hosts or tuple(filter(None, (name.strip() for name in (hosts_default or "").split(","))))
+    return tuple(read_address(name, int(text)) for name in names or (DEFAULT_ADDRESS[0],))
 
 
 def output_option(command: Decorated) -> Decorated:

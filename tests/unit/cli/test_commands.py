@@ -13,10 +13,9 @@ import attrs
 import pytest
 
 from distkv import __version__
-from distkv.cli.client import read_addresses
 from distkv.cli.exits import exit_code
 from distkv.cli.main import run
-from distkv.cli.session import Session
+from distkv.cli.session import Session, read_addresses
 from distkv.errors import (
     BadPathError,
     BadValueError,
@@ -74,6 +73,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
         (["restore"], "-f --file --data-dir --help"),
+        (["completion"], "--help"),
         (["client", "load"], "-f --file --help"),
         (["client", "dump"], "-o --output --help"),
         (["client", "state"], "--wait --timeout -o --output --help"),
@@ -89,7 +89,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 
 @pytest.mark.parametrize(
     ("group", "commands"),
-    [([], "client restore server"), (["client"], "backup delete dump get history list load ping set state watch")],
+    [([], "client completion restore server"), (["client"], "backup delete dump get history list load ping set state watch")],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
     run([*group, "--help"])
@@ -109,6 +109,7 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "get", "a", "-r", "--depth", "-1"], "--depth is '-1'"),
         (["client", "dump", "-o", "raw"], "-o raw: a tree is written as json, yaml, msgpack"),
         (["client", "load", "-f", "/nowhere"], "/nowhere: No such file"),
+        (["completion", "tcsh"], "'tcsh' is not one of"),
         (["client", "get", "a", "-o", "xml"], "'xml' is not one of"),
         (["client", "set", "a"], "give either VALUE or -f FILE"),
         (["client", "set", "a", "1", "--ttl"], "goes after '--'"),
