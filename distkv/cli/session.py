@@ -7,7 +7,7 @@ Invariant: filled once, by the group `distkv`; the commands below only read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 import asyncclick as click
@@ -17,8 +17,8 @@ from distkv.cli.output import Form
 from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_address
 from distkv.errors import SettingsError
 
-Job: TypeAlias = Callable[[], None]
-"""What a command returns: its work. It runs when the command line has been read to its end."""
+Job: TypeAlias = Callable[[], int | None]
+"""What a command returns: its work, which may give the exit code. It runs when the command line was read to its end."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
@@ -29,6 +29,8 @@ class Session:
 
     verbosity: int = 0
     """How many -v, less how many -q."""
+    log_levels: Mapping[str, int] = attrs.field(factory=dict)
+    """What --log says: the level of each source that it names."""
     config_file: str | None = None
     assignments: tuple[str, ...] = ()
     form: Form = Form.TEXT

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncclick as click
 
+from distkv.cli.logs import LEVEL_NAMES, SOURCES
 from distkv.cli.session import read_addresses
 from distkv.cli.settings import SETTINGS
 from distkv.client.blocking import Client
@@ -44,6 +45,13 @@ def suggest_trees(context: click.Context, _: click.Parameter, word: str) -> list
 def suggest_settings(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
     """The keys of the configuration, as `-C` takes them; their values are up to the user."""
     return [_item(f"{key}=", is_open=True) for key in SETTINGS if key.startswith(word)]
+
+
+def suggest_log_levels(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
+    """SRC= and then SRC=LEVEL, as --log takes them."""
+    source, equals, _level = word.partition("=")
+    found = [f"{source}={level}" for level in LEVEL_NAMES] if equals else [f"{source}=" for source in SOURCES]
+    return [_item(text, is_open=not equals) for text in found if text.startswith(word)]
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

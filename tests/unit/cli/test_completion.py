@@ -106,7 +106,9 @@ def test_port_that_is_none_offers_nothing(capsys: Capture) -> None:
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["client", "nonsense", "x"], []),
         (["--nonsense", "x"], []),
-        ([], ["client", "completion", "restore", "server"]),
+        ([], ["client", "completion", "config", "restore", "server"]),
+        (["--log", "e"], ["engine=+"]),
+        (["--log", "engine=e"], ["engine=error"]),
     ],
 )
 def test_words_that_the_command_knows_are_offered(capsys: Capture, words: list[str], names: list[str]) -> None:
