@@ -14,9 +14,10 @@ from pathlib import Path
 
 import asyncclick as click
 
-from distkv.cli.session import Job, Session
+from distkv.cli.output import Form, print_result
+from distkv.cli.session import Job, Session, output_option
 from distkv.client.blocking import Client
-from distkv.errors import ExistsError
+from distkv.errors import ExistsError, SettingsError
 
 
 @click.command("backup")
@@ -34,7 +35,10 @@ def _backup(session: Session, path: Path) -> None:
     if path.exists():
         raise ExistsError(f"{path} is there already: name a new file")
     with Client(session.addresses) as client:
-        descriptor, part = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+        try:
+            descriptor, part = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+        except OSError as error:
+            raise SettingsError(f"{path}: {error.strerror}") from None
         try:
             with open(descriptor, "wb") as out:
                 out.writelines(client.backup())
@@ -56,17 +60,23 @@ def _backup(session: Session, path: Path) -> None:
     required=True,
     help="A new directory, for 'distkv server --data-dir'.",
 )
-def restore_command(file: str, data_dir: str) -> Job:
+@output_option
+@click.pass_obj
+def restore_command(session: Session, file: str, data_dir: str, form: str | None) -> Job:
     """Make a data directory of a backup.
 
     The node that starts from it begins a new life: ticks that it used after the backup are not used again. What it
     wrote since then comes back from the other nodes, as far as they have it. Never run the old one beside it.
     """
-    return partial(_restore, Path(file), Path(data_dir))
+    return partial(_restore, Path(file), Path(data_dir), Form(form) if form else session.form)
 
 
-def _restore(file: Path, data_dir: Path) -> None:
+def _restore(file: Path, data_dir: Path, form: Form) -> None:
     from distkv.daemon.restore import restore
 
     name = restore(file, data_dir)
-    click.echo(f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again")
+    if form is Form.TEXT:
+        line = f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again"
+        print_result(line, form)
+    else:
+        print_result({"node": name, "data_dir": str(data_dir)}, form)

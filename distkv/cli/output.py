@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import BinaryIO
 
@@ -67,8 +68,9 @@ def print_items(items: Iterable[object], form: Form) -> int:
 
 
 def complain(text: str) -> None:
-    """Say what is wrong, and what to do, on stderr."""
-    click.echo(f"distkv: {' '.join(text.split())}", err=True)
+    """Say what is wrong, and what to do, on stderr; the exit code says it where nobody can be told."""
+    with suppress(OSError):
+        click.echo(f"distkv: {' '.join(text.split())}", err=True)
 
 
 def rendered(value: object, form: Form) -> bytes:

@@ -72,7 +72,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "history"], "--limit -o --output --help"),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
-        (["restore"], "-f --file --data-dir --help"),
+        (["restore"], "-f --file --data-dir -o --output --help"),
         (["completion"], "--help"),
         (["client", "load"], "-f --file --help"),
         (["config", "show"], "--origin -o --output --help"),
