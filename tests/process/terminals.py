@@ -6,7 +6,7 @@ on the command line and what was shown.  Does not know what should be offered.
 Control-T, which each shell is told about, writes the command line into a file: a key is handled when those before it
 are, so that what a test reads is what completion made of the line.
 
-Invariant: when `open_terminal` is left, the shell and all that it started have been sent SIGKILL, by their session.
+Invariant: when `open_terminal` is left, the shell was killed and its terminal closed, which hangs up what it started.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WRITE_LINE: Final = "\x14"
 _CLEAR_LINE: Final = "\x15"
 _ESCAPES: Final = re.compile(r"\x1b(\[[0-9;?>=]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[()].|.)")
 
-_START: Final = {
+START: Final[dict[str, tuple[list[str], str]]] = {
     "bash": (
         ["bash", "--noprofile", "--rcfile", "{file}", "-i"],
         r"""
@@ -61,6 +61,20 @@ _START: Final = {
         bindkey -e
         bindkey '^T' write-line
         eval "$(distkv completion zsh)"
+        echo ready-to-"type"
+        """,
+    ),
+    "zsh that loads it when it is needed": (
+        ["zsh", "-d", "-i"],
+        r"""
+        PS1='$ '
+        mkdir functions && distkv completion zsh >functions/_distkv
+        fpath=($PWD/functions $fpath)
+        autoload -Uz compinit && compinit -u -D
+        write-line() { printf %s "$BUFFER" >"$LINE_FILE.part"; mv "$LINE_FILE.part" "$LINE_FILE" }
+        zle -N write-line
+        bindkey -e
+        bindkey '^T' write-line
         echo ready-to-"type"
         """,
     ),
@@ -117,8 +131,8 @@ class Terminal:
 
 @contextmanager
 def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -> Iterator[Terminal]:
-    """A shell that is ready to be typed into, with `distkv` on its PATH."""
-    command, script = _START[shell]
+    """A shell that is ready to be typed into, with `distkv` on its PATH; `shell` is a key of START."""
+    command, script = START[shell]
     directory.mkdir()
     file = directory / ".zshrc"
     file.write_text(script)

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -39,11 +41,15 @@ def terminal(
     request: pytest.FixtureRequest, node: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Terminal]:
     """A shell that asks this node."""
-    if shutil.which(request.param) is None:
-        pytest.skip(f"no {request.param} on PATH: apt-get install {request.param}")
-    environment = node.environment | {"DISTKV_PORT": str(node.port)}
-    with open_terminal(request.param, tmp_path_factory.mktemp("shells") / request.param, environment) as found:
+    with _opened(request.param, node, tmp_path_factory.mktemp("shell")) as found:
         yield found
+
+
+def _opened(name: str, node: Server, directory: Path) -> AbstractContextManager[Terminal]:
+    shell = name.split()[0]
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} on PATH: apt-get install {shell}")
+    return open_terminal(name, directory / shell, node.environment | {"DISTKV_PORT": str(node.port)})
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,12 @@ def test_tab_shows_the_paths_that_begin_so(terminal: Terminal) -> None:
     quoted = {"odd.it's", "odd.$HOME"} if terminal.shell == "fish" else {"odd.it\\'s", "odd.\\$HOME"}
     plain = {"odd.dot:.s", "odd.colon::s", "odd.:5", "odd.blank:_s", "odd.übung", "odd.end:."}
     assert {word for word in shown if word.startswith("odd.")} == plain | quoted | {"odd."}
+
+
+def test_zsh_may_load_the_script_when_it_is_needed(node: Server, tmp_path: Path) -> None:
+    with _opened("zsh that loads it when it is needed", node, tmp_path) as terminal:
+        assert terminal.complete("distkv client get sensors.c") == "distkv client get sensors.cellar "
+        assert terminal.complete("distkv client get odd.dot:") == "distkv client get odd.dot:.s "
 
 
 def test_line_that_was_completed_means_that_path(terminal: Terminal, node: Server) -> None:
