@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "_DISTKV_COMPLETE"
 
+OPEN: Final = "open"
+CLOSED: Final = "closed"
+FILE: Final = "file"
+DIRECTORY: Final = "dir"
+LOOKS: Final = (FILE, DIRECTORY)
+"""What the shell shall look for; these are the library's words, too."""
+
+HINT_MAX: Final = 60
+"""Characters."""
+
 
 class Shell(StrEnum):
     """Which shells are served."""
@@ -68,10 +78,10 @@ def asking_shell() -> Shell | None:
 async def answer(command: click.Command, shell: Shell, arguments: Sequence[str]) -> str:
     """What to tell the script."""
     line = _bash_line(*arguments[:2]) if shell is Shell.BASH else _words_line(arguments, shell)
-    found = await _offered(command, line)
+    offers = await _offers(command, line)
     if shell is Shell.BASH:
-        return _bash_answer(line, found)
-    return "".join(f"{_going_on(item)}\t{item.value}\t{_hint(item)}\n" for item in found)
+        return _bash_answer(line, offers)
+    return "".join(f"{offer.how}\t{offer.word}\t{offer.hint}\n" for offer in offers)
 
 
 # -- what was typed -----------------------------------------------------------------------------------------------
@@ -147,60 +157,53 @@ def split_line(text: str) -> list[Word]:
 # -- what is offered ----------------------------------------------------------------------------------------------
 
 
-async def _offered(command: click.Command, line: Line) -> list[CompletionItem]:
-    from asyncclick.shell_completion import CompletionItem, ShellComplete
+@attrs.frozen
+class Offer:
+    """One word that may come next, or where the shell shall look for it."""
+
+    how: str
+    word: str = ""
+    hint: str = ""
+
+
+async def _offers(command: click.Command, line: Line) -> list[Offer]:
+    from asyncclick.shell_completion import ShellComplete
 
     word = line.last.text
     # The library takes --option=VALUE apart, and offers VALUE alone.
     head = word[: word.index("=") + 1] if word.startswith("--") and "=" in word else ""
     try:
-        found = await ShellComplete(command, {}, "distkv", VARIABLE).get_completions(line.before, word)
+        items = await ShellComplete(command, {}, "distkv", VARIABLE).get_completions(line.before, word)
     except click.ClickException:
         return []
-    return [
-        CompletionItem(head + item.value, item.type, item.help, is_open=item.is_open)
-        for item in found
-        if item.type in (FILE, DIRECTORY) or (head + item.value).startswith(word)
-    ]
+    return [offer for offer in (_offer(item, head) for item in items) if offer.word.startswith(word) or not offer.word]
 
 
-OPEN: Final = "open"
-CLOSED: Final = "closed"
-FILE: Final = "file"
-DIRECTORY: Final = "dir"
+def _offer(item: CompletionItem, head: str) -> Offer:
+    if item.type in LOOKS:
+        return Offer(item.type)
+    hint = " ".join((item.help or "").split())
+    hint = hint if len(hint) <= HINT_MAX else f"{hint[: HINT_MAX - 3]}..."
+    return Offer(OPEN if item.is_open else CLOSED, head + item.value, hint)
 
 
-def _going_on(item: CompletionItem) -> str:
-    if item.type in (FILE, DIRECTORY):
-        return item.type
-    return OPEN if item.is_open else CLOSED
-
-
-HINT_MAX: Final = 60
-
-
-def _hint(item: CompletionItem) -> str:
-    text = " ".join((item.help or "").split())
-    return text if len(text) <= HINT_MAX else f"{text[: HINT_MAX - 3]}..."
-
-
-def _bash_answer(line: Line, items: Sequence[CompletionItem]) -> str:
-    if not items:
+def _bash_answer(line: Line, offers: Sequence[Offer]) -> str:
+    if not offers:
         return ""
-    word = line.last
-    offered = [line.replaced + _quoted(item.value[len(word.text) :], word) for item in items]
-    return "\n".join([_going_on(items[0]), *offered, ""])
+    done = len(line.last.text)
+    words = [line.replaced + _quoted(offer.word[done:], line.last.quote) for offer in offers if offer.word]
+    return "\n".join([offers[0].how, *words, ""])
 
 
 _BARE: Final = re.compile(r"[^\w.:/=,@%+-]")
 _IN_QUOTES: Final = re.compile(r'["$`\\]')
 
 
-def _quoted(text: str, word: Word) -> str:
-    """`text` as it can stand behind `word` on the line."""
-    if word.quote == "'":
+def _quoted(text: str, quote: str) -> str:
+    """`text` as it can stand on the line, in quotes or not."""
+    if quote == "'":
         return text.replace("'", "'\\''")
-    return (_IN_QUOTES if word.quote else _BARE).sub(r"\\\g<0>", text)
+    return (_IN_QUOTES if quote else _BARE).sub(r"\\\g<0>", text)
 
 
 # -- scripts ------------------------------------------------------------------------------------------------------
@@ -212,8 +215,8 @@ _distkv() {
     COMPREPLY=("${COMPREPLY[@]:1}")
     case $how in
         closed) compopt +o nospace ;;
-        file) COMPREPLY=(); compopt +o nospace -o default ;;
-        dir) COMPREPLY=(); compopt -o dirnames ;;
+        file) compopt +o nospace -o default ;;
+        dir) compopt -o dirnames ;;
     esac
 }
 complete -o nosort -o nospace -F _distkv distkv

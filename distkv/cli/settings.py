@@ -30,6 +30,11 @@ Section: TypeAlias = (
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
 SYSTEM_STATE: Final = Path("/var/lib/distkv")
 
+BY_DEFAULT: Final = "default"
+"""Who says so, when nobody else does."""
+HIDDEN: Final = "***"
+"""Stands for a secret."""
+
 
 @attrs.frozen
 class Setting:
@@ -116,17 +121,6 @@ def effective_settings(file: str | None, assignments: tuple[str, ...]) -> dict[s
     return found
 
 
-def _line_of(mistake: tuple[str, str]) -> float:
-    """For sorting: what stands in no line comes last."""
-    line = mistake[0].rpartition(":")[2]
-    return int(line) if line.isdecimal() else math.inf
-
-
-BY_DEFAULT: Final = "default"
-HIDDEN: Final = "***"
-"""Stands for a secret."""
-
-
 def find_file(named: str | None) -> Path | None:
     """The file that is named, by option or DISTKV_CONFIG, else the first that exists of the user's and the system's."""
     name = named or os.environ.get("DISTKV_CONFIG")
@@ -187,6 +181,12 @@ SETTINGS: Final = {setting.key: setting for setting in all_settings()}
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
+
+
+def _line_of(mistake: tuple[str, str]) -> float:
+    """For sorting: what stands in no line comes last."""
+    line = mistake[0].rpartition(":")[2]
+    return int(line) if line.isdecimal() else math.inf
 
 
 def _given(file: str | None, assignments: Sequence[str], tell: Tell) -> dict[str, Given]:

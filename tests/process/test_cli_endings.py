@@ -5,6 +5,9 @@ Knows: signals, pipes and exit codes.  Does not know what the commands do.
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -103,6 +106,25 @@ def _in_shell(node: Server, line: str) -> subprocess.CompletedProcess[bytes]:
 def test_reader_may_have_seen_enough(node: Server, command: str) -> None:
     done = _in_shell(node, f"distkv {command} | head -c 5")
     assert (len(done.stdout), done.stderr) == (5, b"")
+
+
+def test_terminal_gets_no_colours(node: Server) -> None:
+    terminal, end = pty.openpty()
+    with open(terminal, "rb", buffering=0) as shown:
+        for words in (["--help"], ["get", "nothing"], ["nonsense"], ["list", "t", "-o", "text"]):
+            command = [*COMMAND, "client", "-p", str(node.port), *words]
+            process = subprocess.Popen(command, env=dict(node.environment), stdout=end, stderr=end)
+            try:
+                seen = b""
+                while process.poll() is None or select.select([shown], [], [], 0)[0]:
+                    if select.select([shown], [], [], 0.1)[0]:
+                        seen += shown.read(4096)
+            finally:
+                process.kill()
+                process.wait()
+            assert seen
+            assert b"\x1b" not in seen
+        os.close(end)
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])

@@ -137,8 +137,9 @@ def test_hint_is_one_line_of_the_help(capsys: Capture, monkeypatch: pytest.Monke
         ("distkv cl", "cl", "closed\nclient\n"),
         ("distkv 'cl", "cl", "closed\nclient\n"),
         ("distkv c\\l", "c\\l", "closed\nc\\lient\n"),
-        ("distkv -c /etc/h", "/etc/h", "file\n/etc/h\n"),
-        ("distkv server --data-dir x", "x", "dir\nx\n"),
+        ("distkv -c /etc/h", "/etc/h", "file\n"),
+        ("distkv -c \udcff", "\udcff", "file\n"),
+        ("distkv server --data-dir x", "x", "dir\n"),
         ("distkv nonsense x", "x", ""),
         ("distkv client g", "x", "closed\net\n"),  # what bash should never say
     ],
