@@ -324,7 +324,8 @@ class Driver:
         if note.id == "peer_failed" and not self.replica.is_serving:
             level = logging.WARNING  # a node that cannot become ready should say why
         if log.isEnabledFor(level) and (count <= REPEATS_SHOWN or count % 100 == 0):
-            log.log(level, "%s %s", note.id, " ".join(f"{key}={value}" for key, value in note.fields.items()))
+            event = note.id + "".join(f" {key}=%s" for key in note.fields)
+            log.log(level, event, *note.fields.values())
 
     # -- peers
 
