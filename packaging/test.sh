@@ -28,7 +28,7 @@ fast() {
 }
 
 process() {
-    packaging/packages.sh serf=serf cc=gcc,libc6-dev
+    packaging/packages.sh serf=serf cc=gcc,libc6-dev systemd-analyze=systemd
     folder process
 }
 

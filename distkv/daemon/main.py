@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import time
+from typing import Final
 
 import trio
 
@@ -21,6 +22,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import open_directory
 from distkv.daemon.failure import first_failure
+from distkv.daemon.notify import ServiceManager
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
@@ -34,6 +36,9 @@ from distkv.transport.serf import SerfTransport
 from distkv.wire.message import Start
 
 log = logging.getLogger("distkv.daemon")
+
+STATUS_S: Final = 1.0
+"""How often we look whether the service manager should be told another state."""
 
 
 async def serve(config: Config, init_value: bytes | None) -> None:
@@ -49,18 +54,23 @@ async def serve(config: Config, init_value: bytes | None) -> None:
         StorageError: the directory is used, damaged, or of another release; or the disk failed.
         InitRefusedError, DuplicateNameError: what the network says.
     """
+    manager = ServiceManager.of(os.environ)
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_run, config, init_value, nursery.cancel_scope)
+                nursery.start_soon(_run, config, init_value, manager, nursery.cancel_scope)
                 async for number in signals:
                     log.info("stopping signal=%s", signal.Signals(number).name)
+                    await manager.tell("STOPPING=1", "STATUS=stopping")
                     nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise first_failure(group) from group
+        failure = first_failure(group)
+        await manager.tell("STOPPING=1", f"STATUS=failed: {failure}")
+        raise failure from group
 
 
-async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope) -> None:
+async def _run(config: Config, init_value: bytes | None, manager: ServiceManager, done: trio.CancelScope) -> None:
+    await manager.tell(f"STATUS=reading {config.data_dir}")
     listeners = await _bind(config.listen)
     bound = [_address(listener) for listener in listeners]
     addr = config.advertise or bound[0]
@@ -81,7 +91,10 @@ async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope)
             nursery.start_soon(serve_listeners, driver, listeners)
             nursery.start_soon(_keep_room, directory.log)
             nursery.start_soon(forget_history, directory.archive, config.history)
-            nursery.start_soon(_say_ready, driver, bound)
+            nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
+            if manager.is_there:
+                nursery.start_soon(_keep_status, driver, ", ".join(bound), manager)
+                nursery.start_soon(manager.keep_watchdog)
             had_data = replica.network is not None
             await nursery.start(driver.run)
             if transport is not None and not had_data and not driver.is_up:
@@ -154,9 +167,21 @@ async def _keep_room(store: Log) -> None:
         await trio.sleep(1 if was_short else 0.2)
 
 
-async def _say_ready(driver: Driver, bound: list[str]) -> None:
+async def _say_ready(driver: Driver, where: str, manager: ServiceManager) -> None:
     await driver.wait_ready()
     await driver.committer.wait_durable(driver.position)
     replica = driver.replica
-    where, count = ", ".join(bound), replica.tree.live_count
+    count = replica.tree.live_count
     print(f"distkv: {replica.name} ready on {where} ({replica.state}, {count} entries)", flush=True)
+    await manager.tell("READY=1")
+
+
+async def _keep_status(driver: Driver, where: str, manager: ServiceManager) -> None:
+    """One line for people who ask the service manager, whenever it is another one."""
+    replica, told = driver.replica, ""
+    while True:
+        status = f"{replica.state} on {where}" if replica.is_serving else f"{replica.state}: {replica.waits_for}"
+        if status != told:
+            await manager.tell(f"STATUS={status}")
+            told = status
+        await trio.sleep(STATUS_S)
