@@ -26,7 +26,7 @@ SEND_S: Final = 1.0
 """How long a message may wait for room in the service manager's queue."""
 
 
-@attrs.frozen
+@attrs.define
 class ServiceManager:
     """Whoever started us, if it wants to hear how we are."""
 
@@ -34,6 +34,8 @@ class ServiceManager:
     """Of its socket; None: nobody listens."""
     watchdog_s: float | None = None
     """It takes us for hung when it hears nothing for so long; None: it does not."""
+    _is_heard: bool = attrs.field(default=True, init=False)
+    """Whether it heard the last message: only the first failure is logged."""
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> ServiceManager:
@@ -52,17 +54,20 @@ class ServiceManager:
         return self.address is not None
 
     async def tell(self, *lines: str) -> None:
-        """Send `NAME=value` lines, in one message. When it cannot be sent that is logged."""
+        """Send `NAME=value` lines, in one message."""
         if self.address is None:
             return
-        with trio.move_on_after(SEND_S) as scope, trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        reason = "its queue is full"
+        with trio.move_on_after(SEND_S), trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             try:
                 await sender.connect(self.address)
                 await sender.send("\n".join(map(_one_line, lines)).encode())
+                reason = ""
             except OSError as error:
-                log.warning("notify_failed what=%s reason=%s", lines[0], error.strerror or error)
-        if scope.cancelled_caught:
-            log.warning("notify_failed what=%s reason=its queue is full", lines[0])
+                reason = error.strerror or str(error)
+        if reason and self._is_heard:
+            log.warning("notify_failed what=%s reason=%s", lines[0], reason)
+        self._is_heard = not reason
 
     async def keep_watchdog(self) -> None:
         """Say twice in each interval that we are alive. A loop that hangs says nothing."""
