@@ -25,6 +25,7 @@ from distkv import __version__
 from distkv.cli import exits
 from distkv.cli.backup import restore_command
 from distkv.cli.client import client
+from distkv.cli.doctor.command import doctor_command
 from distkv.cli.logs import TRACEBACKS
 from distkv.cli.output import Form
 from distkv.cli.server import server
@@ -102,6 +103,7 @@ def everything(
 everything.add_command(server)
 everything.add_command(client)
 everything.add_command(restore_command)
+everything.add_command(doctor_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "node", "list"], "-o --output --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
+        (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],
 )
 def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: list[str], options: str) -> None:
@@ -92,7 +93,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client restore server"),
+        ([], "client doctor restore server"),
         (["client"], "backup bench delete dump get history list load node ping set state watch"),
         (["client", "node"], "list"),
     ],
