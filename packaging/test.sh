@@ -28,7 +28,7 @@ fast() {
 }
 
 process() {
-    packaging/packages.sh serf=serf cc=gcc,libc6-dev zsh=zsh fish=fish
+    packaging/packages.sh serf=serf cc=gcc,libc6-dev zsh=zsh fish=fish systemd-analyze=systemd
     folder process
 }
 

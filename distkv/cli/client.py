@@ -12,9 +12,12 @@ import os
 import asyncclick as click
 
 from distkv.cli.backup import backup_command
+from distkv.cli.bench import bench_command
 from distkv.cli.history import history_command
 from distkv.cli.kv import delete_command, get_command, set_command
-from distkv.cli.node import ping_command, state_command
+from distkv.cli.members import node_group
+from distkv.cli.node import state_command
+from distkv.cli.ping import ping_command
 from distkv.cli.session import Session, read_addresses
 from distkv.cli.transfer import dump_command, load_command
 from distkv.cli.tree import list_command
@@ -46,6 +49,8 @@ for command in (
     dump_command,
     backup_command,
     state_command,
+    node_group,
     ping_command,
+    bench_command,
 ):
     client.add_command(command)

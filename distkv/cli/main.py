@@ -28,6 +28,7 @@ from distkv.cli.backup import restore_command
 from distkv.cli.client import client
 from distkv.cli.completion import answer, asking_shell, completion_command
 from distkv.cli.config import config
+from distkv.cli.doctor.command import doctor_command
 from distkv.cli.logs import TRACEBACKS, read_log_option
 from distkv.cli.output import Form, complain
 from distkv.cli.server import server
@@ -137,6 +138,7 @@ everything.add_command(client)
 everything.add_command(restore_command)
 everything.add_command(config)
 everything.add_command(completion_command)
+everything.add_command(doctor_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -57,6 +57,21 @@ def server(
     A node without data joins the network that its transport reaches; the first one is started with --init.
     When it serves clients it prints one line on stdout; logs go to stderr. NAME may stand in the configuration instead.
     """
+    given = given_options(name, data_dir, transport, serf, bind, advertise)
+    config = read_settings(session.config_file, session.assignments, given)
+    init_value = None if init is None else pack_argument(init)
+    return partial(_serve, session, config, init_value)
+
+
+def given_options(
+    name: str | None,
+    data_dir: str | None,
+    transport: str | None,
+    serf: str | None,
+    bind: tuple[str, ...],
+    advertise: str | None = None,
+) -> dict[str, tuple[str, object]]:
+    """Of the options that were given: the key that each sets, its name, and the value."""
     given: dict[str, tuple[str, object]] = {}
     for key, option, value in (
         ("node.name", "NAME", name),
@@ -70,9 +85,7 @@ def server(
     if serf is not None:
         host, port = parse_address(serf, "--serf")
         given |= {"serf.host": ("--serf", host), "serf.port": ("--serf", port)}
-    config = read_settings(session.config_file, session.assignments, given)
-    init_value = None if init is None else pack_argument(init)
-    return partial(_serve, session, config, init_value)
+    return given
 
 
 def _serve(session: Session, config: Config, init_value: bytes | None) -> int:

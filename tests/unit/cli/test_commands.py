@@ -36,7 +36,6 @@ from distkv.errors import (
     ValueMismatchError,
 )
 from distkv.model.event import NodeName, Tick
-from distkv.wire.replies import encode_reply
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open_server, refusal, reply
@@ -79,7 +78,11 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["config", "check"], "-o --output --help"),
         (["client", "dump"], "-o --output --help"),
         (["client", "state"], "--wait --timeout -o --output --help"),
-        (["client", "ping"], "-o --output --help"),
+        (["client", "node"], "--help"),
+        (["client", "node", "list"], "-o --output --help"),
+        (["client", "ping"], "-n --count --interval -o --output --help"),
+        (["client", "bench"], "--seconds --connections -o --output --help"),
+        (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],
 )
 def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: list[str], options: str) -> None:
@@ -92,9 +95,10 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client completion config restore server"),
+        ([], "client completion config doctor restore server"),
         (["config"], "check show"),
-        (["client"], "backup delete dump get history list load ping set state watch"),
+        (["client"], "backup bench delete dump get history list load node ping set state watch"),
+        (["client", "node"], "list"),
     ],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
@@ -381,8 +385,8 @@ def _state(node: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(("form", "read"), [("text", str.split), ("json", json.loads)])
 def test_ping_names_the_node(capsys: Capture, form: str, read: Callable[[str], object]) -> None:
-    with open_server(lambda seq: encode_reply(seq, {})) as server:
-        assert ask(server, "ping", "-o", form) == 0
+    with open_server(*[reply({})] * 5) as server:
+        assert ask(server, "ping", "--interval", "0", "-o", form) == 0
     assert HELLO.node in str(read(capsys.readouterr().out))
 
 
