@@ -106,7 +106,7 @@ def test_port_that_is_none_offers_nothing(capsys: Capture) -> None:
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["client", "nonsense", "x"], []),
         (["--nonsense", "x"], []),
-        ([], ["client", "completion", "config", "restore", "server"]),
+        ([], ["client", "completion", "config", "doctor", "restore", "server"]),
         (["--log", "e"], ["engine=+"]),
         (["--log", "engine=e"], ["engine=error"]),
     ],
