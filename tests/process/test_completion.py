@@ -65,11 +65,10 @@ def _opened(name: str, node: Server, directory: Path) -> AbstractContextManager[
         ("client get sens", "client get sensors."),
         ("client get sensors.c", "client get sensors.cellar "),
         ("client get sensors.k", "client get sensors.kitchen"),  # has a value, and more below it
-        ("client watch lamps.ha", "client watch lamps.hall"),  # may mean all below it
+        ("'client' \"get\" sens", "'client' \"get\" sensors."),
         ("client set 'sensors.c", "client set 'sensors.cellar' "),
         ('client list "sensors.c', 'client list "sensors.cellar" '),
         ("client -p 1 get sens", "client -p 1 get sens"),  # nobody is there
-        ("client get sensors..", "client get sensors.."),
         # colons, at which bash cuts words
         ("client get odd.dot:", "client get odd.dot:.s "),
         ("client get odd.colon::", "client get odd.colon::s "),
@@ -82,6 +81,10 @@ def _opened(name: str, node: Server, directory: Path) -> AbstractContextManager[
 )  # fmt: skip
 def test_tab_goes_on_with_what_there_is(terminal: Terminal, typed: str, line: str) -> None:
     assert terminal.complete(f"distkv {typed}") == f"distkv {line}"
+
+
+def test_command_may_be_named_with_its_place(terminal: Terminal) -> None:
+    assert terminal.complete("~/distkv client get sensors.c") == "~/distkv client get sensors.cellar "
 
 
 def test_tab_shows_the_paths_that_begin_so(terminal: Terminal) -> None:
