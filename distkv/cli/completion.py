@@ -210,8 +210,11 @@ def _quoted(text: str, quote: str) -> str:
 
 _BASH: Final = r"""# distkv completion bash
 _distkv() {
-    mapfile -t COMPREPLY < <(_DISTKV_COMPLETE=bash "${1/#\~/$HOME}" "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null)
-    local how=${COMPREPLY[0]-}
+    # What bash sets always, a function that wraps this one may leave out.
+    local how command=${1:-distkv} line=${COMP_LINE:-${COMP_WORDS[*]}} word=${2-${COMP_WORDS[COMP_CWORD]}}
+    line=${line:0:${COMP_POINT:-${#line}}}
+    mapfile -t COMPREPLY < <(_DISTKV_COMPLETE=bash "${command/#\~/$HOME}" "$line" "$word" 2>/dev/null)
+    how=${COMPREPLY[0]-}
     COMPREPLY=("${COMPREPLY[@]:1}")
     case $how in
         closed) compopt +o nospace ;;

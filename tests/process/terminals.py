@@ -136,7 +136,7 @@ def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -
     directory.mkdir()
     file = directory / ".zshrc"
     file.write_text(script)
-    _write_command(directory / "distkv")
+    write_command(directory / "distkv")
     variables = {
         **environment,
         "HOME": str(directory),
@@ -169,7 +169,7 @@ def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -
         sys.stderr.write(f"-- screen of {shell}\n{terminal.text()}\n")
 
 
-def _write_command(file: Path) -> None:
+def write_command(file: Path) -> None:
     """`distkv`, as installed."""
     file.write_text(f'#!/bin/sh\nexec {sys.executable} -m distkv "$@"\n')
     file.chmod(0o755)

@@ -139,6 +139,7 @@ def test_hint_is_one_line_of_the_help(capsys: Capture, monkeypatch: pytest.Monke
         ("distkv -C chain.", "chain.", "open\nchain.length=\n"),
         ("distkv client get --output=j", "j", "closed\njson\n"),
         ("distkv client get -o j", "j", "closed\njson\n"),
+        ("distkv --log engine=de", "de", "closed\ndebug\n"),
         ("distkv cl", "cl", "closed\nclient\n"),
         ("distkv 'cl", "cl", "closed\nclient\n"),
         ("distkv c\\l", "c\\l", "closed\nc\\lient\n"),
