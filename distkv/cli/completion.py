@@ -210,8 +210,11 @@ def _quoted(text: str, quote: str) -> str:
 
 _BASH: Final = r"""# distkv completion bash
 _distkv() {
-    mapfile -t COMPREPLY < <(_DISTKV_COMPLETE=bash "$1" "${COMP_LINE:0:COMP_POINT}" "$2" 2>/dev/null)
-    local how=${COMPREPLY[0]-}
+    # What bash sets always, a function that wraps this one may leave out.
+    local how command=${1:-distkv} line=${COMP_LINE:-${COMP_WORDS[*]}} word=${2-${COMP_WORDS[COMP_CWORD]}}
+    line=${line:0:${COMP_POINT:-${#line}}}
+    mapfile -t COMPREPLY < <(_DISTKV_COMPLETE=bash "${command/#\~/$HOME}" "$line" "$word" 2>/dev/null)
+    how=${COMPREPLY[0]-}
     COMPREPLY=("${COMPREPLY[@]:1}")
     case $how in
         closed) compopt +o nospace ;;
@@ -226,7 +229,7 @@ _ZSH: Final = r"""#compdef distkv
 _distkv() {
     local line
     local -a lines fields hinted closed open
-    lines=("${(@f)$(_DISTKV_COMPLETE=zsh $words[1] "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
+    lines=("${(@f)$(_DISTKV_COMPLETE=zsh ${~words[1]} "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
     for line in $lines; do
         fields=("${(@ps:\t:)line}")
         case $fields[1] in
@@ -250,6 +253,7 @@ fi
 _FISH: Final = r"""# distkv completion fish
 function __distkv_complete
     set -l words (commandline -opc)
+    set words[1] (string replace -r "^~/" ~/ -- $words[1])
     set -l token (commandline -ct)
     for line in (_DISTKV_COMPLETE=fish $words[1] $words[2..-1] "$token" 2>/dev/null)
         set -l fields (string split \t -- $line)

@@ -206,7 +206,12 @@ def _read_file(path: Path, tell: Tell) -> dict[str, Given]:
 
     try:
         text = path.read_text(encoding="utf-8")
-        return dict(_keys_in(yaml.read(text, tell_twice), "", path, tell))
+        found: dict[str, Given] = {}
+        for key, one in _keys_in(yaml.read(text, tell_twice), "", path, tell):
+            if key in found:  # written in two ways: with a dot, and in its section
+                tell(one.where, f"{key} stands twice: leave one")
+            found.setdefault(key, one)
+        return found
     except OSError as error:
         tell(str(path), f"the configuration cannot be read: {error.strerror}")
     except UnicodeDecodeError:

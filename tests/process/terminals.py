@@ -35,6 +35,8 @@ READY: Final = "ready-to-type"
 _TAB: Final = "\t"
 _WRITE_LINE: Final = "\x14"
 _CLEAR_LINE: Final = "\x15"
+_END: Final = "§"
+"""No test types it."""
 _ESCAPES: Final = re.compile(r"\x1b(\[[0-9;?>=]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[()].|.)")
 
 START: Final[dict[str, tuple[list[str], str]]] = {
@@ -113,7 +115,10 @@ class Terminal:
         """The words that are shown when this was typed, and Tab, those on the command line included."""
         begin = len(self._written)
         self.complete(typed)
-        return set(self.text(begin).split())
+        # What was shown may be under way from the terminal to us; what the shell echoes now comes behind it.
+        os.write(self.master, (_CLEAR_LINE + _END).encode())
+        wait_until(lambda: _END in self.text(begin), f"{self.shell} echoes", 15, self.text)
+        return set(self.text(begin).partition(_END)[0].split())
 
     def enter(self, typed: str) -> None:
         """Type this, where a Tab may be in it, and Enter."""
@@ -136,7 +141,7 @@ def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -
     directory.mkdir()
     file = directory / ".zshrc"
     file.write_text(script)
-    _write_command(directory / "distkv")
+    write_command(directory / "distkv")
     variables = {
         **environment,
         "HOME": str(directory),
@@ -158,7 +163,8 @@ def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -
     reader = threading.Thread(target=terminal.read, daemon=True)
     reader.start()
     try:
-        wait_until(lambda: READY in terminal.text(), f"{shell} is ready", 20, terminal.text)
+        # The prompt comes when the terminal is set up for keys.
+        wait_until(lambda: "$" in terminal.text().partition(READY)[2], f"{shell} is ready", 20, terminal.text)
         yield terminal
     finally:
         with suppress(ProcessLookupError):
@@ -169,7 +175,7 @@ def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -
         sys.stderr.write(f"-- screen of {shell}\n{terminal.text()}\n")
 
 
-def _write_command(file: Path) -> None:
+def write_command(file: Path) -> None:
     """`distkv`, as installed."""
     file.write_text(f'#!/bin/sh\nexec {sys.executable} -m distkv "$@"\n')
     file.chmod(0o755)

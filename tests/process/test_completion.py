@@ -5,6 +5,7 @@ Knows: what people type.  Does not know how shells ask for completions.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from distkv.client.blocking import Client
 from tests.process.servers import Server, free_port, open_servers, wait_until
-from tests.process.terminals import SHELLS, Terminal, open_terminal
+from tests.process.terminals import SHELLS, Terminal, open_terminal, write_command
 
 PATHS = (
     "sensors.kitchen", "sensors.kitchen.temp", "sensors.cellar", "lamps.hall.left",
@@ -65,11 +66,10 @@ def _opened(name: str, node: Server, directory: Path) -> AbstractContextManager[
         ("client get sens", "client get sensors."),
         ("client get sensors.c", "client get sensors.cellar "),
         ("client get sensors.k", "client get sensors.kitchen"),  # has a value, and more below it
-        ("client watch lamps.ha", "client watch lamps.hall"),  # may mean all below it
+        ("'client' \"get\" sens", "'client' \"get\" sensors."),
         ("client set 'sensors.c", "client set 'sensors.cellar' "),
         ('client list "sensors.c', 'client list "sensors.cellar" '),
         ("client -p 1 get sens", "client -p 1 get sens"),  # nobody is there
-        ("client get sensors..", "client get sensors.."),
         # colons, at which bash cuts words
         ("client get odd.dot:", "client get odd.dot:.s "),
         ("client get odd.colon::", "client get odd.colon::s "),
@@ -84,6 +84,10 @@ def test_tab_goes_on_with_what_there_is(terminal: Terminal, typed: str, line: st
     assert terminal.complete(f"distkv {typed}") == f"distkv {line}"
 
 
+def test_command_may_be_named_with_its_place(terminal: Terminal) -> None:
+    assert terminal.complete("~/distkv client get sensors.c") == "~/distkv client get sensors.cellar "
+
+
 def test_tab_shows_the_paths_that_begin_so(terminal: Terminal) -> None:
     shown = terminal.shown("distkv client get odd.")
     quoted = {"odd.it's", "odd.$HOME"} if terminal.shell == "fish" else {"odd.it\\'s", "odd.\\$HOME"}
@@ -95,6 +99,21 @@ def test_zsh_may_load_the_script_when_it_is_needed(node: Server, tmp_path: Path)
     with _opened("zsh that loads it when it is needed", node, tmp_path) as terminal:
         assert terminal.complete("distkv client get sensors.c") == "distkv client get sensors.cellar "
         assert terminal.complete("distkv client get odd.dot:") == "distkv client get odd.dot:.s "
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        "COMP_LINE='distkv client get odd.dot:' COMP_POINT=26 COMP_WORDS=(distkv client get odd.dot :) COMP_CWORD=4",
+        "COMP_WORDS=(distkv client get odd.dot:) COMP_CWORD=3",
+    ],
+)
+def test_function_of_bash_may_be_called_by_another(node: Server, tmp_path: Path, variables: str) -> None:
+    write_command(tmp_path / "distkv")
+    script = f'eval "$(distkv completion bash)"; {variables}; _distkv; printf "%s\n" "${{COMPREPLY[@]}}"'
+    environment = node.environment | {"DISTKV_PORT": str(node.port), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=30, check=False)
+    assert done.stdout.decode().endswith(":.s\n")
 
 
 def test_line_that_was_completed_means_that_path(terminal: Terminal, node: Server) -> None:

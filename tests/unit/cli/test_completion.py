@@ -5,12 +5,14 @@ Knows: what the scripts ask.  Does not know shells: tests/process does.
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from distkv.cli.completion import VARIABLE, split_line
 from distkv.cli.main import run
 from distkv.errors import NotReadyError
-from tests.unit.client.scripted_server import ScriptedServer, close, open_server, refusal, reply, silence
+from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, refusal, reply, silence
 
 Capture = pytest.CaptureFixture[str]
 
@@ -50,6 +52,7 @@ def of_paths(capsys: Capture, server: ScriptedServer, *words: str) -> list[str]:
         (["get", "x:.y.b"], ["x:.y.both", "x:.y.both.+", "x:.y.below.+"]),
         (["get", "a.:"], ["a.:5"]),
         (["get", ":"], [":", ":5"]),
+        (["get", "dot:."], ["dot:."]),
         (["get", "-r", "a.be"], ["a.below", "a.below.+"]),
         (["delete", "a.be"], ["a.below.+"]),
         (["history", "a.be"], ["a.below.+"]),
@@ -70,11 +73,13 @@ def test_paths_are_those_of_the_node_up_to_the_next_dot(capsys: Capture, words: 
 @pytest.mark.usefixtures("asked_by_fish")
 @pytest.mark.parametrize("step", [close, refusal(NotReadyError("no")), silence])
 def test_node_that_does_not_answer_offers_nothing(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch, step: object
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
     monkeypatch.setattr("distkv.cli.suggestions.PATIENCE_S", 0.2)
-    with open_server(step) as server:  # type: ignore[arg-type]
+    begin = time.monotonic()
+    with open_server(step) as server:
         assert of_paths(capsys, server, "get", "a.") == []
+    assert time.monotonic() - begin < 4  # much less, but other tests may run
 
 
 @pytest.mark.usefixtures("asked_by_fish")
@@ -134,6 +139,7 @@ def test_hint_is_one_line_of_the_help(capsys: Capture, monkeypatch: pytest.Monke
         ("distkv -C chain.", "chain.", "open\nchain.length=\n"),
         ("distkv client get --output=j", "j", "closed\njson\n"),
         ("distkv client get -o j", "j", "closed\njson\n"),
+        ("distkv --log engine=de", "de", "closed\ndebug\n"),
         ("distkv cl", "cl", "closed\nclient\n"),
         ("distkv 'cl", "cl", "closed\nclient\n"),
         ("distkv c\\l", "c\\l", "closed\nc\\lient\n"),

@@ -180,6 +180,7 @@ def test_name_that_would_lead_elsewhere_needs_a_directory(name: str) -> None:
         ("chain: {length: 1}", "FILE:1: chain.length is 1: it must be 2 to 64"),
         ("log: {format: xml}", "FILE:1: log.format is 'xml': it must be one of text, json"),
         ("ping:\n  clock: 2\n  length: 4\n  clock: 3\n", "FILE:4: ping.clock stands twice: leave one"),
+        ("ping.clock: 2\nping:\n  clock: 3\n", "FILE:3: ping.clock stands twice: leave one"),
         ("limits:\n  outbox: 0\n", "FILE:2: limits.outbox is 0: it must be 1 or more"),
         ("serf: {port: 0}", "FILE:1: serf.port is 0: it must be 1 to 65535"),
         ("serf: {auth: 7}", "FILE:1: serf.auth is 7: it must be text (quote it when it looks like a number)"),
