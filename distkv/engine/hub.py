@@ -132,12 +132,12 @@ class Watcher:
         """It was told this."""
         self.next += len(batch.changes)
 
-    def take(self, bytes_max: int = BATCH_BYTES) -> Batch:
-        """What waits, in order, up to some size; at least one if there is one."""
+    def take(self) -> Batch:
+        """What waits, in order, or the beginning of it; at least one change if there is one."""
         if self.is_lost:
             return Batch([])
         begin = self.place()
-        found = self.feed.some(begin, bytes_max)
+        found = self.feed.batch(begin)
         self.go_on(found)
         if begin == self.feed.first:
             self.feed.forget_told()
@@ -193,21 +193,20 @@ class Feed:
         self._queue.clear()
         self._size = 0
 
-    def some(self, begin: int, bytes_max: int) -> Batch:
-        """From a place on, up to some size; at least one if there is one."""
+    def batch(self, begin: int) -> Batch:
+        """The changes from a place on, up to some size; at least one if there is one."""
         found, size = [], 0
         for seen in islice(self._queue, begin - self.first, None):
             found.append(seen)
             size += seen.size
-            if size >= bytes_max:
+            if size >= BATCH_BYTES:
                 break
         return Batch(found)
 
     def forget_told(self) -> None:
         """Drop what everybody was told who is not lost."""
-        end = self.end
         first = self.first
-        least = min((watcher.next for watcher in self.watchers if watcher.next >= first), default=end)
+        least = min((watcher.next for watcher in self.watchers if watcher.next >= first), default=self.end)
         while self.first < least:
             self._forget_first()
 
@@ -232,7 +231,7 @@ class Feed:
             return False
         batch = batches.get(begin)
         if batch is None:
-            batch = batches[begin] = self.some(begin, BATCH_BYTES)
+            batch = batches[begin] = self.batch(begin)
         if not watcher.push(batch):
             watcher.wake()
             return False
