@@ -79,7 +79,7 @@ async def _open_tcp(text: str, stack: ExitStack) -> list[trio.SocketListener]:
 
 
 async def _open_unix(path: str, stack: ExitStack) -> trio.SocketListener:
-    async with _turn_in(os.path.dirname(path), path):
+    async with _turn_at(path):
         _clear(path)
         bound = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         bound.bind(path)
@@ -91,9 +91,9 @@ async def _open_unix(path: str, stack: ExitStack) -> trio.SocketListener:
 
 
 @asynccontextmanager
-async def _turn_in(directory: str, path: str) -> AsyncIterator[None]:
+async def _turn_at(path: str) -> AsyncIterator[None]:
     """One server at a time: of two that find the same dead socket, the slower would remove the other's new one."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    handle = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
         with trio.move_on_after(TURN_S) as patience:
             while not _is_locked(handle):  # noqa: ASYNC110  # nothing tells when it is unlocked
