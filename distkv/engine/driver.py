@@ -296,15 +296,19 @@ class Driver:
         self.hub.deliver(self.committer.durable)
 
     def _tell_watchers(self, ready: Ready) -> None:
-        first = self.position - len(ready.records)
-        events = ((at, record) for at, record in enumerate(ready.records, first + 1) if isinstance(record, EventRecord))
-        places = {id(record.event): at for at, record in events}
+        position = self.position
+        places, is_reset = {}, False
+        for at, record in enumerate(ready.records, position - len(ready.records) + 1):
+            if isinstance(record, EventRecord):
+                places[id(record.event)] = at
+            elif isinstance(record, ResetRecord):
+                is_reset = True
         for change in ready.changes:
             event = change.event
             conflicts = open_losers(change, self.replica.tree.get(event.path))
             if change.won or conflicts is not None:
-                self.hub.hold(Seen(self.position, places.get(id(event), 0), event, change.won, conflicts))
-        if any(isinstance(record, ResetRecord) for record in ready.records):
+                self.hub.hold(Seen(position, places.get(id(event), 0), event, change.won, conflicts))
+        if is_reset:
             self.hub.lose_all()
         self.hub.deliver(self.committer.durable)
 
