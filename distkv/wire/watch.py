@@ -42,7 +42,7 @@ class Token:
 
 
 def encode_token(token: Token) -> bytes:
-    return packing.pack([token.node, token.life, token.lsn])
+    return packing.pack_plain([token.node, token.life, token.lsn])
 
 
 def decode_token(data: bytes) -> Token | None:
@@ -83,7 +83,7 @@ def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
 
 def addressed(item: bytes, seq: int) -> bytes:
     """The same item for the watch that this request began."""
-    return b"".join((item[:_SEQ_AT], packing.pack(seq), item[_SEQ_AT + 1 :]))
+    return b"".join((item[:_SEQ_AT], packing.pack_scalar(seq), item[_SEQ_AT + 1 :]))
 
 
 def encode_mark(seq: int, mark: Mark, token: Token | None = None) -> bytes:
