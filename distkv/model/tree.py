@@ -126,9 +126,14 @@ class Tree:
 
     # -- changing
 
-    def apply(self, event: Event) -> Applied:
-        """Take in one event, whoever sent it and however often (docs/protocol, APPLY-1 to APPLY-5)."""
-        ledger, entry = self.ledger, self._index.get(event.path)
+    def apply(self, event: Event, entry: Entry | None = None) -> Applied:
+        """Take in one event, whoever sent it and however often (docs/protocol, APPLY-1 to APPLY-5).
+
+        `entry` is the path's, when the caller has it already.
+        """
+        ledger = self.ledger
+        if entry is None:
+            entry = self._index.get(event.path)
         if not ledger.hold(event.link):
             return self._apply_duplicate(event, entry)
         place = _place(event.path)

@@ -38,7 +38,7 @@ _FAILURES: Final = (TypeError, ValueError, IndexError, KeyError)
 
 def path_key(path: Path) -> bytes:
     """The bytes by which the archive finds a path; equal exactly for equal paths."""
-    return packing.pack(path.names)
+    return packing.pack_plain([*path.names])
 
 
 def read_path_key(data: bytes) -> Path:
@@ -55,7 +55,7 @@ def read_path_key(data: bytes) -> Path:
 
 def encode_entry(entry: Entry) -> bytes:
     losers = [_event_list(loser) for loser in entry.losers] or None
-    return packing.pack([_event_list(entry.head), losers, _memory_list(entry.memory)])
+    return packing.pack_plain([_event_list(entry.head), losers, _memory_list(entry.memory)])
 
 
 def entry_of_record(record: bytes) -> bytes:
@@ -148,7 +148,7 @@ def _list(value: object) -> list[Any]:
 def _event_list(event: Event) -> list[object]:
     return [
         int(event.kind),
-        event.path.names,
+        [*event.path.names],
         event.value if event.kind is Kind.SET else None,
         flat_chain(event),
         event.tock,

@@ -90,7 +90,7 @@ def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
 
 def addressed(item: bytes, seq: int) -> bytes:
     """The same item for the watch that this request began."""
-    return b"".join((item[:_SEQ_AT], packing.pack(seq), item[_SEQ_AT + 1 :]))
+    return b"".join((item[:_SEQ_AT], packing.pack_scalar(seq), item[_SEQ_AT + 1 :]))
 
 
 def encode_mark(seq: int, mark: Mark, token: Token | None = None) -> bytes:
