@@ -6,12 +6,13 @@ NAME := demo
 PORT := 27586
 export PYTHON NAME PORT
 
-.PHONY: help run test lint fast process netns lowest bench clean
+.PHONY: help run test lint docs fast process netns lowest bench clean
 
 help:
 	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
 	@echo "make test     set up all that the tests need, then everything below"
 	@echo "make lint     style, types, import rules, changelog fragments"
+	@echo "make docs     the documentation as HTML in build/docs; a warning is an error"
 	@echo "make fast     tests without real processes, and the floor of covered branches"
 	@echo "make process  tests with real servers and Serf agents"
 	@echo "make netns    tests in network namespaces (root)"
@@ -25,7 +26,7 @@ run:
 test:
 	@packaging/test.sh
 
-lint fast process netns:
+lint docs fast process netns:
 	@packaging/test.sh $@
 
 lowest:

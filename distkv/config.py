@@ -75,9 +75,9 @@ class PingConfig:
     """The ping election."""
 
     clock_s: float = attrs.field(default=5.0)
-    """Its unit of time. At least twice what the transport needs to reach every node; the same on all nodes."""
+    """Its unit of time, in seconds. At least twice what a message needs to reach every node; the same on all nodes."""
     length: int = attrs.field(default=4)
-    """How many links a ping chain keeps: more than the partitions the network may fall into."""
+    """How many links a ping chain keeps: more than the parts into which the network may split."""
 
     @clock_s.validator
     def _check_clock(self, _: object, value: float) -> None:
@@ -102,21 +102,21 @@ class Limits:
     request_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
     """A larger request is refused with `too_large`."""
     open_requests: int = attrs.field(default=1024, validator=_above_zero)
-    """Long answers (pulls, downloads) of one connection under way; past it the server stops reading from it."""
+    """Long results of one connection under way, watches aside; past it the server stops reading from it."""
     reply_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
     """Unsent replies of one connection; past it the server sends them before it looks at the next request."""
     connections: int = attrs.field(default=4096, validator=_above_zero)
     """Open client and peer connections; further ones are closed with `busy`."""
     uncommitted_bytes: int = attrs.field(default=64 << 20, validator=_above_zero)
-    """Records waiting for the disk; past it writers wait."""
+    """Records waiting for the disk; past it writers wait, and updates by gossip are dropped, to be pulled later."""
     outbox: int = attrs.field(default=4096, validator=_above_zero)
     """Messages waiting for a commit; past it updates are not sent but announced."""
     watches: int = attrs.field(default=1024, validator=_above_zero)
     """Open watches of one connection; a further one is refused with `busy`."""
     watch_changes: int = attrs.field(default=4096, validator=_above_zero)
-    """Changes that wait for one watcher; past it they are dropped and it is told to resynchronise."""
+    """Changes that wait for one watcher; past it they are dropped, and it is told to resynchronise."""
     watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
-    """The same in bytes."""
+    """How many bytes of changes wait for one watcher; past it the same happens."""
     event_waits: int = attrs.field(default=16, validator=_above_zero)
     """Open `events_wait` of one connection; a further one is refused with `busy`."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
@@ -136,9 +136,9 @@ class HistoryConfig:
     """How much of the past is kept; with neither, all of it."""
 
     retention_s: float | None = attrs.field(default=None)
-    """Changes that arrived longer ago are forgotten."""
+    """Changes that arrived more seconds ago are forgotten; the values stay."""
     keep: int | None = attrs.field(default=None)
-    """So many changes are kept, the newest of all paths."""
+    """So many changes are kept, the newest of all paths; the values stay."""
 
     @retention_s.validator
     def _check_retention(self, _: object, value: float | None) -> None:
@@ -169,15 +169,17 @@ class SerfConfig:
     """The agent beside us."""
 
     host: str = "127.0.0.1"
+    """Where the agent is."""
     port: int = attrs.field(default=7373)
+    """Its RPC port."""
     auth: str | None = None
-    """The agent's `rpc_auth` key."""
+    """Its `rpc_auth` key, when it has one."""
     root: str = attrs.field(default="distkv")
-    """What our user events are called: ROOT.update, ROOT.info, ROOT.ping."""
+    """What our user events are called: ROOT.update, ROOT.info, ROOT.ping. The same on all nodes."""
     event_bytes: int | None = attrs.field(default=None)
-    """How many bytes (name and payload) the agent takes; None: ask it."""
+    """How many bytes, name and payload, the agent takes; more than 1,300 are never sent. Unset: it is asked."""
     packets_per_s: float | None = attrs.field(default=None)
-    """The cluster's budget for updates; None: by the number of nodes."""
+    """How many packets of updates all nodes together may send; the same on all. Unset: by the number of agents."""
 
     @port.validator
     def _check_port(self, _: object, value: int) -> None:
@@ -205,14 +207,21 @@ class Config:
     """Everything a node is told at its start."""
 
     node: str = attrs.field()
+    """The node's name, unique in its network. There is no default; 'distkv server NAME' sets it, too."""
     data_dir: Path
+    """Where log and archive lie. Unset: $XDG_STATE_HOME/distkv/NAME, else ~/.local/state/distkv/NAME; for root, when
+    /var/lib/distkv exists, /var/lib/distkv/NAME."""
     listen: tuple[str, ...] = attrs.field(default=("127.0.0.1:27586",))
+    """Where clients and other nodes are served: HOST:PORT, or unix:/PATH for a Unix socket; or a list of them."""
     advertise: str | None = attrs.field(default=None)
-    """HOST:PORT which other nodes are told; None: the first one of `listen`."""
+    """HOST:PORT which other nodes are told. Unset: the first HOST:PORT of `listen`."""
     transport: str = attrs.field(default="serf")
+    """How other nodes are reached; solo: there are none."""
     serf: SerfConfig = SerfConfig()
     ping: PingConfig = PingConfig()
     chain_length: int = attrs.field(default=5)
+    """How many links an event's chain keeps: two more than the parts into which the network may split, or than the
+    nodes that change one value."""
     history: HistoryConfig = HistoryConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Check and test in parts: test.sh [lint] [fast] [process] [netns]; all of them when none is named.
+# Check and test in parts: test.sh [lint] [docs] [fast] [process] [netns]; all of them when none is named.
 # Every part runs, also after one that failed; the end says which failed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,6 +20,10 @@ lint() {
     part mypy
     part lint-imports --no-logo
     part towncrier build --draft --version next
+}
+
+docs() {
+    part sphinx-build --quiet --fail-on-warning --keep-going --fresh-env docs build/docs
 }
 
 fast() {
@@ -47,7 +51,7 @@ folder() {
     [ ! -d "tests/$1" ] || part pytest -m "$1" "tests/$1"
 }
 
-[ $# -gt 0 ] || set -- lint fast process netns
+[ $# -gt 0 ] || set -- lint docs fast process netns
 for name in "$@"; do
     "$name"
 done

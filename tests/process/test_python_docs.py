@@ -1,6 +1,6 @@
-"""docs/python.rst is true: its examples run as they are printed, in their order, and print what it says they print.
+"""The pages for Python users are true: their examples run as they are printed, in their order, and print what is shown.
 
-Knows: how to find examples, and the port that stands in them.  Does not know what they mean.
+Knows: how to find examples, and the port that stands in them or is meant.  Does not know what they mean.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ import distkv
 from distkv import errors
 from tests.process.servers import Servers
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "python.rst"
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENT = DOCS / "python.rst"
+PAGES = [DOCUMENT, DOCS / "howto" / "python.rst"]
 
 EXAMPLE = re.compile(r"^\.\. code-block:: (python|text)\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 
 
-def examples() -> list[tuple[str, str]]:
+def examples(page: Path) -> list[tuple[str, str]]:
     """Programs, and what each prints."""
     found: list[tuple[str, str]] = []
-    for kind, block in EXAMPLE.findall(DOCUMENT.read_text(encoding="utf-8")):
+    for kind, block in EXAMPLE.findall(page.read_text(encoding="utf-8")):
         text = textwrap.dedent(block).strip("\n") + "\n"
         if kind == "python":
             found.append((text, ""))
@@ -35,13 +37,15 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_examples_print_what_is_shown(servers: Servers) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_examples_print_what_is_shown(servers: Servers, page: Path) -> None:
     server = servers.start("a", "--transport", "solo", "--init", "hello")
     server.wait_ready()
     ran = []
-    for program, _ in examples():
+    for program, _ in examples(page):
+        here = program.replace("27586", str(server.port)).replace("connect()", f"connect(port={server.port})")
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program.replace("27586", str(server.port))],
+            [sys.executable, "-W", "error", "-c", here],
             env=os.environ | servers.environment,
             capture_output=True,
             text=True,
@@ -49,11 +53,14 @@ def test_examples_print_what_is_shown(servers: Servers) -> None:
             check=False,
         )
         ran.append((program, done.stdout + done.stderr))
-    assert ran == examples()
+    assert ran == examples(page)
 
 
 def test_every_example_is_found() -> None:
-    assert len(examples()) == DOCUMENT.read_text(encoding="utf-8").count("code-block:: python")
+    shown = {page: page.read_text(encoding="utf-8").count("code-block:: python") for page in DOCS.rglob("*.rst")}
+    quoted = DOCS / "architecture.rst"  # what it quotes of the code is compared in tests/tidy/test_docs.py
+    assert {page for page, count in shown.items() if count} == {*PAGES, quoted}
+    assert [len(examples(page)) for page in PAGES] == [shown[page] for page in PAGES]
 
 
 def test_table_of_errors_is_that_of_the_code() -> None:

@@ -1,6 +1,7 @@
 """The documentation agrees with the code, as far as a machine can see.
 
-Knows: how the documents are marked up.  Does not judge what they say; `tests/process/test_readme.py` runs the README.
+Knows: how the documents are marked up.  Does not judge what they say; `tests/process/test_pages.py` runs their
+commands, `test_reference` looks at what is generated, and `make docs` builds it all.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from random import Random
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
+from docutils.parsers.rst import Directive, directives
 
 from distkv import errors
 from distkv.cli import exits
-from distkv.cli.settings import AUTH_FILE, SETTINGS
 from distkv.config import Limits
 from distkv.core.election import TRANSITIONS
 from distkv.core.ready import CoreSettings
@@ -50,16 +51,16 @@ from distkv.wire.message import (
 )
 from distkv.wire.replies import Hello, encode_hello
 from distkv.wire.request import GetState
+from tests.process.pages import console_blocks
+from tests.process.readers import ELSEWHERE, READERS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.rst"
 DOCS = ROOT / "docs"
-DOCUMENTS = [README, *sorted(DOCS.glob("*.rst")), ROOT / "changelog" / "README.rst"]
+PAGES = sorted(DOCS.rglob("*.rst"))
+DOCUMENTS = [README, *PAGES, ROOT / "changelog" / "README.rst", ROOT / "packaging" / "bench" / "README.rst"]
 
 LABEL = re.compile(r"\* \[([A-Z]+)-([0-9]+)\] ")
-RUN = ("Three nodes on one machine", "Several hosts")
-"""The sections of the README whose console blocks are run."""
-
 
 def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
@@ -67,6 +68,18 @@ def _name(path: Path) -> str:
 
 def _text(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
+
+
+class _Ignored(Directive):
+    """What only Sphinx knows."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        return []
+
+
+directives.register_directive("toctree", _Ignored)
 
 
 def _parsed(path: Path) -> tuple[nodes.document, str]:
@@ -77,7 +90,6 @@ def _parsed(path: Path) -> tuple[nodes.document, str]:
         "report_level": 2,
         "halt_level": 5,
         "syntax_highlight": "none",
-        "file_insertion_enabled": False,
         "_disable_config": True,
     }
     found = publish_doctree(path.read_text(encoding="utf-8"), source_path=str(path), settings_overrides=settings)
@@ -119,28 +131,31 @@ def test_named_source_files_exist(path: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_index_names_every_document() -> None:
-    named = re.findall(r"<([\w-]+\.rst)>", _text("index.rst"))
-    assert set(named) == {path.name for path in DOCS.glob("*.rst")} - {"index.rst"}
+def test_index_names_every_page() -> None:
+    named = re.findall(r"<([\w/-]+\.rst)>", _text("index.rst"))
+    assert set(named) == {path.relative_to(DOCS).as_posix() for path in PAGES} - {"index.rst"}
 
 
-# -- README -------------------------------------------------------------------------------------------------------
+def test_every_page_with_commands_has_readers_who_type_them() -> None:
+    assert {_name(page) for page in (README, *PAGES) if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
+    assert [test for page, test in ELSEWHERE.items() if Path(page).name not in (ROOT / test).read_text("utf-8")] == []
 
 
-def test_every_console_block_of_the_readme_is_run() -> None:
-    run = [block for title in RUN for block in _section(README, title).findall(nodes.literal_block)]
-    assert len(run) == README.read_text(encoding="utf-8").count("code-block:: console")
+@pytest.mark.parametrize("name", READERS)
+def test_every_block_of_commands_has_a_reader(name: str) -> None:
+    assert len(READERS[name]) in (1, len(console_blocks(ROOT / name)))
 
 
-def test_make_targets_of_the_readme_exist() -> None:
-    targets = re.findall(r"``make ([a-z]+)``", README.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_make_targets_that_are_named_exist(path: Path) -> None:
+    targets = re.findall(r"``make ([a-z]+)", path.read_text(encoding="utf-8"))
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert targets
-    assert [target for target in targets if f"\n{target}:" not in makefile] == []
+    rules = re.findall(r"^([a-z ]+):", makefile, re.MULTILINE)
+    assert set(targets) - {target for rule in rules for target in rule.split()} == set()
 
 
-def test_exit_codes_of_the_readme_are_those_of_the_command() -> None:
-    given = {int(row[0]) for row in _rows(_section(README, "Good to know"))}
+def test_exit_codes_are_those_of_the_command() -> None:
+    given = {int(row[0]) for row in _rows(_section(DOCS / "cli.rst", "Exit codes"))}
     # 6 is for what a client is not allowed to do; without authentication nothing ends with it.
     known = {number for number in vars(exits).values() if isinstance(number, int)}
     assert given == known - {exits.NOT_ALLOWED}
@@ -294,19 +309,3 @@ async def test_client_protocol_lists_the_fields_of_get_state() -> None:
     driver.begin()
     sent = packing.unpack(get_state(driver, GetState(1)))
     assert {row[0] for row in _rows(_section(DOCS / "client-protocol.rst", "get_state"))} == _names(sent) - {"seq"}
-
-
-# -- settings -----------------------------------------------------------------------------------------------------
-
-
-def test_every_setting_is_documented() -> None:
-    rows = _rows(_parsed(DOCS / "configuration.rst")[0])
-    assert sorted(row[0] for row in rows) == sorted([*SETTINGS, AUTH_FILE])
-
-
-def test_defaults_of_settings_are_those_of_the_code() -> None:
-    given = {row[0]: row[1] for row in _rows(_parsed(DOCS / "configuration.rst")[0])}
-    defaults = {key: setting.default for key, setting in SETTINGS.items()}
-    plain = {key: default for key, default in defaults.items() if isinstance(default, int | float | str)}
-    # 5.0 is written 5
-    assert {key: given[key] for key in plain} == {key: str(value).removesuffix(".0") for key, value in plain.items()}

@@ -26,6 +26,10 @@ def blocking() -> None:
         for path, found in client.get_tree("a", max_depth=1, limit=10):
             assert_type(path, Path)
             assert_type(found, distkv.Entry)
+        for past in client.history("a", limit=2):
+            assert_type(past, distkv.Past)
+            print(past.won, past.position + 1, past.arrived.is_integer(), past.value)
+        assert_type(b"".join(client.backup()), bytes)
         for listed in client.list("a"):
             print(listed.name, listed.has_value, listed.children + 1)
         results = client.batch([Set("a", 1, new=True), Delete("b"), Get("c")])
@@ -43,6 +47,10 @@ async def waiting() -> None:
             async for path, entry in tree:
                 assert_type(path, Path)
                 assert_type(entry, distkv.Entry)
+        async for past in client.history("a", before=7):
+            assert_type(past, distkv.Past)
+        async for part in client.backup():
+            assert_type(part, bytes)
         await client.ping()
 
 

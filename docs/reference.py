@@ -1,0 +1,226 @@
+"""A Sphinx extension: what the pages show of the code, and how their links work.
+
+Knows: how to write as reStructuredText the help of every command, every setting, the changes and the latest figures
+of the benchmark.  Does not know what any of them says.
+
+A page asks for generated text by a line `.. generated: NAME`, which is a comment to whoever else reads the file.  Links
+between the pages name files (`text <other.rst>`_), so that they work where the sources are shown; here they become
+links to pages, and one whose text is the name of the file shows the title of the page instead.
+
+Invariant: nothing that is generated is kept in the repository, so nothing of it can be old.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+import subprocess
+import sys
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Final
+
+import asyncclick as click
+import attrs
+
+from distkv import config
+from distkv.cli import settings
+from distkv.cli.main import everything
+from distkv.cli.settings import AUTH_FILE, SETTINGS, Setting
+from distkv.errors import SettingsError
+
+if typing.TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.application import Sphinx
+
+ROOT: Final = Path(__file__).parents[1]
+COLUMNS: Final = 80
+"""How wide the help of a command is; wider lines would have to be scrolled on most screens."""
+
+MARKER: Final = re.compile(r"^\.\. generated: (\w+)$", re.MULTILINE)
+
+
+def setup(app: Sphinx) -> Mapping[str, bool]:
+    """What Sphinx calls."""
+    app.connect("source-read", _fill_in)
+    app.connect("doctree-read", _link_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+# -- commands -----------------------------------------------------------------------------------------------------
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Every command that help shows, as it is typed, and its help."""
+    yield from _commands(everything, click.Context(everything, info_name="distkv", terminal_width=COLUMNS))
+
+
+def _commands(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name, inner in sorted(command.commands.items()):
+            if not inner.hidden:
+                yield from _commands(inner, click.Context(inner, context, name, terminal_width=COLUMNS))
+
+
+def cli_text() -> str:
+    """A section for every command; those of a group are below it."""
+    parts = []
+    for name, help_text in commands():
+        depth = max(0, name.count(" ") - 1)
+        parts.append(f"{_title(name, '.~^'[depth])}\n\n.. code-block:: text\n\n{textwrap.indent(help_text, '   ')}\n")
+    return "\n".join(parts)
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def settings_text() -> str:
+    """A section for every section of the configuration, with its keys."""
+    parts = []
+    for section in dict.fromkeys(setting.section for setting in SETTINGS.values()):
+        mine = [setting for setting in SETTINGS.values() if setting.section is section]
+        below = mine[0].key.partition(".")[0] if section is not config.Config else "node"
+        parts.append(f"{_title(below, '-')}\n\n{_literals(inspect.getdoc(section) or '')}\n")
+        parts += [_setting_text(setting) for setting in mine]
+        if AUTH_FILE.startswith(f"{below}."):
+            parts.append(_entry(AUTH_FILE, "text", None, _docstrings(settings)["AUTH_FILE"], ""))
+    return "\n".join(parts)
+
+
+def setting_docstring(setting: Setting) -> str:
+    """What stands below the field that a key sets."""
+    return _docstrings(config, setting.section.__name__).get(setting.field, "")
+
+
+def setting_rule(setting: Setting) -> str:
+    """What its check says of a value that nobody can mean; empty when every value of the type will do."""
+    needed: dict[str, object] = {"node": "x", "data_dir": Path()} if setting.section is config.Config else {}
+    for wrong in (-1, "\0", ("\0",)):
+        try:
+            setting.section(**{**needed, setting.field: wrong})  # type: ignore[arg-type]
+        except SettingsError as error:
+            _, found, rule = str(error).rpartition("must be ")
+            rule = f"must be {rule}" if found else rule.rpartition(": ")[2]
+            return f"{rule[0].upper()}{rule[1:]}."
+        except (TypeError, AttributeError):
+            continue  # a check may need a value of its type
+    return ""
+
+
+def _setting_text(setting: Setting) -> str:
+    return _entry(
+        setting.key, _kind(setting.kind), _default(setting.default), setting_docstring(setting), setting_rule(setting)
+    )
+
+
+def _entry(key: str, kind: str, default: str | None, docstring: str, rule: str) -> str:
+    fields = [f":type: {kind}", *([] if default is None else [f":default: ``{default}``"])]
+    body = "\n\n".join(filter(None, (_literals(docstring), _literals(rule))))
+    return f".. confval:: {key}\n{_indented(chr(10).join(fields))}\n\n{_indented(body)}\n"
+
+
+def _kind(kind: object) -> str:
+    if isinstance(kind, types.UnionType):
+        kind = next(option for option in typing.get_args(kind) if option is not type(None))
+    return _KINDS.get(kind, "text, or a list of texts")
+
+
+_KINDS: Final[Mapping[object, str]] = {
+    str: "text", int: "integer", float: "number", bool: "true or false", Path: "a directory",
+}  # fmt: skip
+
+
+def _default(default: object) -> str | None:
+    """As one would write it; None when there is none, and the docstring says what happens then."""
+    if default is None or default is attrs.NOTHING:
+        return None
+    if isinstance(default, tuple):
+        return ", ".join(map(str, default))
+    return f"{default:g}" if isinstance(default, float) else str(default).lower() if default is True else str(default)
+
+
+def _docstrings(module: ModuleType, kind: str | None = None) -> dict[str, str]:
+    """The texts that stand below the names of a module, or of a class in it."""
+    body: list[ast.stmt] = ast.parse(inspect.getsource(module)).body
+    if kind is not None:
+        body = next(part.body for part in body if isinstance(part, ast.ClassDef) and part.name == kind)
+    found = {}
+    for named, below in itertools.pairwise(body):
+        match named, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+# -- changes and figures ------------------------------------------------------------------------------------------
+
+
+def changes_text() -> str:
+    """What the next release brings, from the fragments in `changelog/`, then what earlier ones brought."""
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "next", "--date", "not released yet"]
+    drafted = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    earlier = ROOT / "CHANGELOG.rst"
+    return drafted + (earlier.read_text(encoding="utf-8") if earlier.exists() else "")
+
+
+def figures_text() -> str:
+    """The latest results that are kept."""
+    latest = max((ROOT / "packaging" / "bench" / "results").glob("*.txt"))
+    return f".. code-block:: text\n\n{_indented(latest.read_text(encoding='utf-8'))}\n"
+
+
+GENERATED: Final[Mapping[str, Callable[[], str]]] = {
+    "cli": cli_text, "settings": settings_text, "changes": changes_text, "figures": figures_text,
+}  # fmt: skip
+"""What a page may ask for."""
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
+    source[0] = MARKER.sub(lambda found: GENERATED[found[1]](), source[0])
+
+
+def _link_pages(app: Sphinx, document: nodes.document) -> None:
+    from docutils import nodes
+    from sphinx import addnodes
+    from sphinx.util import logging
+
+    page = PurePosixPath(app.env.docname)
+    for link in list(document.findall(nodes.reference)):
+        uri = link.get("refuri", "")
+        if not uri or "://" in uri or uri.startswith(("mailto:", "#")):
+            continue
+        file = Path(app.srcdir, page.parent, uri).resolve()
+        if file.suffix != ".rst" or not file.is_relative_to(app.srcdir):
+            logging.getLogger(__name__).warning("%s is no page", uri, location=link)
+            continue
+        target = f"/{file.relative_to(app.srcdir).with_suffix('').as_posix()}"
+        words = nodes.inline("", link.astext(), classes=["doc"])
+        found = addnodes.pending_xref(
+            "", words, refdomain="std", reftype="doc", reftarget=target, refdoc=str(page), refwarn=True,
+            refexplicit=link.astext() != file.name,
+        )  # fmt: skip
+        found.source, found.line = link.source, link.line
+        link.replace_self(found)
+
+
+def _title(text: str, line: str) -> str:
+    return f"{text}\n{line * len(text)}"
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text, "   ")
+
+
+def _literals(text: str) -> str:
+    """`name`, as docstrings write it, is ``name`` in reStructuredText."""
+    return re.sub(r"(?<![`\w])`([^`]+)`(?![`_])", r"``\1``", text)

@@ -1,0 +1,23 @@
+"""The commands of every page are run.
+
+Knows: how to run one page.  Does not know which there are (`readers`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.process.pages import ROOT, check_page
+from tests.process.readers import READERS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_commands_print_what_the_page_says(name: str, tmp_path: Path) -> None:
+    for reader in READERS[name]:
+        if reader.wrap and subprocess.run([*reader.wrap, "true"], check=False, capture_output=True).returncode:
+            pytest.skip(f"this user may not run {reader.wrap}")
+    check_page(ROOT / name, READERS[name], tmp_path)

@@ -1,0 +1,88 @@
+"""What the documentation takes from the code is all there: every command with its options, and every setting.
+
+Knows: how the generated text is marked up.  Does not judge what it says.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from distkv.cli.main import run
+from distkv.cli.settings import AUTH_FILE, SETTINGS
+from tests.process.pages import ROOT, pages
+
+sys.path.append(str(ROOT / "docs"))
+import reference  # the extension that `make docs` uses
+
+PAGES = list(pages())
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_everything_that_is_generated_has_its_page() -> None:
+    asked = [name for page in PAGES for name in reference.MARKER.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(asked) == sorted(reference.GENERATED)
+
+
+# -- commands -----------------------------------------------------------------------------------------------------
+
+
+def _shown_commands(*words: str) -> Iterator[str]:
+    """What `--help` lists, and what the help of that lists in turn."""
+    yield " ".join(("distkv", *words))
+    told = io.StringIO()
+    with redirect_stdout(told):
+        run([*words, "--help"])
+    _, _, listed = told.getvalue().partition("\nCommands:\n")
+    for name in re.findall(r"^  ([\w-]+)", listed, re.MULTILINE):
+        yield from _shown_commands(*words, name)
+
+
+def test_reference_has_a_section_for_every_command() -> None:
+    sections = re.findall(r"^(distkv.*)\n[.~^]+$", reference.cli_text(), re.MULTILINE)
+    assert sorted(sections) == sorted(_shown_commands())
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_name)
+def test_commands_that_are_named_exist(path: Path) -> None:
+    known = {name for name, _ in reference.commands()}
+    text = " ".join(path.read_text(encoding="utf-8").split())
+    named = re.findall(r"``(distkv(?: (?:client|config|node))? [a-z]+)", text)
+    assert [name for name in named if name not in known] == []
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    keys = re.findall(r"^\.\. confval:: (\S+)$", reference.settings_text(), re.MULTILINE)
+    assert sorted(keys) == sorted([*SETTINGS, AUTH_FILE])
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_setting_says_what_it_is(key: str) -> None:
+    assert reference.setting_docstring(SETTINGS[key]).endswith((".", "`"))
+
+
+def test_reference_shows_defaults_and_rules_of_settings() -> None:
+    text = reference.settings_text()
+    _, _, clock = text.partition(".. confval:: ping.clock\n")
+    fields, _, body = clock.partition(".. confval::")[0].partition("\n\n")
+    assert fields.split("\n") == ["   :type: number", "   :default: ``5``"]
+    assert body.strip().endswith("Must be 0.5 to 3600 seconds.")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_name)
+def test_settings_that_are_named_exist(path: Path) -> None:
+    sections = {key.partition(".")[0] for key in SETTINGS if "." in key}
+    named = re.findall(rf"``((?:{'|'.join(sections)})\.\w+)``", path.read_text(encoding="utf-8"))
+    assert set(named) - {*SETTINGS, AUTH_FILE} == set()
