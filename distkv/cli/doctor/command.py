@@ -75,8 +75,10 @@ def _findings(session: Session, given: Mapping[str, tuple[str, object]]) -> Iter
 
 
 def _line(finding: Finding) -> str:
-    do = f"; {finding.do}" if finding.do else ""
-    return f"{finding.level:<5} {finding.check:<14} {finding.says}{do}"
+    words = f"{finding.says}; {finding.do}" if finding.do else finding.says
+    # Other nodes and agents have a say in it, and shall not steer a terminal.
+    shown = "".join(c if c.isprintable() else "?" for c in words)
+    return f"{finding.level:<5} {finding.check:<14} {shown}"
 
 
 def _map(finding: Finding) -> dict[str, object]:

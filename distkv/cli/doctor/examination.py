@@ -35,17 +35,18 @@ def examine(config: Config) -> Iterator[Finding]:
         if agent.trouble is None and not node.failure:
             yield from checks.check_members(agent, node)
     if not node.failure:
-        yield from _examine_network(config, node)
+        yield from _examine_network(node)
+    if node.name == config.node:
+        yield from checks.check_restart(node, _configured(config))
 
 
-def _examine_network(config: Config, node: Node) -> Iterator[Finding]:
+def _examine_network(node: Node) -> Iterator[Finding]:
     others = ask_peers(node)
     yield from checks.check_peers(node, others)
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)
     yield from checks.check_settings(nodes)
-    yield from checks.check_restart(node, _configured(config))
 
 
 def _configured(config: Config) -> dict[str, object]:
