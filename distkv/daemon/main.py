@@ -173,7 +173,9 @@ async def _say_ready(driver: Driver, where: str, manager: ServiceManager) -> Non
     replica = driver.replica
     count = replica.tree.live_count
     print(f"distkv: {replica.name} ready on {where} ({replica.state}, {count} entries)", flush=True)
-    await manager.tell("READY=1")
+    # Until it was heard: a start that waits for it would else never be over.
+    while not await manager.tell("READY=1"):  # noqa: ASYNC110  # another process sets no events
+        await trio.sleep(STATUS_S)
 
 
 async def _keep_status(driver: Driver, where: str, manager: ServiceManager) -> None:
