@@ -9,12 +9,18 @@ Invariant: a `Config` that exists is usable; a value that cannot be meant was re
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from distkv.errors import SettingsError
 
 TRANSPORTS = ("serf", "solo")
+
+UNIX: Final = "unix:"
+"""What the address of a Unix socket begins with; its path follows."""
+SOCKET_PATH_BYTES_MAX: Final = 107
+"""For a longer path the kernel has no room."""
 
 
 def parse_address(text: str, what: str) -> tuple[str, int]:
@@ -29,6 +35,33 @@ def parse_address(text: str, what: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f"{what} is {text!r}: write HOST:PORT, such as 127.0.0.1:27586")
     return host, int(port)
+
+
+def parse_socket(text: str, what: str) -> str | None:
+    """The path in unix:/PATH; None when the text can only be HOST:PORT.
+
+    Raises:
+        SettingsError: it is neither, or no socket can have this path.
+    """
+    path = text.removeprefix(UNIX)
+    if "/" not in text and (path == text or path.isdecimal()):
+        return None
+    if path == text or not path.startswith("/"):
+        raise SettingsError(
+            f"{what} is {text!r}: write HOST:PORT, such as 127.0.0.1:27586, or, for a Unix socket, unix:/PATH"
+        )
+    try:
+        size = len(path.encode(errors="surrogateescape"))
+    except UnicodeEncodeError:
+        size = 0
+    if not size or "\0" in path:
+        raise SettingsError(f"{what} is {text!r}: no file can have this name")
+    if size > SOCKET_PATH_BYTES_MAX:
+        raise SettingsError(
+            f"{what} is {text!r}: its path has {size} bytes, that of a Unix socket can have {SOCKET_PATH_BYTES_MAX}:"
+            " choose a shorter one"
+        )
+    return path
 
 
 def is_node_name(text: str) -> bool:
@@ -83,6 +116,8 @@ class Limits:
     """Changes that wait for one watcher; past it they are dropped and it is told to resynchronise."""
     watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
     """The same in bytes."""
+    event_waits: int = attrs.field(default=16, validator=_above_zero)
+    """Open `events_wait` of one connection; a further one is refused with `busy`."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
     """A message this far ahead of our Lamport clock is refused."""
     batch_ops: int = attrs.field(default=1000, validator=_above_zero)
@@ -159,7 +194,7 @@ class Config:
     data_dir: Path
     listen: tuple[str, ...] = attrs.field(default=("127.0.0.1:27586",))
     advertise: str | None = attrs.field(default=None)
-    """HOST:PORT which other nodes are told; None: the first of `listen`."""
+    """HOST:PORT which other nodes are told; None: the first one of `listen`."""
     transport: str = attrs.field(default="serf")
     serf: SerfConfig = SerfConfig()
     ping: PingConfig = PingConfig()
@@ -177,7 +212,8 @@ class Config:
         if not value:
             raise SettingsError("listen is empty: name at least one HOST:PORT")
         for address in value:
-            parse_address(address, "listen")
+            if parse_socket(address, "listen") is None:
+                parse_address(address, "listen")
 
     @advertise.validator
     def _check_advertise(self, _: object, value: str | None) -> None:
@@ -193,3 +229,14 @@ class Config:
     def _check_chain_length(self, _: object, value: int) -> None:
         if not 2 <= value <= 64:
             raise SettingsError(f"chain.length is {value}: it must be 2 to 64")
+
+    def __attrs_post_init__(self) -> None:
+        if self.transport != "solo" and self.advertise is None and all(map(_is_socket, self.listen)):
+            raise SettingsError(
+                "listen names Unix sockets only, and other nodes connect by TCP: add a HOST:PORT to it, or name one"
+                " that leads here with advertise"
+            )
+
+
+def _is_socket(address: str) -> bool:
+    return parse_socket(address, "listen") is not None

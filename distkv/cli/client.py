@@ -29,7 +29,7 @@ from distkv.errors import SettingsError
 @click.group()
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
-    help="Where the node is, HOST or HOST:PORT; several are tried in turn. [env: DISTKV_HOST, with commas] "
+    help="Where the node is, HOST, HOST:PORT or unix:/PATH; several are tried in turn. [env: DISTKV_HOST, with commas] "
     "[default: 127.0.0.1]",
 )  # fmt: skip
 @click.option("-p", "--port", metavar="PORT", help="Its port. [env: DISTKV_PORT] [default: 27586]")

@@ -25,9 +25,12 @@ from distkv.config import TRANSPORTS, Config, parse_address
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How to reach other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
 @click.option(
-    "--bind", metavar="HOST:PORT", multiple=True, help="Where to listen; may be repeated. [default: 127.0.0.1:27586]"
+    "--bind", metavar="ADDRESS", multiple=True,
+    help="Where to listen, HOST:PORT or unix:/PATH; may be repeated. [default: 127.0.0.1:27586]",
+)  # fmt: skip
+@click.option(
+    "--advertise", metavar="HOST:PORT", help="Where other nodes find this one. [default: the first TCP --bind]"
 )
-@click.option("--advertise", metavar="HOST:PORT", help="Where other nodes find this one. [default: the first --bind]")
 @click.pass_obj
 def server(
     session: Session,

@@ -223,7 +223,7 @@ def _config(given: dict[str, Given]) -> Config:
 
 def _check(setting: Setting, value: object) -> None:
     """Make the section with this field alone, so that a complaint is known to be about it."""
-    needed = {"node": "x", "data_dir": Path()} if setting.section is Config else {}
+    needed = {"node": "x", "data_dir": Path(), "transport": "solo"} if setting.section is Config else {}
     setting.section(**{**needed, setting.field: value})  # type: ignore[arg-type]
 
 

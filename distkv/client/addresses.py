@@ -10,27 +10,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from distkv.config import parse_address
+import attrs
+
+from distkv.config import UNIX, parse_address, parse_socket
 from distkv.errors import SettingsError
 
-Address: TypeAlias = tuple[str, int]
-"""Host and port."""
 
-DEFAULT_ADDRESS: Final[Address] = ("127.0.0.1", 27586)
+@attrs.frozen
+class UnixAddress:
+    """A Unix socket."""
+
+    path: str
+
+
+Address: TypeAlias = tuple[str, int] | UnixAddress
+"""Host and port, or a Unix socket."""
+
+DEFAULT_ADDRESS: Final = ("127.0.0.1", 27586)
 
 
 def read_address(text: str, port: int = DEFAULT_ADDRESS[1]) -> Address:
-    """The address in HOST or HOST:PORT, where an IPv6 host with a port stands in brackets.
+    """The address in unix:/PATH, HOST or HOST:PORT, where an IPv6 host with a port stands in brackets.
 
     Args:
         text: what to read.
         port: the port when `text` has none.
 
     Raises:
-        SettingsError: it is neither.
+        SettingsError: it is none of them.
     """
     if not text:
         raise SettingsError("the host is empty: write HOST or HOST:PORT, such as 127.0.0.1:27586")
+    path = parse_socket(text, "the host")
+    if path is not None:
+        return UnixAddress(path)
     if text.startswith("[") and text.endswith("]"):
         return text[1:-1], port
     if text.count(":") == 1 or text.startswith("["):
@@ -53,7 +66,9 @@ def read_hosts(hosts: str | Sequence[str], port: int) -> tuple[Address, ...]:
 
 
 def address_text(address: Address) -> str:
-    """HOST:PORT."""
+    """HOST:PORT or unix:/PATH."""
+    if isinstance(address, UnixAddress):
+        return f"{UNIX}{address.path}"
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

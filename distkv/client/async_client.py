@@ -44,7 +44,7 @@ async def open_client(
     """Connect to a node, and again whenever the connection breaks, until the block is left.
 
     Args:
-        host: HOST or HOST:PORT; of several the first that answers is taken.
+        host: HOST, HOST:PORT or unix:/PATH; of several the first that answers is taken.
         port: for hosts without one.
         connect_s: how long one address is tried.
         reply_s: how long a method may take, with all attempts to connect again.
@@ -83,7 +83,7 @@ class AsyncClient:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the node that was connected last."""
+        """HOST:PORT or unix:/PATH of the node that was connected last."""
         return self._connection.name
 
     # -- values

@@ -20,7 +20,7 @@ import attrs
 from anyio.abc import ByteStream, SocketAttribute
 
 from distkv.client import failures
-from distkv.client.addresses import Address, address_text, in_turn
+from distkv.client.addresses import Address, UnixAddress, address_text, in_turn
 from distkv.client.protocol import Asker, Backoff, Call, Conversation
 from distkv.client.questions import Answer, Question, ping
 from distkv.errors import DistkvError, PeerError, UnreachableError
@@ -75,7 +75,7 @@ class AsyncConnection:
 
     @property
     def name(self) -> str:
-        """HOST:PORT of the node that was connected last."""
+        """The address of the node that was connected last."""
         return self._link.line.name
 
     async def run(self) -> None:
@@ -374,6 +374,8 @@ async def _open(address: Address, connect_s: float) -> Line[Asker]:
 
 async def _dial(address: Address) -> ByteStream:
     try:
+        if isinstance(address, UnixAddress):
+            return await anyio.connect_unix(address.path)
         stream = await anyio.connect_tcp(*address)
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
         cause = error.__cause__

@@ -38,7 +38,7 @@ def connect(
     """Connect to a node, and again whenever the connection breaks.
 
     Args:
-        host: HOST or HOST:PORT; of several the first that answers is taken.
+        host: HOST, HOST:PORT or unix:/PATH; of several the first that answers is taken.
         port: for hosts without one.
         connect_s: how long one address is tried.
         reply_s: how long a method may take, with all attempts to connect again.
@@ -97,7 +97,7 @@ class Client:
 
     @property
     def address(self) -> str:
-        """HOST:PORT of the node that was connected last."""
+        """HOST:PORT or unix:/PATH of the node that was connected last."""
         return self._connection.name
 
     # -- values

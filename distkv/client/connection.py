@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 from typing import Final
 
 from distkv.client import failures
-from distkv.client.addresses import Address, address_text
+from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.client.protocol import Answered, Conversation
 from distkv.client.questions import Answer, Question
 from distkv.errors import DistkvError
@@ -55,11 +55,12 @@ class Connection:
         self._conversation: Conversation[object] = Conversation(self.name)
         deadline = time.monotonic() + connect_s
         try:
-            self._socket: socket.socket | None = socket.create_connection(address, connect_s)
+            self._socket: socket.socket | None = _dial(address, connect_s)
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
             raise failures.unanswered(self.name, error) from None
         try:
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not isinstance(address, UnixAddress):
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.hello: Final = self._greeting(deadline)
         except BaseException:
             self.close()
@@ -187,6 +188,19 @@ class Connection:
         if self._conversation.failure is not None and not found:
             raise self._conversation.failure
         return found
+
+
+def _dial(address: Address, connect_s: float) -> socket.socket:
+    if not isinstance(address, UnixAddress):
+        return socket.create_connection(address, connect_s)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.settimeout(connect_s)
+        found.connect(address.path)
+    except BaseException:
+        found.close()
+        raise
+    return found
 
 
 def _after(seconds: float) -> float:

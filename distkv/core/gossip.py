@@ -47,6 +47,8 @@ class Gossip:
 
     def answer_due(self, turn: Turn) -> None:
         """Answer the initial pings whose time has come."""
+        if not self._answers:
+            return
         node = self._node
         for link in [link for link, (due_ms, _) in self._answers.items() if due_ms <= turn.now_ms]:
             _, chain = self._answers.pop(link)

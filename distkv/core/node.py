@@ -16,6 +16,7 @@ from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.model.event import Event, NodeName, Tock
+from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Applied
@@ -34,7 +35,7 @@ from distkv.wire.message import (
 )
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Turn:
     """One step: the times it was given, and what it wants done."""
 

@@ -15,6 +15,7 @@ import attrs
 
 from distkv.errors import DistkvError, InitRefusedError
 from distkv.model.event import Event, NodeName
+from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
 from distkv.wire.request import GetValue, SetValue
@@ -29,7 +30,7 @@ class Rng(Protocol):
 # -- what the core is told ----------------------------------------------------------------------------------------
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class LocalSet:
     """A client's write."""
 
@@ -160,7 +161,7 @@ class Ask:
     what: AskMaps | AskEvents | AskSnapshot
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Written:
     """The reply to a `LocalSet`."""
 
@@ -208,7 +209,7 @@ class CoreSettings:
 Reply: TypeAlias = Written | BatchDone | TickMaps | SnapshotHead | DistkvError
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Change:
     """A path has another winner, or its conflicts changed: what watchers and history are told."""
 

@@ -171,8 +171,9 @@ class Recovery:
     def wake_ms(self) -> int | None:
         pull = None if self._is_pulling else self._pull_ms
         exchange = None if self._is_exchanging else self._exchange_ms
-        times = [ms for ms in (pull, exchange) if ms is not None]
-        return min(times, default=None)
+        if pull is None or exchange is None:
+            return exchange if pull is None else pull
+        return min(pull, exchange)
 
     # -- what came of it
 

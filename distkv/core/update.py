@@ -147,6 +147,8 @@ class Store:
         """Make the next own event. `entry` is the path's, when the caller has it already."""
         if entry is None:
             entry = self.tree.get(path)
+        if entry is not None:
+            path = entry.head.path  # an equal one; so a path is kept once, however often it is written
         self.tick = Tick(self.tick + 1)
         self.tock = Tock(self.tock + 1)
         sources = entry.sources() if entry is not None else []
@@ -301,9 +303,9 @@ class Store:
 
     def _note_reserved(self, event: Event) -> None:
         """Keep `network` and `registry` true when a reserved path changed."""
-        names = event.path.names
         if not event.path.is_reserved:
             return
+        names = event.path.names
         entry = self.tree.get(event.path)
         if entry is None:
             return

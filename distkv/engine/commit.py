@@ -73,8 +73,8 @@ class Committer:
         """The `mark` of the last durable record."""
         self.inline_count = 0
         self.thread_count = 0
-        self.on_durable: Callable[[], None] = lambda: None
-        """Called after every commit; quick, and does not raise."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called after every commit, one after another; quick, and do not raise."""
 
     # -- filling
 
@@ -135,6 +135,19 @@ class Committer:
             self._work.set()
             await batch.done.wait()
 
+    def hurry(self, writer: object) -> None:
+        """Have what was appended committed soon: right here while `writer` is alone and the disk is fast.
+
+        Raises:
+            StorageFailedError: a write failed; it is not known what the disk holds.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._flying is None and self._is_alone(writer):
+            self._commit_inline()
+        else:
+            self._work.set()
+
     async def run(self) -> None:
         """Commit what nobody commits inline, until cancelled.
 
@@ -188,7 +201,8 @@ class Committer:
         self.durable_mark = mark
         self._flying = None
         batch.done.set()
-        self.on_durable()
+        for listener in self.listeners:
+            listener()
 
     def _fail(self, error: StorageFailedError, batch: _Batch) -> None:
         self._failure = error

@@ -38,6 +38,7 @@ from distkv.core.ready import (
     Wake,
 )
 from distkv.core.replica import Replica
+from distkv.engine.arrivals import Arrivals
 from distkv.engine.commit import Committer
 from distkv.engine.hub import Hub, Seen, open_losers
 from distkv.engine.settler import Settler
@@ -107,7 +108,8 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
-        self.hub = Hub()
+        self.hub = Hub(limits)
+        self.arrivals = Arrivals()
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
         self._caller = caller
@@ -119,7 +121,7 @@ class Driver:
         self._fatal: DistkvError | None = None
         self._fatal_set = trio.Event()
         self._nursery: trio.Nursery | None = None
-        committer.on_durable = self._send_what_landed
+        committer.listeners.append(self._send_what_landed)
 
     # -- time
 
@@ -182,6 +184,7 @@ class Driver:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self.committer.run)
+            nursery.start_soon(self.hub.run)
             nursery.start_soon(self._keep_time)
             if self.settler is not None:
                 nursery.start_soon(self.settler.run)
@@ -256,6 +259,8 @@ class Driver:
             self.committer.append(encoded, self.replica.tick, is_awaited=is_write)
             if self.settler is not None:
                 self.settler.note(ready.records, encoded, ready.changes)
+            if self.arrivals.count:
+                self.arrivals.note(ready.records)
         for message in ready.messages:
             if self.committer.is_idle:
                 self._send(message)

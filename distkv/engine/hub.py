@@ -3,17 +3,21 @@
 Knows: who watches which part of the tree, and what each of them has still to be told.  Does not know what they are told
 it in (services), nor when a change is durable: the driver says so.
 
-Watchers are found by path prefix: a change looks up each prefix of its own path, whatever the number of watchers.
+Watchers are found by path prefix: a change looks up each prefix of its own path, whatever the number of watchers. Those
+who watch the same path to the same depths share one queue, in which each has its place: so a change costs one step for
+all of them, and what it is in bytes is made once. One task tells all who wait; whoever cannot take it at once is woken.
 
 Invariant: a watcher gets every change at or below its path whose position is above the one it began at, in order and
-not before it is durable; or it is marked as lost, with an empty queue. Its queue has bounds in number and bytes, and
-what one watcher leaves lying slows nobody.
+not before it is durable; or it is marked as lost. Each queue has bounds in number and bytes, and what one watcher
+leaves lying slows nobody.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from itertools import islice
+from typing import Final, TypeAlias
 
 import attrs
 import trio
@@ -26,6 +30,10 @@ from distkv.model.path import Path, PathKey
 
 CHANGE_BYTES: Final = 256
 """What a waiting change counts besides its value."""
+BATCH_BYTES: Final = 64 << 10
+"""About so much is told at once."""
+TURN: Final = 64
+"""After so many watchers the others of the loop have their turn."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -63,100 +71,238 @@ def open_losers(change: Change, entry: Entry | None) -> tuple[Event, ...] | None
     return None if is_same else () if entry is None else entry.conflicts()
 
 
-class Watcher:
-    """What one watch has still to be told. `begin` is the position from which on changes are new to it."""
+@attrs.define(slots=True, eq=False)
+class Batch:
+    """Changes that are told together, to one watcher or to many."""
 
-    def __init__(self, path: Path, min_depth: int, max_depth: int, begin: int, limits: Limits) -> None:
-        self.path: Final = path
-        self.is_lost = False
-        """Changes were dropped: it has to be told everything anew."""
+    changes: list[Seen]
+    sent_as: dict[int, bytes] = attrs.field(factory=dict)
+    """For who sends them: what they are in bytes, by what differs from watcher to watcher."""
+
+
+Push: TypeAlias = Callable[[Batch], bool]
+"""Sends a batch at once, whole, or does nothing and returns False."""
+
+
+class Watcher:
+    """One watch: its place in the queue that it shares with others."""
+
+    def __init__(self, feed: Feed, begin: int, push: Push) -> None:
         self.is_stopped = False
-        self._depths: Final = range(len(path) + min_depth, len(path) + max_depth + 1)
-        self._begin = begin
-        self._limits: Final = limits
-        self._queue: deque[Seen] = deque()
-        self._size = 0
+        self.feed: Final = feed
+        self.push: Final = push
+        self.is_waiting = False
+        """Whether it may be pushed to: what it was told before has left."""
+        self._next = feed.end
+        self._begin: Final = begin
         self._something = trio.Event()
+
+    @property
+    def is_lost(self) -> bool:
+        """Changes were dropped: it has to be told everything anew."""
+        return self._next < self.feed.first
 
     def takes(self, path: Path) -> bool:
         """Whether a path at or below its own is not too near or too deep."""
-        return len(path) in self._depths
-
-    def offer(self, seen: Seen) -> None:
-        """A durable change at or below its path."""
-        if self.is_lost or seen.position <= self._begin or len(seen.event.path) not in self._depths:
-            return
-        self._size += seen.size
-        self._queue.append(seen)
-        if len(self._queue) > self._limits.watch_changes or self._size > self._limits.watch_bytes:
-            self.lose()
-        self._something.set()
+        return len(path) in self.feed.depths
 
     def lose(self) -> None:
         """Forget what waits, and let it begin anew."""
-        self._queue.clear()
-        self._size = 0
-        self.is_lost = True
-        self._something.set()
+        self._next = -1
+        self.wake()
 
     def begin_again(self) -> None:
         """It will be told everything as it is now; what comes from now on waits again."""
-        self.is_lost = False
+        self._next = self.feed.end
 
     def stop(self) -> None:
         """Let it come to its end."""
         self.is_stopped = True
-        self._something.set()
+        self.wake()
 
-    def take(self, bytes_max: int) -> list[Seen]:
-        """What waits, in order, up to some size; at least one if there is one."""
-        found: list[Seen] = []
-        size = 0
-        while self._queue and size < bytes_max:
-            seen = self._queue.popleft()
-            size += seen.size
-            found.append(seen)
-        self._size -= size
+    def place(self) -> int:
+        """Where in the queue that begins which it has not been told, and has to be."""
+        found = self._next
+        while found < self.feed.end and self.feed[found].position <= self._begin:
+            found = self._next = found + 1
         return found
 
+    def go_on(self, batch: Batch) -> None:
+        """It was told this."""
+        self._next += len(batch.changes)
+
+    def take(self, bytes_max: int = BATCH_BYTES) -> Batch:
+        """What waits, in order, up to some size; at least one if there is one."""
+        if self.is_lost:
+            return Batch([])
+        begin = self.place()
+        found = self.feed.some(begin, bytes_max)
+        self.go_on(found)
+        if begin == self.feed.first:
+            self.feed.forget_told()
+        return found
+
+    def wake(self) -> None:
+        """Let it see for itself what there is."""
+        self._something.set()
+
     async def wait(self) -> None:
-        """Until something waits, or it was lost or stopped."""
-        if not (self._queue or self.is_lost or self.is_stopped):
-            self._something = trio.Event()
+        """Be pushed to, until it was lost or stopped or could not take what there is."""
+        if self.is_lost or self.is_stopped or self.place() < self.feed.end:
+            return
+        self._something = trio.Event()
+        self.is_waiting = True
+        try:
             await self._something.wait()
+        finally:
+            self.is_waiting = False
+
+
+class Feed:
+    """The changes at and below one path, within some depths, that one of those who watch just this was not told yet.
+
+    They are numbered without end: `first` is the oldest that is kept, `end` the next that will come.
+    """
+
+    def __init__(self, depths: range, limits: Limits) -> None:
+        self.depths: Final = depths
+        self.watchers: Final = dict[Watcher, None]()
+        self.first = 0
+        self._limits: Final = limits
+        self._queue = deque[Seen]()
+        self._size = 0
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self._queue)
+
+    def __getitem__(self, number: int) -> Seen:
+        return self._queue[number - self.first]
+
+    def offer(self, seen: Seen) -> None:
+        """A durable change at or below its path. Whoever is too far behind is lost."""
+        self._queue.append(seen)
+        self._size += seen.size
+        while len(self._queue) > self._limits.watch_changes or self._size > self._limits.watch_bytes:
+            self._forget_first()
+
+    def lose_all(self) -> None:
+        """Whatever was told holds no more."""
+        self.first = self.end + 1
+        self._queue.clear()
+        self._size = 0
+
+    def some(self, begin: int, bytes_max: int) -> Batch:
+        """From a place on, up to some size; at least one if there is one."""
+        found, size = [], 0
+        for seen in islice(self._queue, begin - self.first, None):
+            found.append(seen)
+            size += seen.size
+            if size >= bytes_max:
+                break
+        return Batch(found)
+
+    def forget_told(self) -> None:
+        """Drop what everybody was told who is not lost."""
+        end = self.end
+        least = min((watcher.place() for watcher in self.watchers if not watcher.is_lost), default=end)
+        while self.first < least:
+            self._forget_first()
+
+    async def tell(self) -> bool:
+        """Push what there is to all who wait, up to one batch; whether one of them has more to be told."""
+        batches: dict[int, Batch] = {}
+        has_more = False
+        for number, watcher in enumerate(list(self.watchers), 1):
+            if watcher.is_waiting:
+                has_more |= self._tell(watcher, batches)
+            if number % TURN == 0:
+                await trio.lowlevel.checkpoint()
+        self.forget_told()
+        return has_more
+
+    def _tell(self, watcher: Watcher, batches: dict[int, Batch]) -> bool:
+        if watcher.is_lost:
+            watcher.wake()
+            return False
+        begin = watcher.place()
+        if begin == self.end:
+            return False
+        batch = batches.get(begin)
+        if batch is None:
+            batch = batches[begin] = self.some(begin, BATCH_BYTES)
+        if not watcher.push(batch):
+            watcher.wake()
+            return False
+        watcher.go_on(batch)
+        return begin + len(batch.changes) < self.end
+
+    def _forget_first(self) -> None:
+        self._size -= self._queue.popleft().size
+        self.first += 1
 
 
 class Hub:
     """All watchers of a node."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.count = 0
         """How many watchers there are."""
-        self._by_prefix: dict[PathKey, list[Watcher]] = {}
-        self._pending: deque[Seen] = deque()  # not durable yet: the records that wait for the disk bound it
+        self._limits: Final = limits
+        self._feeds: Final = dict[PathKey, dict[range, Feed]]()
+        self._pending = deque[Seen]()  # not durable yet: the records that wait for the disk bound it
+        self._news: Final = dict[Feed, None]()
+        self._work = trio.Event()
 
-    def add(self, watcher: Watcher) -> None:
-        self._by_prefix.setdefault(watcher.path.key, []).append(watcher)
+    async def run(self) -> None:
+        """Tell those who wait, until cancelled."""
+        count = 0
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            while self._news:
+                feed, _ = self._news.popitem()
+                if await feed.tell():
+                    self._news[feed] = None
+                count += len(feed.watchers) or 1
+                if count >= TURN:
+                    count = 0
+                    await trio.lowlevel.checkpoint()
+
+    def add(self, path: Path, min_depth: int, max_depth: int, begin: int, push: Push) -> Watcher:
+        """Somebody who is to be told of what changes behind the position `begin`."""
+        depths = range(len(path) + min_depth, len(path) + max_depth + 1)
+        feeds = self._feeds.setdefault(path.key, {})
+        feed = feeds.get(depths)
+        if feed is None:
+            feed = feeds[depths] = Feed(depths, self._limits)
+        watcher = Watcher(feed, begin, push)
+        feed.watchers[watcher] = None
         self.count += 1
+        return watcher
 
-    def remove(self, watcher: Watcher) -> None:
+    def remove(self, path: Path, watcher: Watcher) -> None:
         """May be called again."""
-        found = self._by_prefix.get(watcher.path.key, [])
-        if watcher not in found:
+        feed = watcher.feed
+        if watcher not in feed.watchers:
             return
-        found.remove(watcher)
+        del feed.watchers[watcher]
         self.count -= 1
-        if not found:
-            del self._by_prefix[watcher.path.key]
+        feed.forget_told()
+        if not feed.watchers:
+            del self._feeds[path.key][feed.depths]
+            if not self._feeds[path.key]:
+                del self._feeds[path.key]
         if not self.count:
             self._pending.clear()
 
     def lose_all(self) -> None:
         """The tree was emptied: nothing that was told holds any more."""
         self._pending.clear()
-        for watchers in self._by_prefix.values():
-            for watcher in watchers:
-                watcher.lose()
+        for feeds in self._feeds.values():
+            for feed in feeds.values():
+                feed.lose_all()
+                self._has_news(feed)
 
     def hold(self, seen: Seen) -> None:
         """A change that is told as soon as it is durable."""
@@ -170,8 +316,16 @@ class Hub:
 
     def _offer(self, seen: Seen) -> None:
         path = seen.event.path
-        key, find = path.key, self._by_prefix.get
+        key, find = path.key, self._feeds.get
         # The system's own paths are not shown to who watches the root, as they are not where a tree is read.
         for length in range(int(path.is_reserved), len(key) + 1):
-            for watcher in find(key[:length], ()):
-                watcher.offer(seen)
+            feeds = find(key[:length])
+            if feeds is not None:
+                for feed in feeds.values():
+                    if len(key) in feed.depths:
+                        feed.offer(seen)
+                        self._has_news(feed)
+
+    def _has_news(self, feed: Feed) -> None:
+        self._news[feed] = None
+        self._work.set()

@@ -47,6 +47,8 @@ class Entry:
 
     def sources(self) -> list[Event]:
         """What an ordinary write on this path replaces: the winner, and losers that nobody is told of."""
+        if not self.losers:
+            return [self.head]
         listed = self.conflicts()
         return [self.head, *(loser for loser in self.losers if loser not in listed)]
 
@@ -129,5 +131,7 @@ def _replaces(new: Event, head: Event) -> bool:
     """Whether `new` wins over `head` and its chain says all that the chain of `head` said."""
     if not is_above(new, head):
         return False
+    if not head.older and head.tick <= new.tick and head.writer == new.writer:
+        return True  # the writer's own earlier change, which knew no other writer
     said = _ticks(new)
     return all(tick <= said.get((node, tick >> COUNT_BITS), -1) for node, tick in head.chain)

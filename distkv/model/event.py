@@ -13,8 +13,6 @@ from enum import IntEnum
 from hashlib import blake2b
 from typing import Final, NewType, TypeAlias
 
-import attrs
-
 from distkv.model.path import Path
 
 NodeName = NewType("NodeName", str)
@@ -60,37 +58,47 @@ def tick_text(node: str, tick: int) -> str:
     return f"{node}:{life}.{count}" if life else f"{node}:{count}"
 
 
-@attrs.frozen(eq=False, slots=True, weakref_slot=False)  # there may be a million
 class Event:
-    """One change. Equality is identity: two objects with one `link` may differ only by a fault, see `same`."""
+    """One change. Equality is identity: two objects with one `link` may differ only by a fault, see `same`.
 
-    path: Path
-    kind: Kind
-    value: bytes
-    """msgpack bytes exactly as every node stores them; empty unless `kind` is SET."""
-    chain: Chain
-    tock: Tock
-    time: float
-    """The writer's wall clock in seconds since 1970: for people, never for ordering."""
-    truncated: bool = False
-    """Whether the chain was cut at its end, so that older links may have existed."""
+    Nothing of it is assigned again. There may be a million, nearly all of which know no other event, so the head of the
+    chain is kept as two plain attributes: as a chain of one link it would take 112 bytes more.
+    """
+
+    __slots__ = ("kind", "node", "older", "path", "tick", "time", "tock", "truncated", "value")
+
+    def __init__(
+        self, path: Path, kind: Kind, value: bytes, chain: Chain, tock: Tock, time: float, truncated: bool = False
+    ) -> None:
+        link = chain[0]
+        self.path: Final = path
+        self.kind: Final = kind
+        self.value: Final = value
+        """msgpack bytes exactly as every node stores them; empty unless `kind` is SET."""
+        self.node: Final = link[0]
+        self.tick: Final = link[1]
+        self.older: Final = chain[1:]
+        """The links of the chain behind its own."""
+        self.tock: Final = tock
+        self.time: Final = time
+        """The writer's wall clock in seconds since 1970: for people, never for ordering."""
+        self.truncated: Final = truncated
+        """Whether the chain was cut at its end, so that older links may have existed."""
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.name} {self.path} {tick_text(self.node, self.tick)} tock={self.tock} {self.value[:40]!r}>"
+
+    @property
+    def chain(self) -> Chain:
+        return ((self.node, self.tick), *self.older)
 
     @property
     def link(self) -> Link:
-        return self.chain[0]
-
-    @property
-    def node(self) -> NodeName:
-        return self.chain[0][0]
-
-    @property
-    def tick(self) -> Tick:
-        return self.chain[0][1]
+        return self.node, self.tick
 
     @property
     def writer(self) -> Writer:
-        node, tick = self.chain[0]
-        return node, tick >> COUNT_BITS
+        return self.node, self.tick >> COUNT_BITS
 
 
 def value_hash(event: Event) -> bytes:
@@ -106,9 +114,8 @@ def order(event: Event) -> Order:
 
     `is_above` gives the same answer without building keys; this form is for sorting and for what is stored.
     """
-    node, tick = event.chain[0]
-    name = (*(255 - b for b in node.encode()), 256)  # a lower name, and a prefix of a name, sorts above
-    return (event.tock, event.kind is not Kind.EXPIRE, tick, name, value_hash(event))
+    name = (*(255 - b for b in event.node.encode()), 256)  # a lower name, and a prefix of a name, sorts above
+    return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))
 
 
 def is_above(a: Event, b: Event) -> bool:
@@ -122,7 +129,7 @@ def contains(a: Event, b: Event) -> bool:
     """Whether `a` knew `b`: it orders above, and its chain names b's writer at b's tick or later."""
     if not is_above(a, b):
         return False
-    node, tick = b.chain[0]
+    node, tick = b.node, b.tick
     life = tick >> COUNT_BITS
     return any(n == node and t >= tick and t >> COUNT_BITS == life for n, t in a.chain)
 
@@ -130,7 +137,8 @@ def contains(a: Event, b: Event) -> bool:
 def same(a: Event, b: Event) -> bool:
     """Whether two events are the same change with the same content."""
     return a is b or (
-        a.chain[0] == b.chain[0]
+        a.tick == b.tick
+        and a.node == b.node
         and a.tock == b.tock
         and a.kind is b.kind
         and a.value == b.value
@@ -145,8 +153,12 @@ def next_chain(me: Link, sources: list[Event], length_max: int) -> tuple[Chain, 
     CHAIN-3); then their older links, newest source first, as far as `length_max` allows.
     """
     own = (me[0], life_of(me[1]))
+    if not sources:
+        return (me,), False
+    if len(sources) == 1 and not sources[0].older and sources[0].writer == own:
+        return (me,), sources[0].truncated  # one's own earlier change, which knew no other writer
     links: dict[Writer, Tick] = {}
-    rest = [link for source in sources for link in source.chain[1:]]
+    rest = [link for source in sources for link in source.older]
     for node, tick in [source.link for source in sources] + rest:
         writer = (node, tick >> COUNT_BITS)
         if writer != own and links.get(writer, -1) < tick:

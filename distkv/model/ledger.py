@@ -68,7 +68,15 @@ class Ledger:
 
     def hold(self, link: Link) -> bool:
         """The tick is present or superseded from now on. True when it was not."""
-        return self.hold_range(link[0], link[1], link[1] + 1)
+        node, tick = link
+        book = self._book(node, tick)
+        if tick != book.last + 1:
+            return self.hold_range(node, tick, tick + 1)
+        # The next one of its writer, as nearly always: what was missing still is, and this was never marked as lost.
+        book.last = tick
+        book.held.add_range(tick, tick + 1)
+        self._hash = None
+        return True
 
     def hold_range(self, node: NodeName, begin: int, end: int) -> bool:
         """The same for ticks [begin, end) of one life."""
@@ -112,6 +120,15 @@ class Ledger:
         for (node, _), book in self.writers():
             if book.held:
                 found.setdefault(node, Ranges()).update(book.held)
+        return found
+
+    def held_past(self, ticks: Mapping[NodeName, int]) -> TickRanges:
+        """Of these names what is held above the tick that stands with each."""
+        found: TickRanges = {}
+        for (node, _), book in self.writers():
+            tick = ticks.get(node)
+            if tick is not None and book.held.last() > tick:
+                found.setdefault(node, Ranges()).update(book.held & Ranges([(tick + 1, book.last + 1)]))
         return found
 
     def missing(self, *, but_lost: bool = False) -> TickRanges:

@@ -78,7 +78,14 @@ class Path(tuple[NameKey, ...]):
         """The text form; `Path.parse(str(path)) == path` for every path."""
         if not self:
             return ":"
-        return ".".join(map(_name_text, self.names))
+        try:
+            text = ".".join(self)  # type: ignore[arg-type]  # or it raises
+        except TypeError:
+            return ".".join(map(_name_text, self.names))
+        # Each set makes this text, for the digest, and nearly always no name needs an escape.
+        if ":" in text or " " in text or text.count(".") >= len(self) or "" in self:
+            return ".".join(map(_name_text, self.names))
+        return text
 
     @property
     def is_reserved(self) -> bool:

@@ -12,17 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-import attrs
-
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
+from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger, TickRanges, lives
 from distkv.model.path import NAMES_MAX, RESERVED, Name, Path, PathKey
 from distkv.model.ranges import Ranges
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Applied:
     """What came of an event."""
 
@@ -124,12 +123,8 @@ class Tree:
 
     def apply(self, event: Event) -> Applied:
         """Take in one event, whoever sent it and however often (docs/protocol, APPLY-1 to APPLY-5)."""
-        ledger = self.ledger
-        link = event.link
-        for other in event.chain:
-            ledger.hear(other)
-        entry = self._index.get(event.path)
-        if ledger.has(link):
+        ledger, entry = self.ledger, self._index.get(event.path)
+        if not ledger.hold(event.link):
             return self._apply_duplicate(event, entry)
         before = _marks(entry)
         if entry is None:
@@ -137,13 +132,14 @@ class Tree:
             self._index.put(event.path, entry)
             gone: list[Event] = []
         else:
-            gone = entry.settle(event, event.chain[1:])
-        self._present.setdefault(event.writer, {})[link[1]] = event
-        ledger.hold(link)
-        for other in event.chain[1:]:
+            gone = entry.settle(event, event.older)
+        self._present.setdefault(event.writer, {})[event.tick] = event
+        for other in event.older:
             ledger.hold(other)
         self._account(entry, gone, before)
-        return Applied(event, True, entry.head is event, tuple(e for e in gone if e is not event))
+        if event in gone:
+            gone.remove(event)
+        return Applied(event, True, entry.head is event, tuple(gone))
 
     def load(
         self, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry], digest: int, live_count: int
@@ -193,10 +189,12 @@ class Tree:
 
         Its chain is still read for what it supersedes, because the tick may be held by hearsay (a chain, or `known`).
         """
+        for link in event.older:
+            self.ledger.hear(link)
         here = self.event(event.link)
         if here is not None:
             return Applied(event, False, False, two_contents=not same(here, event))
-        named = [link for link in event.chain[1:] if not self._is_head(link)]
+        named = [link for link in event.older if not self._is_head(link)]
         gone: list[Event] = []
         learned = False
         if entry is not None:
@@ -220,14 +218,13 @@ class Tree:
         """Bring the indexes, the digest and the count in line with an entry that changed."""
         for event in gone:
             self._present[event.writer].pop(event.tick, None)
-        key = entry.head.path
         if entry.losers:
-            self._contested[key] = entry
-        else:
-            self._contested.pop(key, None)
+            self._contested[entry.head.path] = entry
+        elif self._contested:
+            self._contested.pop(entry.head.path, None)
         after = _marks(entry)
         if after[1] != before[1]:
-            self._index.turned(key, after[1])
+            self._index.turned(entry.head.path, after[1])
         self.digest ^= before[0] ^ after[0]
         self.live_count += after[1] - before[1]
 
@@ -236,14 +233,15 @@ def _marks(entry: Entry | None) -> tuple[int, bool]:
     """An entry's share of the digest, and whether it is live."""
     if entry is None:
         return 0, False
-    share = _hash(b"live", entry.head) if entry.is_live else 0
+    is_live = entry.is_live
+    share = _hash(b"live", entry.head) if is_live else 0
     for loser in entry.conflicts() if entry.losers else ():
         share ^= _hash(b"open", loser)
-    return share, entry.is_live
+    return share, is_live
 
 
 def _hash(tag: bytes, event: Event) -> int:
-    node, tick = event.chain[0]
-    head = f"{event.path}\n{node}\n{tick}\n{event.tock}\n{event.kind}\n".encode()
-    return int.from_bytes(blake2b(head + event.value, digest_size=8, person=tag).digest(), "big")
+    place, node = str(event.path).encode(), event.node.encode()
+    said = b"%b\n%b\n%d\n%d\n%d\n%b" % (place, node, event.tick, event.tock, event.kind, event.value)
+    return int.from_bytes(blake2b(said, digest_size=8, person=tag).digest(), "big")
 

@@ -14,7 +14,7 @@ from distkv.engine.driver import EVENT_BYTES, Driver
 from distkv.errors import DistkvError, NotReadyError, TooLargeError
 from distkv.model.event import Event
 from distkv.wire.fields import chain_map
-from distkv.wire.replies import encode_reply, encode_result, encode_results
+from distkv.wire.replies import encode_found, encode_reply, encode_result, encode_results, encode_written
 from distkv.wire.request import Batch, GetValue, SetValue
 
 EVENT_OVERHEAD_BYTES: Final = 256
@@ -36,10 +36,9 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     head = entry.head
     if not entry.is_live:
         return encode_reply(request.seq, {}), driver.is_durable(head)
-    fields: dict[str, object] = {"tock": head.tock, "time": head.time}
     if request.nchain:
-        fields["chain"] = _chain(head, request.nchain)
-    return encode_reply(request.seq, fields, head.value), driver.is_durable(head)
+        return encode_reply(request.seq, shown(head, request.nchain), head.value), driver.is_durable(head)
+    return encode_found(request.seq, head), driver.is_durable(head)
 
 
 def set_value(driver: Driver, request: SetValue, size: int) -> bytes:
@@ -54,6 +53,9 @@ def set_value(driver: Driver, request: SetValue, size: int) -> bytes:
         raise reply
     if not isinstance(reply, Written):
         raise TypeError(f"a write was answered with {type(reply).__name__}")
+    event = reply.event or reply.prev
+    if event is not None and not request.nchain and not request.prev_value:
+        return encode_written(request.seq, event, changed=reply.event is not None)
     fields = _done(request, reply)
     if request.prev_value and reply.prev is not None:
         return encode_result({"seq": request.seq, **fields}, {"prev": reply.prev.value})

@@ -1,7 +1,7 @@
 """One connection: frames in, replies out, in order and only when they are true.
 
 Knows: the order of replies, when they may leave, and the limits of one connection.  Does not know what a request does
-(`kv`, `tree`, `watch`, `status`, `peer`).
+(`kv`, `tree`, `watch`, `wait`, `status`, `peer`).
 
 Invariant: the replies of one read leave in one send, after one wait for the commit that covers them all; a reply that
 shows an own event leaves only when that event is durable.  What is not msgpack gets one error reply, then a close.
@@ -9,8 +9,8 @@ shows an own event leaves only when that event is durable.  What is not msgpack 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Final, assert_never
 
 import trio
 
@@ -18,15 +18,19 @@ from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
 from distkv.services import backup, history, kv, peer, status, tree
+from distkv.services.answers import LongAnswer, LongAnswers
+from distkv.services.pump import RECEIVE_BYTES, Pump
+from distkv.services.sender import Sender
+from distkv.services.wait import Waits
 from distkv.services.watch import Watches
-from distkv.wire.codec import Payload
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
-from distkv.wire.replies import Hello, encode_error, encode_hello, encode_payload, encode_reply
+from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    EventsWait,
     ExchangeRequest,
     GetEvents,
     GetHistory,
@@ -43,51 +47,44 @@ from distkv.wire.request import (
     Watch,
 )
 
-RECEIVE_BYTES: Final = 1 << 16
 LINGER_S: Final = 1.0
 """How long a connection that is refused is still read, so that the refusal arrives."""
-LONG_ANSWERS_MAX: Final = 4
-"""Long answers of one connection that are made at a time. Each keeps a list of what is still to be sent, which a client
-that reads nothing must not make us keep a thousand times; further ones wait."""
-
-Part: TypeAlias = Payload | bytes | Callable[[], bytes]
-"""Of a long answer; the last form is for what shall be looked up when it leaves, and not before."""
-LongAnswer: TypeAlias = Callable[[Callable[[int, Part], Awaitable[None]]], Awaitable[None]]
-"""Gives an answer in parts, each with its seq."""
 
 VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 
 
 class Session:
-    """Serves one connection until it ends."""
+    """One connection. What takes long runs in `nursery`, which ends with the connection."""
 
-    def __init__(self, driver: Driver, stream: trio.abc.Stream) -> None:
+    def __init__(self, driver: Driver, stream: trio.abc.Stream, pump: Pump, nursery: trio.Nursery) -> None:
+        self.sender = Sender(driver.committer, stream, nursery)
         self._driver = driver
         self._stream = stream
-        self._replies: list[bytes] = []
-        self._reply_bytes = 0
-        self._position = 0  # what must be durable before the replies leave
+        self._pump = pump
+        self._reader = FrameReader(driver.limits.request_bytes)
+        self._left: Request | DecodeError | TooLargeError | None = None  # what the connection's own task has to do next
         self._seq = 0
-        self._sending = trio.Lock()
-        self._open_count = 0
-        self._answering = trio.CapacityLimiter(LONG_ANSWERS_MAX)
-        self._ended = trio.Event()
-        self._nursery: trio.Nursery | None = None
-        self._watches = Watches(driver, self._send)
+        self._nursery = nursery
+        self._answers = LongAnswers(driver, self.sender, nursery)
+        self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
+        self._waits = Waits(driver, self.sender.send)
 
-    async def serve(self) -> None:
-        """Greet, then answer until the other side closes or breaks the protocol."""
+    async def serve(self) -> bool:
+        """Greet, then answer until the other side closes. False: it broke the protocol, and was told so.
+
+        Raises:
+            trio.BrokenResourceError, trio.ClosedResourceError: the other side is gone.
+        """
+        await self._greet()
         try:
-            async with self._stream:
-                await self._greet()
-                async with trio.open_nursery() as nursery:
-                    self._nursery = nursery
-                    is_sound = await self._serve_requests()
-                    nursery.cancel_scope.cancel()
-                if not is_sound:
-                    await _linger(self._stream)
-        except* (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._driver.counters["connection_lost"] += 1
+            while await self._receive():
+                await self._answer_all()
+        except (DecodeError, TooLargeError) as error:
+            self._driver.counters[f"bad_stream_{error.code}"] += 1
+            self._reply(encode_error(0, error))
+            await self.sender.flush()
+            return False
+        return True
 
     async def _greet(self) -> None:
         """Say who we are; tick, life and network are own words too, and leave when they are durable."""
@@ -95,60 +92,66 @@ class Session:
         await self._driver.committer.wait_durable(self._driver.position, self)
         await self._stream.send_all(hello)
 
-    async def _serve_requests(self) -> bool:
-        """Answer until the other side closes. False: it broke the protocol, and was told so."""
-        reader = FrameReader(self._driver.limits.request_bytes)
-        while data := await self._stream.receive_some(RECEIVE_BYTES):
-            reader.feed(bytes(data))
-            try:
-                for frame in reader:
-                    await self._wait_for_turn()
-                    slow = self._answer(frame)
-                    if slow is not None:
-                        await self._answer_slowly(slow)
-                    if self._reply_bytes > self._driver.limits.reply_bytes or self._is_overfull():
-                        await self._flush()
-            except (DecodeError, TooLargeError) as error:
-                self._driver.counters[f"bad_stream_{error.code}"] += 1
-                self._reply(encode_error(0, error))
-                await self._flush()
-                return False
-            await self._flush()
+    async def _receive(self) -> bool:
+        """Wait for requests; meanwhile the pump answers those that need no more. False: the stream has ended."""
+        socket = self.sender.socket
+        if socket is not None and await self._pump.serve(self, socket.fileno()):
+            return True
+        data = await self._stream.receive_some(RECEIVE_BYTES)
+        self._reader.feed(bytes(data))
+        return bool(data)
+
+    async def _answer_all(self) -> None:
+        """Answer the requests that have come, however long it takes."""
+        while True:
+            if self._left is None:
+                frame = self._reader.next_frame()
+                if frame is None:
+                    break
+                self._answer(frame)
+            if self._left is not None:
+                await self._answer_slowly()
+            if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
+                await self.sender.flush()
+        await self.sender.flush()
+
+    def take(self, data: bytes) -> bool:
+        """Answer the requests that these bytes complete; False: this connection's own task has to go on."""
+        self._reader.feed(data)
+        if self._is_ahead_of_the_disk():
+            return False
+        next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
+        try:
+            while (frame := next_frame()) is not None:
+                self._answer(frame)
+                if self._left is not None or sender.size > reply_bytes_max:
+                    return False
+        except (DecodeError, TooLargeError) as error:
+            self._left = error
+            return False
         return True
 
     # -- one request
 
-    def _answer(self, frame: bytes) -> DeleteTree | GetValueAt | None:
-        """Answer a request; what cannot be answered at once, and must be before the next one, is given back."""
+    def _answer(self, frame: bytes) -> None:
+        """Answer a request; one that takes its time, and must be answered before the next one, is left."""
         request = decode_request(frame)
         if isinstance(request, BadRequest):
             self._refuse(request.seq, request.error)
             self._seq = max(self._seq, request.seq)
-            return None
-        if request.seq <= self._seq:
-            self._refuse(request.seq, RequestError(f"seq must rise: {request.seq} comes after {self._seq}"))
-            return None
-        self._seq = request.seq
-        if isinstance(request, DeleteTree | GetValueAt):
-            return request
+            return
+        seq = request.seq
+        if seq <= self._seq:
+            self._refuse(seq, RequestError(f"seq must rise: {seq} comes after {self._seq}"))
+            return
+        self._seq = seq
         try:
             self._dispatch(request, len(frame))
         except RequestError as error:
-            self._refuse(request.seq, error)
-        return None
-
-    async def _answer_slowly(self, request: DeleteTree | GetValueAt) -> None:
-        await self._flush()  # it may take long, which what came before it need not
-        try:
-            if isinstance(request, DeleteTree):
-                self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
-            else:
-                self._reply(await history.get_value_at(self._driver, request), when_durable=True)
-        except RequestError as error:
-            self._refuse(request.seq, error)
+            self._refuse(seq, error)
 
     def _dispatch(self, request: Request, size: int) -> None:
-        """Answer at once, or start what answers later."""
+        """Answer at once, or start what answers later; the rest is left."""
         driver = self._driver
         match request:
             case GetValue():
@@ -160,119 +163,76 @@ class Session:
                 self._reply(kv.batch(driver, request, size), when_durable=True)
             case ListNames():
                 self._reply(tree.list_names(driver, request), when_durable=True)
-            case GetTree():
-                self._start(request.seq, lambda send: tree.send_tree(driver, request, send))
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
             case PingRequest():
                 self._reply(encode_reply(request.seq, {}))
             case Watch():
-                self._watch(request)
+                # It never ends by itself: so it is no open answer, for which reading may have to wait.
+                self._nursery.start_soon(self._watches.begin(request).run)
             case Stop(task=task):
-                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task)}))
-            case GetEvents():
-                self._start(request.seq, lambda send: peer.send_events(driver, request, send))
-            case GetSnapshot():
-                self._start(request.seq, lambda send: peer.send_snapshot(driver, request, send))
+                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task) or self._waits.stop(task)}))
+            case EventsWait():
+                self._waits.begin(request)
+                self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case GetHistory():
-                self._start(request.seq, lambda send: history.send_history(driver, request, send))
-            case Backup():
-                self._start(request.seq, lambda send: backup.send_backup(driver, request, send))
-            case DeleteTree() | GetValueAt():
-                raise TypeError("takes its time: see _answer")
+            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() if not self._answers.are_too_many:
+                self._answers.start(request.seq, self._long_answer(request))
+            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() | DeleteTree() | GetValueAt():
+                self._left = request
             case _:
                 assert_never(request)
+
+    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetSnapshot | Backup) -> LongAnswer:
+        driver = self._driver
+        match request:
+            case GetTree():
+                return lambda send: tree.send_tree(driver, request, send)
+            case GetHistory():
+                return lambda send: history.send_history(driver, request, send)
+            case GetEvents():
+                return lambda send: peer.send_events(driver, request, send)
+            case GetSnapshot():
+                return lambda send: peer.send_snapshot(driver, request, send)
+            case Backup():
+                return lambda send: backup.send_backup(driver, request, send)
+            case _:
+                assert_never(request)
+
+    async def _answer_slowly(self) -> None:
+        """Do what was left: answer a request that takes its time, or end a stream that is broken."""
+        request, self._left = self._left, None
+        await self.sender.flush()  # it may take long, which what came before it need not
+        if isinstance(request, DecodeError | TooLargeError):
+            raise request
+        try:
+            match request:
+                case DeleteTree():
+                    self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
+                case GetValueAt():
+                    self._reply(await history.get_value_at(self._driver, request), when_durable=True)
+                case None:
+                    pass
+                case _:
+                    await self._answers.wait_fewer()
+                    self._dispatch(request, 0)
+        except RequestError as error:
+            self._refuse(self._seq, error)
 
     def _refuse(self, seq: int, error: DistkvError) -> None:
         self._driver.counters[f"refused_{error.code}"] += 1
         self._reply(encode_error(seq, error))
 
     def _reply(self, reply: bytes, *, when_durable: bool = False) -> None:
-        self._replies.append(reply)
-        self._reply_bytes += len(reply)
-        if when_durable:
-            self._position = self._driver.position
+        self.sender.add(reply, self._driver.position if when_durable else 0)
 
-    # -- long answers
+    # -- limits
 
-    async def _wait_for_turn(self) -> None:
-        """While too many long answers are open, read nothing more: back-pressure."""
-        while self._open_count >= self._driver.limits.open_requests:
-            await self._flush()
-            self._ended = trio.Event()
-            await self._ended.wait()
-
-    def _start(self, seq: int, answer: LongAnswer) -> None:
-        if self._nursery is not None:
-            self._open_count += 1
-            self._nursery.start_soon(self._run, seq, answer)
-
-    async def _run(self, seq: int, answer: LongAnswer) -> None:
-        try:
-            async with self._answering:
-                await answer(self._send_part)
-        except RequestError as error:
-            self._driver.counters[f"refused_{error.code}"] += 1
-            await self._send_part(seq, encode_error(seq, error))
-        finally:
-            self._open_count -= 1
-            self._ended.set()
-
-    async def _send_part(self, seq: int, part: Part) -> None:
-        """Send a part of a long answer between other replies; waits until what it shows is durable.
-
-        It becomes bytes when its turn has come: of all open answers of a connection one part at a time is in memory.
-        """
-        committer = self._driver.committer
-        await committer.wait_durable(self._driver.position, self)
-        async with self._sending:
-            if isinstance(part, bytes):
-                data = part
-            elif callable(part):
-                data = part()
-                await committer.wait_durable(self._driver.position, self)
-            else:
-                data = encode_payload(seq, part)
-            await self._stream.send_all(data)
-
-    def _watch(self, request: Watch) -> None:
-        """It never ends by itself: so it does not count as an open answer, for which reading may have to wait."""
-        if self._nursery is not None:
-            self._nursery.start_soon(self._watches.begin(request).run)
-
-    # -- sending
-
-    async def _flush(self) -> None:
-        """Let the replies go, once what they show is durable."""
-        if not self._replies:
-            return
-        committer = self._driver.committer
-        if committer.durable < self._position:
-            await committer.wait_durable(self._position, self)
-        data = b"".join(self._replies)
-        self._replies.clear()
-        self._reply_bytes = 0
-        await self._send(data)
-
-    async def _send(self, data: bytes) -> None:
-        """Send what is durable, between other answers.
-
-        A lock that is free is taken without the scheduler, which sending visits anyway: a profile showed that trip as a
-        third of what a read costs.
-        """
-        try:
-            self._sending.acquire_nowait()
-        except trio.WouldBlock:
-            await self._sending.acquire()
-        try:
-            await self._stream.send_all(data)
-        finally:
-            self._sending.release()
-
-    def _is_overfull(self) -> bool:
-        return self._driver.committer.waiting_bytes > self._driver.limits.uncommitted_bytes
+    def _is_ahead_of_the_disk(self) -> bool:
+        """Whether what was written has to be durable before more is."""
+        driver = self._driver
+        return driver.committer.waiting_bytes > driver.limits.uncommitted_bytes
 
     def _hello(self) -> bytes:
         replica = self._driver.replica
@@ -298,11 +258,27 @@ async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[
             return
         open_count += 1
         try:
-            await Session(driver, stream).serve()
+            await _serve(driver, stream, pump)
         finally:
             open_count -= 1
 
-    await trio.serve_listeners(handle, list(listeners))
+    with Pump(driver.committer) as pump:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pump.run)
+            await trio.serve_listeners(handle, list(listeners))
+
+
+async def _serve(driver: Driver, stream: trio.abc.Stream, pump: Pump) -> None:
+    """Serve a connection until it ends."""
+    try:
+        async with stream:
+            async with trio.open_nursery() as nursery:
+                is_sound = await Session(driver, stream, pump, nursery).serve()
+                nursery.cancel_scope.cancel()
+            if not is_sound:
+                await _linger(stream)
+    except* (trio.BrokenResourceError, trio.ClosedResourceError):
+        driver.counters["connection_lost"] += 1
 
 
 async def _turn_away(stream: trio.abc.Stream, error: BusyError) -> None:

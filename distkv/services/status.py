@@ -49,6 +49,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
+            "event_waits": driver.arrivals.count,
         },
     }
     if replica.waits_for:

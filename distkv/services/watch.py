@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.engine.driver import Driver
-from distkv.engine.hub import Seen, Watcher
+from distkv.engine.hub import Batch, Seen
 from distkv.errors import BusyError, RequestError
 from distkv.model.index import name_order
 from distkv.model.path import Path
@@ -33,19 +33,20 @@ from distkv.wire.watch import Mark, Token, addressed, decode_token, encode_confl
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10
 """A part of what is there ends when it has so much."""
-SEND_BYTES: Final = 64 << 10
-"""About so much of what changes is sent at once."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole frames, between others of the connection; returns when they have left."""
+SendNowait: TypeAlias = Callable[[bytes], bool]
+"""The same without waiting: they are on their way, or (False: something else is) nothing was done."""
 
 
 class Watches:
     """Those of one connection."""
 
-    def __init__(self, driver: Driver, send: Send) -> None:
+    def __init__(self, driver: Driver, send: Send, send_nowait: SendNowait) -> None:
         self._driver = driver
         self._send = send
+        self._send_nowait = send_nowait
         self._open: dict[int, Watching] = {}
 
     def begin(self, request: Watch) -> Watching:
@@ -58,7 +59,7 @@ class Watches:
         check_serving(self._driver)
         if len(self._open) >= self._driver.limits.watches:
             raise BusyError(f"this connection has {len(self._open)} watches already: stop one, or open another one")
-        found = self._open[request.seq] = Watching(self._driver, request, self._send, self._forget)
+        found = self._open[request.seq] = Watching(self._driver, request, self._send, self._send_nowait, self._forget)
         return found
 
     def stop(self, seq: int) -> bool:
@@ -75,16 +76,18 @@ class Watches:
 class Watching:
     """One watch."""
 
-    def __init__(self, driver: Driver, request: Watch, send: Send, ended: Callable[[int], None]) -> None:
+    def __init__(
+        self, driver: Driver, request: Watch, send: Send, send_nowait: SendNowait, ended: Callable[[int], None]
+    ) -> None:
         self._driver: Final = driver
         self._request: Final = request
         self._send: Final = send
+        self._send_nowait: Final = send_nowait
         self._ended: Final = ended
         self._begin: Final = driver.position
-        self._watcher: Final = Watcher(
-            request.path, request.min_depth, request.max_depth, self._begin, driver.limits
+        self._watcher: Final = driver.hub.add(
+            request.path, request.min_depth, request.max_depth, self._begin, self._push
         )
-        driver.hub.add(self._watcher)
 
     def stop(self) -> None:
         """Let it come to its end, as soon as what is being sent has left."""
@@ -105,7 +108,7 @@ class Watching:
             self._driver.counters[f"refused_{error.code}"] += 1
             await self._send(encode_error(seq, error))
         finally:
-            self._driver.hub.remove(watcher)
+            self._driver.hub.remove(self._request.path, watcher)
             self._ended(seq)
 
     # -- in which order
@@ -223,23 +226,31 @@ class Watching:
         """Some of the changes that wait, but for those that were shown or will be; returns what was taken."""
         if self._is_over():
             return []
-        taken = self._watcher.take(SEND_BYTES)
-        seq, frames = self._request.seq, list[bytes]()
-        for seen in taken:
-            if shown is None or not shown.covers(seen):
-                frames += (addressed(frame, seq) for frame in self._frames(seen))
-        if frames:
-            await self._send(b"".join(frames))
+        taken = self._watcher.take().changes
+        found = self._encode([seen for seen in taken if shown is None or not shown.covers(seen)])
+        if found:
+            await self._send(found)
         return taken
 
+    def _push(self, batch: Batch) -> bool:
+        """For the hub, while nothing else is to be told. All watches of the same seq are sent the same bytes."""
+        seq = self._request.seq
+        found = batch.sent_as.get(seq)
+        if found is None:
+            found = batch.sent_as[seq] = self._encode(batch.changes)
+        return self._send_nowait(found)
+
+    def _encode(self, changes: list[Seen]) -> bytes:
+        seq = self._request.seq
+        return b"".join([addressed(frame, seq) for seen in changes for frame in seen.frames or self._frames(seen)])
+
     def _frames(self, seen: Seen) -> tuple[bytes, ...]:
-        """All watchers of a change get the same bytes."""
-        if not seen.frames:
-            event = seen.event
-            frames = [encode_item(event, self._token(seen.at))] if seen.won else []
-            if seen.conflicts is not None:
-                frames.append(encode_conflict(event.path, seen.conflicts))
-            seen.frames = tuple(frames)
+        """Made once for all watchers."""
+        event = seen.event
+        frames = [encode_item(event, self._token(seen.at))] if seen.won else []
+        if seen.conflicts is not None:
+            frames.append(encode_conflict(event.path, seen.conflicts))
+        seen.frames = tuple(frames)
         return seen.frames
 
     def _token(self, position: int) -> Token:

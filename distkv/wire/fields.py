@@ -109,6 +109,14 @@ def read_time(value: object, name: str) -> float:
     return value
 
 
+def read_seconds(fields: Fields, name: str, high: float) -> float:
+    """A duration, from 0 to `high` seconds."""
+    value = fields.get(name)
+    if (type(value) is not float and type(value) is not int) or not 0 <= value <= high:
+        raise bad(name, f"seconds, from 0 to {high:g}", value)
+    return float(value)
+
+
 def read_flag(fields: Fields, name: str) -> bool:
     """True or false; absent is false."""
     value = fields.get(name, False)
@@ -180,7 +188,7 @@ def read_path(value: object) -> Path:
 
 def read_lasting_path(value: object) -> Path:
     """The same for a path that will be kept: names that many paths have in common are kept once."""
-    if type(value) is list:
+    if type(value) is list and len(value) > 1:
         share_names(value)
     return read_path(value)
 
@@ -200,6 +208,14 @@ def one_of_all(name: str) -> str:
 
 
 # -- chains -------------------------------------------------------------------------------------------------------
+
+
+def flat_chain(event: Event) -> list[object]:
+    """The chain as nodes and ticks in turn."""
+    flat: list[object] = [event.node, event.tick]
+    for link in event.older:
+        flat += link
+    return flat
 
 
 def chain_map(chain: Chain, *, truncated: bool, length: int = LINKS_MAX) -> dict[str, object] | None:
@@ -300,6 +316,19 @@ def read_ticks(value: object, name: str) -> TickMap:
         if not lasts or any(a >= b for a, b in pairwise(lives)):
             raise DecodeError(f"the field '{name}' must have one tick for each life, rising", f"bad_{name}")
         found[read_node(node, name)] = lasts
+    return found
+
+
+def read_single_ticks(value: object, name: str, count_max: int) -> dict[NodeName, Tick]:
+    """Per node one tick of any life, or 0."""
+    given = read_map(value, name)
+    if len(given) > count_max:
+        raise DecodeError(f"the field '{name}' names {len(given)} nodes; the limit is {count_max}", f"bad_{name}")
+    found: dict[NodeName, Tick] = {}
+    for node, tick in given.items():
+        if type(tick) is not int or not 0 <= tick <= TICK_MAX:
+            raise bad(name, "made of integers below 2^63", tick)
+        found[read_node(node, name)] = Tick(tick)
     return found
 
 

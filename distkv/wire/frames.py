@@ -32,6 +32,8 @@ from distkv.wire.fields import (
     read_node,
     read_path,
     read_ranges,
+    read_seconds,
+    read_single_ticks,
     read_time,
     shown,
 )
@@ -39,6 +41,7 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    EventsWait,
     ExchangeRequest,
     GetEvents,
     GetHistory,
@@ -59,6 +62,11 @@ from distkv.wire.values import canonical, pack_value
 SEQ_MAX: Final = TICK_MAX
 
 COUNT_MAX: Final = 2**31 - 1
+
+WAIT_NODES_MAX: Final = 1024
+"""How many nodes' events may be waited for at once."""
+
+WAIT_S_MAX: Final = 3600.0
 
 
 @attrs.frozen(slots=True)
@@ -114,6 +122,8 @@ def encode_request(request: Request) -> bytes:
             fields["path"] = path.names
         case GetEvents():
             fields["nodes"] = range_map(request.nodes)
+        case EventsWait():
+            fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
             fields |= {"node": request.node, "created": request.created, "addr": request.addr}
         case ExchangeRequest():
@@ -138,6 +148,8 @@ def _get_value(seq: int, fields: Fields, _: bytes) -> GetValue:
 
 
 def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValueAt:
+    if len(fields) == 3:  # seq, action and path: the usual read has no further wishes
+        return GetValue(seq, read_path(fields.get("path")))
     if "at" not in fields:
         return _get_value(seq, fields, frame)
     return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), _nchain(fields))
@@ -243,6 +255,11 @@ def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"))
 
 
+def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
+    nodes = read_single_ticks(fields.get("nodes"), "nodes", WAIT_NODES_MAX)
+    return EventsWait(seq, nodes, read_seconds(fields, "timeout", WAIT_S_MAX))
+
+
 def _get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
     node, created = read_node(fields.get("node"), "node"), read_time(fields.get("created"), "created")
     return GetSnapshot(seq, node, created, read_address(fields))
@@ -272,6 +289,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_state": _get_state,
     "ping": _ping,
     "get_events": _get_events,
+    "events_wait": _events_wait,
     "get_snapshot": _get_snapshot,
     "exchange": _exchange,
 }
@@ -291,6 +309,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetState: "get_state",
     PingRequest: "ping",
     GetEvents: "get_events",
+    EventsWait: "events_wait",
     GetSnapshot: "get_snapshot",
     ExchangeRequest: "exchange",
 }

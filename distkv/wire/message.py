@@ -15,6 +15,7 @@ from typing import TypeAlias
 import attrs
 
 from distkv.model.event import Event, NodeName, Tick, Tock
+from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 
 TickMap: TypeAlias = dict[NodeName, list[Tick]]
@@ -41,7 +42,7 @@ class Start:
     """Random, 63 bits; decides between equal times."""
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Header:
     """What every message carries."""
 
@@ -71,7 +72,7 @@ PingChain: TypeAlias = tuple[PingLink, ...]
 """Newest first. A node may appear more than once."""
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class Update:
     """Events of the sender (or, in recovery, of anybody), oldest first."""
 
@@ -164,7 +165,7 @@ class SnapshotHead:
 # -- what a log record holds --------------------------------------------------------------------------------------
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class EventRecord:
     """An event was applied, or was a duplicate that closed something."""
 

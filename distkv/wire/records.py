@@ -28,6 +28,7 @@ from distkv.wire import packing
 from distkv.wire.fields import (
     bad,
     checked_chain,
+    flat_chain,
     make_event,
     range_map,
     read_link,
@@ -55,7 +56,7 @@ def encode_record(record: Record) -> bytes:
     """One record; records may be written one after another without anything between them."""
     match record:
         case EventRecord():
-            return packing.pack(_event_list(record))
+            return packing.pack_plain(_event_list(record))
         case KnownRecord():
             return packing.pack([_KNOWN, range_map(record.ranges)])
         case LostRecord():
@@ -96,10 +97,10 @@ def _event_list(record: EventRecord) -> list[object]:
     return [
         _EVENT,
         record.arrived,
-        event.kind.value,
-        event.path.names,
+        int(event.kind),
+        [*event.path.names],
         event.value if event.kind is Kind.SET else None,
-        [part for link in event.chain for part in link],
+        flat_chain(event),
         event.tock,
         event.time,
         event.truncated,

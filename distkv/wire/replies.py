@@ -14,7 +14,7 @@ import attrs
 
 from distkv import errors
 from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
-from distkv.model.event import LIFE_MAX, NodeName, Tick, Tock
+from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
 from distkv.model.path import Name
 from distkv.wire import packing
 from distkv.wire.codec import Payload, payload_fields
@@ -22,6 +22,8 @@ from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read
 from distkv.wire.message import State
 
 _VALUE_KEY: Final = packing.pack("value")
+_FOUND: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "tock", "time", "value"))) + b"%b"
+_WRITTEN: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "changed", "tick", "tock"))) + b"%b"
 _HEADERS: Final = tuple(bytes((0x80 | count,)) for count in range(16))
 
 
@@ -57,6 +59,18 @@ def encode_reply(seq: int, fields: Mapping[str, object], value: bytes | None = N
         raise ValueError("a reply with a value has at most 13 other fields")
     # The map is short, so its header is one byte that counts the pairs: count one more, and append it.
     return b"".join((_HEADERS[len(fields) + 2], packed[1:], _VALUE_KEY, value))
+
+
+def encode_found(seq: int, event: Event) -> bytes:
+    """The reply to the usual read, which asks for no chain; the same as by `encode_reply`, in a third of the time."""
+    pack = packing.pack_scalar
+    return _FOUND % (pack(seq), pack(event.tock), pack(event.time), event.value)
+
+
+def encode_written(seq: int, event: Event, *, changed: bool) -> bytes:
+    """The reply to the usual write, which asks for no chain nor the old value; the same as by `encode_reply`."""
+    pack = packing.pack_scalar
+    return _WRITTEN % (pack(seq), pack(changed), pack(event.tick), pack(event.tock))
 
 
 def encode_result(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:

@@ -11,13 +11,14 @@ from typing import TypeAlias
 
 import attrs
 
-from distkv.model.event import Chain
+from distkv.model.event import Chain, NodeName, Tick
+from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.message import TickMaps
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class GetValue:
     seq: int
     path: Path
@@ -55,7 +56,7 @@ class Backup:
     seq: int
 
 
-@attrs.frozen(slots=True)
+@hot_value
 class SetValue:
     """Store, or delete when `value` is None; all conditions are judged on this node."""
 
@@ -156,6 +157,17 @@ class GetEvents:
 
 
 @attrs.frozen(slots=True)
+class EventsWait:
+    """A peer waits until events come that it does not know of: a long poll."""
+
+    seq: int
+    nodes: dict[NodeName, Tick]
+    """Whose events, and the tick above which they are news; 0 for all."""
+    timeout_s: float
+    """After so long it is told that there are none."""
+
+
+@attrs.frozen(slots=True)
 class GetSnapshot:
     """A joiner asks for a download; the sponsor registers it first."""
 
@@ -189,6 +201,7 @@ Request: TypeAlias = (
     | GetState
     | PingRequest
     | GetEvents
+    | EventsWait
     | GetSnapshot
     | ExchangeRequest
 )

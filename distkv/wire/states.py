@@ -24,7 +24,7 @@ from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire import packing
-from distkv.wire.fields import one_of_all, share_names
+from distkv.wire.fields import flat_chain, one_of_all, share_names
 
 _KINDS: Final = tuple(Kind)
 _FAILURES: Final = (TypeError, ValueError, IndexError, KeyError)
@@ -134,10 +134,10 @@ def _list(value: object) -> list[Any]:
 
 def _event_list(event: Event) -> list[object]:
     return [
-        event.kind.value,
+        int(event.kind),
         event.path.names,
         event.value if event.kind is Kind.SET else None,
-        [part for link in event.chain for part in link],
+        flat_chain(event),
         event.tock,
         event.time,
         event.truncated,

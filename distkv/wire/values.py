@@ -41,7 +41,9 @@ def pack_value(value: object) -> bytes:
         TooLargeError: it has more than `VALUE_BYTES_MAX` bytes.
     """
     try:
-        raw = packing.pack_scalar(value) if type(value) in _SCALARS else packing.pack(value)
+        if type(value) in _SCALARS:
+            return _fitting(packing.pack_scalar(value))
+        raw = packing.pack(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadValueError(f"the value cannot be stored: {_packing_failure(error)}") from None
     if packing.is_container(raw):

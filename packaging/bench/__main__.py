@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import signal
 import sys
 import tempfile
@@ -21,14 +22,15 @@ from typing import Final
 import attrs
 
 from bench import durability, machine, replication, restart
+from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
 from bench.figures import rounds_table, summarize
 from bench.load import Generator, LoadError, build
-from bench.rounds import run_rounds
+from bench.rounds import CELLS, run_rounds
 from bench.servers import ROOT, ServerError, distkv, etcd, open_servers, redis
 from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
-PARTS: Final = ("rounds", "restart", "replication")
+PARTS: Final = ("rounds", "fanout", "restart", "replication")
 
 
 @attrs.frozen
@@ -72,6 +74,8 @@ def main(words: Sequence[str]) -> int:
     """Run what the command line asks for; 0 when all of it was measured."""
     options = _options(words)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: everything that was started is ended
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a thousand watchers; all that is started inherits it
     report = Report(QUICK if options.quick else FULL)
     options.directory.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -127,7 +131,7 @@ def _rounds(report: Report, generator: Generator, directory: Path) -> None:
     plan = report.plan
     with open_servers({server.name: server for server in made}) as servers:
         samples = run_rounds(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say)
-        figures = summarize(samples)
+        figures = summarize(samples, [cell.name for cell in CELLS])
         report.data["rounds"] = [attrs.asdict(sample) for sample in samples]
         report.data["figures"] = [attrs.asdict(figure) for figure in figures]
         report.add(f"Side by side: medians of {plan.rounds} rounds", rounds_table(figures))
@@ -139,6 +143,19 @@ def _rounds(report: Report, generator: Generator, directory: Path) -> None:
     report.failures += [f"{proof.server}: {proof.verdict}" for proof in proofs if proof.verdict.startswith("NOT")]
     if reason:
         report.failures.append(reason)
+
+
+def _fanout(report: Report, generator: Generator, directory: Path) -> None:
+    made = [distkv(directory), redis(directory, is_durable=False)]
+    plan = report.plan
+    with open_servers({server.name: server for server in made}) as servers:
+        samples = run_fan_outs(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say)
+    figures = summarize(samples, [cell.name for cell in FAN_OUTS])
+    report.data["fanout"] = [attrs.asdict(sample) for sample in samples]
+    report.data["fanout_figures"] = [attrs.asdict(figure) for figure in figures]
+    title = f"Fan-out, watchers x messages under way: medians of {plan.rounds} rounds"
+    report.add(title, f"{rounds_table(figures)}\n{DIFFERENCE}")
+    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
 
 
 def _restart(report: Report, generator: Generator, directory: Path) -> None:
@@ -158,6 +175,7 @@ def _replication(report: Report, generator: Generator, directory: Path) -> None:
 
 _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "rounds": _rounds,
+    "fanout": _fanout,
     "restart": _restart,
     "replication": _replication,
 }

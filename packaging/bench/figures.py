@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from bench.rounds import CELLS, Sample
+from bench.rounds import Sample
 
 OURS: Final = "distkv"
 
@@ -26,6 +26,7 @@ AIMS: Final = {
     ("set 1x1", "etcd"): 1.3,
     ("set 32x1", "etcd"): 2.5,
     ("set 32x1", "redis-always"): 1.0,
+    ("watch 100x32", "redis"): 0.5,
 }
 """How many times as fast as this server distkv is to be in this cell, at the least."""
 
@@ -58,16 +59,18 @@ class Figure:
     """The generator's part of a processor, at the most."""
     failure: str
     """What went wrong in one of the rounds."""
+    resyncs: int
+    """In all rounds."""
     ratio: Ratio | None
     """How many times as fast distkv is; None for distkv itself, and where one of the two failed."""
     aim: float | None
 
 
-def summarize(samples: Sequence[Sample]) -> list[Figure]:
+def summarize(samples: Sequence[Sample], cells: Sequence[str]) -> list[Figure]:
     """In the order of the cells, distkv first."""
     figures: list[Figure] = []
-    for cell in CELLS:
-        here = [sample for sample in samples if sample.cell == cell.name]
+    for cell in cells:
+        here = [sample for sample in samples if sample.cell == cell]
         ours = [sample for sample in here if sample.server == OURS]
         peers = sorted({sample.server for sample in here} - {OURS})
         figures += [
@@ -104,6 +107,7 @@ def _figure(samples: Sequence[Sample], ours: Sequence[Sample]) -> Figure:
         cpu_us=median(1e6 * sample.cpu_s / max(sample.load.acknowledged, 1) for sample in samples),
         busy=max(load.busy for load in loads),
         failure=next((load.failure for load in loads if load.failure), ""),
+        resyncs=sum(load.resyncs for load in loads),
         ratio=ratio(ours, samples) if server != OURS else None,
         aim=AIMS.get((cell, server)),
     )
@@ -128,6 +132,8 @@ def rounds_table(figures: Sequence[Figure]) -> str:
                      f"{figure.cpu_us:,.1f}", *_ratio_cells(figure)])  # fmt: skip
         if failed:
             remarks.append(f"{figure.server}, {figure.cell}: {figure.failure}")
+        if figure.resyncs:
+            remarks.append(f"{figure.server}, {figure.cell}: watchers were told {figure.resyncs} times to begin anew")
         if figure.busy > BUSY_MAX:
             remarks.append(f"{figure.server}, {figure.cell}: the generator used {figure.busy:.0%} of a processor")
     return "\n".join([table(head, rows), *remarks])

@@ -16,25 +16,10 @@
  *
  * One line of JSON is printed.  Exit code 0: it is there, errors or not; 1: the server is gone or silent; 2: wrong usage.
  */
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
+#include "wire.h"
 
-enum { BUFFER = 1 << 20, MARK = 18, MARK_BASE64 = 24, SAMPLE = 200, SILENCE_S = 20, LATENCY_US = 5000000, REQUEST = 8192 };
+enum { MARK_BASE64 = 24, SAMPLE = 200 };
 enum verb { GET, SET };
-enum verdict { GOOD, REFUSED, WRONG };
 
 /* One request under way. */
 struct slot { uint64_t sent_ns; uint32_t key; };
@@ -45,24 +30,7 @@ static uint32_t keys, tag, depth;
 static size_t size;
 static char *value, *value64; /* of the key that was written into them last */
 static uint64_t errors, wrong, acknowledged;
-static char first_note[256];
 static bool *is_acknowledged;
-static uint32_t *histogram; /* by microsecond */
-
-static void fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("load: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    exit(1);
-}
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint32_t random_key(void) {
     static uint64_t state = 88172645463325252u;
@@ -89,17 +57,9 @@ static size_t base64(char *to, const char *from, size_t count) {
     return out;
 }
 
-static void digits8(char *to, uint32_t number) {
-    for (int i = 7; i >= 0; i--, number /= 10) to[i] = (char)('0' + number % 10);
-}
-
 static void make_value(void) {
-    value = malloc(size + 1);
+    value = new_value(tag, size);
     value64 = malloc(size * 2 + 8);
-    memset(value, 'x', size);
-    value[size] = 0;
-    memcpy(value, "v00000000.00000000.", MARK);
-    digits8(value + 10, tag);
     base64(value64, value, size);
 }
 
@@ -114,13 +74,6 @@ static void set_value_of(uint32_t key) {
 }
 
 /* -- requests ------------------------------------------------------------------------------------------------------- */
-
-static char *text(char *to, const char *from) { /* msgpack: a short string */
-    size_t length = strlen(from);
-    *to++ = (char)(0xa0 | length);
-    memcpy(to, from, length);
-    return to + length;
-}
 
 static size_t build_distkv(char *to, enum verb verb, const char *key, uint32_t seq) {
     char *at = to;
@@ -169,43 +122,6 @@ static size_t build(char *to, enum verb verb, uint32_t key, uint32_t seq) {
 
 /* -- replies: how long the first one is (0: it is not whole), and whether it is the right one ------------------------- */
 
-static uint64_t big_endian(const uint8_t *at, int count) {
-    uint64_t number = 0;
-    while (count-- > 0) number = number << 8 | *at++;
-    return number;
-}
-
-/* Where the msgpack object at `at` ends; NULL: after `end`. */
-static const uint8_t *skip(const uint8_t *at, const uint8_t *end) {
-    static const uint8_t fixed[32] = {[0xca - 0xc0] = 4, [0xcb - 0xc0] = 8, [0xcc - 0xc0] = 1, [0xcd - 0xc0] = 2,
-        [0xce - 0xc0] = 4, [0xcf - 0xc0] = 8, [0xd0 - 0xc0] = 1, [0xd1 - 0xc0] = 2, [0xd2 - 0xc0] = 4, [0xd3 - 0xc0] = 8,
-        [0xd4 - 0xc0] = 2, [0xd5 - 0xc0] = 3, [0xd6 - 0xc0] = 5, [0xd7 - 0xc0] = 9, [0xd8 - 0xc0] = 17};
-    if (at >= end) return NULL;
-    uint8_t c = *at++;
-    uint64_t bytes = 0, objects = 0;
-    int width = 0;
-    if (c < 0x80 || c >= 0xe0) return at;
-    if (c < 0x90) objects = 2u * (c & 15);
-    else if (c < 0xa0) objects = c & 15;
-    else if (c < 0xc0) bytes = c & 31;
-    else if (c >= 0xc4 && c <= 0xc9) width = 1 << (c - 0xc4) % 3;
-    else if (c >= 0xd9 && c <= 0xdb) width = 1 << (c - 0xd9);
-    else if (c >= 0xdc) width = c & 1 ? 4 : 2;
-    else bytes = fixed[c - 0xc0];
-    if (width > end - at) return NULL;
-    if (width) {
-        uint64_t declared = big_endian(at, width);
-        at += width;
-        if (c >= 0xdc) objects = c >= 0xde ? 2 * declared : declared;
-        else bytes = declared + (c >= 0xc7 && c <= 0xc9);
-    }
-    if (bytes > (uint64_t)(end - at)) return NULL;
-    at += bytes;
-    while (objects-- > 0)
-        if (!(at = skip(at, end))) return NULL;
-    return at;
-}
-
 static size_t cut(const char *in, size_t fill) {
     if (protocol == 'd') {
         const uint8_t *end = skip((const uint8_t *)in, (const uint8_t *)in + fill);
@@ -226,16 +142,6 @@ static size_t cut(const char *in, size_t fill) {
     return length <= fill ? length : 0;
 }
 
-static bool holds(const uint8_t *at, const char *name) {
-    size_t length = strlen(name);
-    return *at == (0xa0 | length) && !memcmp(at + 1, name, length);
-}
-
-static bool is_value(const uint8_t *at, const uint8_t *end) { /* a str of any width that is the value */
-    ptrdiff_t header = (*at >= 0xa0 && *at < 0xc0) ? 1 : (*at >= 0xd9 && *at <= 0xdb) ? 1 + (1 << (*at - 0xd9)) : -1;
-    return end - at == header + (ptrdiff_t)size && !memcmp(end - size, value, size);
-}
-
 static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb verb, uint32_t seq) {
     const uint8_t *end = reply + length, *at = reply + 1;
     bool has_seq = false, is_right = false;
@@ -243,12 +149,9 @@ static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb 
     while (at < end) {
         const uint8_t *middle = skip(at, end), *next = skip(middle, end);
         if (holds(at, "error")) return REFUSED;
-        if (holds(at, "seq")) {
-            int width = (int)(next - middle);
-            has_seq = (width == 1 ? *middle : big_endian(middle + 1, width - 1)) == seq;
-        }
+        if (holds(at, "seq")) has_seq = is_number(middle, next, seq);
         if (verb == SET && holds(at, "changed")) is_right = *middle == 0xc3;
-        if (verb == GET && holds(at, "value")) is_right = is_value(middle, next);
+        if (verb == GET && holds(at, "value")) is_right = is_text(middle, next, value, size);
         at = next;
     }
     return has_seq && is_right ? GOOD : WRONG;
@@ -279,18 +182,14 @@ static enum verdict judge(const char *reply, size_t length, enum verb verb, uint
     enum verdict found = protocol == 'd'   ? judge_distkv((const uint8_t *)reply, length, verb, seq)
                          : protocol == 'r' ? judge_redis(reply, length, verb)
                                            : judge_etcd(reply, length, verb);
-    if (found != GOOD && !first_note[0]) /* shown in JSON: plain characters only */
-        for (size_t i = 0; i < length && i < sizeof first_note - 1; i++)
-            first_note[i] = reply[i] < ' ' || reply[i] > '~' || strchr("\"\\", reply[i]) ? '?' : reply[i];
+    if (found != GOOD) note(reply, length);
     return found;
 }
 
 /* -- connections ------------------------------------------------------------------------------------------------------ */
 
 static void receive(struct connection *c) {
-    ssize_t got = recv(c->fd, c->in + c->fill, BUFFER - c->fill, 0);
-    if (got <= 0) fail(got ? "no answer: %m" : "the server closed a connection");
-    c->fill += (size_t)got;
+    c->fill += receive_some(c->fd, c->in + c->fill, BUFFER - c->fill);
 }
 
 static void forget(struct connection *c, size_t length) {
@@ -298,24 +197,8 @@ static void forget(struct connection *c, size_t length) {
     c->fill -= length;
 }
 
-static void send_whole(struct connection *c, const char *data, size_t length) {
-    while (length > 0) {
-        ssize_t sent = send(c->fd, data, length, MSG_NOSIGNAL);
-        if (sent < 0) fail("cannot send: %m");
-        data += sent;
-        length -= (size_t)sent;
-    }
-}
-
 static void open_connection(struct connection *c, uint16_t port) {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval silence = {.tv_sec = SILENCE_S};
-    int one = 1;
-    *c = (struct connection){.fd = socket(AF_INET, SOCK_STREAM, 0), .in = malloc(BUFFER), .slots = calloc(depth, sizeof(struct slot))};
-    if (connect(c->fd, (struct sockaddr *)&to, sizeof to)) fail("cannot connect to port %u: %m", port);
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof silence);
-    setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof silence);
+    *c = (struct connection){.fd = connect_to(port), .in = malloc(BUFFER), .slots = calloc(depth, sizeof(struct slot))};
     size_t length = 0;
     while (protocol == 'd' && !length) { /* it greets */
         receive(c);
@@ -334,11 +217,11 @@ static void ask(struct connection *c, enum verb verb, uint32_t count, uint32_t *
         c->slots[(c->head + c->count++) % depth] = (struct slot){now, key};
         length += build(out + length, verb, key, ++c->seq);
         if (length > BUFFER - REQUEST) {
-            send_whole(c, out, length);
+            send_whole(c->fd, out, length);
             length = 0;
         }
     }
-    send_whole(c, out, length);
+    send_whole(c->fd, out, length);
 }
 
 /* Take the replies that are whole; the operations among them. */
@@ -359,8 +242,7 @@ static uint32_t take(struct connection *c, enum verb verb, bool is_counted, uint
         acknowledged++;
         if (verb == SET) is_acknowledged[slot.key] = true;
         if (!is_counted) continue;
-        uint64_t us = (now - slot.sent_ns) / 1000;
-        histogram[us < LATENCY_US ? us : LATENCY_US]++;
+        count_latency(now - slot.sent_ns);
         ++*good;
     }
     forget(c, at);
@@ -379,7 +261,7 @@ static uint32_t read_back(uint16_t port) {
         if (!is_acknowledged[key] || seen++ % step) continue;
         char out[REQUEST];
         size_t length = 0;
-        send_whole(&c, out, build(out, GET, key, ++c.seq));
+        send_whole(c.fd, out, build(out, GET, key, ++c.seq));
         while (!length) {
             receive(&c);
             length = cut(c.in, c.fill);
@@ -392,19 +274,6 @@ static uint32_t read_back(uint16_t port) {
     }
     close(c.fd);
     return checked;
-}
-
-static uint64_t quantile(uint64_t count, double part) {
-    uint64_t seen = 0;
-    for (uint64_t us = 0; us <= LATENCY_US; us++)
-        if ((seen += histogram[us]) > 0 && (double)seen >= part * (double)count) return us;
-    return 0;
-}
-
-static double cpu_s(void) {
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
 int main(int count, char **words) {

@@ -1,6 +1,6 @@
-"""The load generator: built from `load.c`, run, and its line of JSON read.
+"""The load generators: built from `load.c` and `fanout.c`, run, and their line of JSON read.
 
-Knows: the arguments and the answer of the generator.  Does not know which cells there are.
+Knows: the arguments and the answers of the generators.  Does not know which cells there are.
 
 Invariant: a `Load` that exists was measured to its end; whether it may be used, `failure` says.
 """
@@ -16,7 +16,7 @@ import attrs
 
 Verb = Literal["get", "set", "fill"]
 
-SOURCE: Final = Path(__file__).with_name("load.c")
+SOURCES: Final = Path(__file__).parent
 VALUE_BYTES: Final = 100
 RUN_S: Final = 120.0
 """What a run may take beyond the time that it is asked for: it drains, and `fill` takes as long as it takes."""
@@ -47,6 +47,8 @@ class Load:
     """The part of the time in which the generator itself used a processor: near 1 it, not the server, was measured."""
     note: str
     """The first bad reply."""
+    resyncs: int = 0
+    """Of a fan-out: how often a watcher was told to begin anew. What it was shown then is no operation."""
 
     @property
     def rate(self) -> float:
@@ -68,17 +70,17 @@ def read_load(line: str) -> Load:
         LoadError: it is none.
     """
     try:
-        fields = json.loads(line)
-        return Load(**{field.name: fields[field.name] for field in attrs.fields(Load)})
-    except (ValueError, KeyError, TypeError) as error:
+        return Load(**json.loads(line))
+    except (ValueError, TypeError) as error:
         raise LoadError(f"the generator answered {line[:200]!r}") from error
 
 
 @attrs.frozen
 class Generator:
-    """A generator that is built."""
+    """The generators, built."""
 
-    program: Path
+    load: Path
+    fanout: Path
 
     def run(
         self,
@@ -110,28 +112,52 @@ class Generator:
             LoadError: the server went away, or is silent.
         """
         words = [port, protocol, verb, connections, depth, seconds, keys, family, tag, VALUE_BYTES]
-        command = [str(self.program), *map(str, words)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + RUN_S, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise LoadError(f"{' '.join(command)} did not end") from error
-        if done.returncode:
-            raise LoadError(f"{' '.join(command)}: {done.stderr.strip()}")
-        return read_load(done.stdout)
+        return _run([str(self.load), *map(str, words)], seconds)
+
+    def fan_out(self, protocol: str, port: int, *, watchers: int, depth: int, seconds: float, tag: int) -> Load:
+        """One writer and many watchers; an operation is the delivery of one message to one of them.
+
+        Args:
+            protocol: distkv or redis.
+            port: where it listens, on loopback.
+            watchers: how many connections watch the same.
+            depth: a message is under way until it is answered and every watcher has it.
+            seconds: how long; the first 15 % are not counted.
+            tag: a number that is in every message, and names what is watched.
+
+        Raises:
+            LoadError: the server went away, is silent, or a watcher did not get everything.
+        """
+        words = [port, protocol, watchers, depth, seconds, tag, VALUE_BYTES]
+        return _run([str(self.fanout), *map(str, words)], seconds)
 
 
 def build(directory: Path) -> Generator:
-    """Compile it into `directory`.
+    """Compile them into `directory`.
 
     Raises:
         LoadError: the compiler is missing, or refuses.
     """
-    program = directory / "load"
-    command = ["cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-o", str(program), str(SOURCE)]
+    return Generator(_build("load", directory), _build("fanout", directory))
+
+
+def _run(command: list[str], seconds: float) -> Load:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + RUN_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise LoadError(f"{' '.join(command)} did not end") from error
+    if done.returncode:
+        raise LoadError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return read_load(done.stdout)
+
+
+def _build(name: str, directory: Path) -> Path:
+    program = directory / f"generator-{name}"  # the parts have directories of their names beside it
+    command = ["cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-o", str(program), str(SOURCES / f"{name}.c")]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise LoadError("there is no C compiler: apt-get install gcc libc6-dev") from error
     except subprocess.CalledProcessError as error:
         raise LoadError(f"{' '.join(command)}:\n{error.stderr}") from error
-    return Generator(program)
+    return program

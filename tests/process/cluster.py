@@ -108,10 +108,12 @@ class Cluster:
 
 
 @contextmanager
-def open_cluster(directory: Path, names: Sequence[str] = NAMES, *, clock_s: float = CLOCK_S) -> Iterator[Cluster]:
-    """A network of ready nodes; the first of `names` founded it."""
+def open_cluster(
+    directory: Path, names: Sequence[str] = NAMES, *, clock_s: float = CLOCK_S, installed: Path | None = None
+) -> Iterator[Cluster]:
+    """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`."""
     directory.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers"), clock_s)
+    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s)
     cluster.agents.directory.mkdir()
     try:
         for name in names:

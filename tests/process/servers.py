@@ -28,6 +28,8 @@ from distkv.client.blocking import Client
 from distkv.errors import DistkvError
 
 ROOT: Final = Path(__file__).parents[2]
+CHECKOUT: Final = (sys.executable, "-m", "distkv")
+"""The command as it is in this checkout."""
 
 READY_S: Final = 20.0
 STOP_S: Final = 10.0
@@ -95,6 +97,8 @@ class Server:
     directory: Path
     """What it writes: data/, stderr."""
     environment: Mapping[str, str]
+    program: Sequence[str] = CHECKOUT
+    """What is typed for `distkv`."""
     process: subprocess.Popen[bytes] | None = None
     _lines: list[str] = attrs.field(factory=list)
     """What the running process printed."""
@@ -106,7 +110,7 @@ class Server:
     def start(self, *arguments: str) -> Self:
         """Start the process; `wait_ready` waits until it serves. With a `--bind` of yours `address` is not bound."""
         assert self.process is None, f"{self.name} runs already"
-        command = [sys.executable, "-m", "distkv", "-v", "server", self.name, "--data-dir", str(self.data_dir)]
+        command = [*self.program, "-v", "server", self.name, "--data-dir", str(self.data_dir)]
         if "--bind" not in arguments:
             command += ["--bind", self.address]
         with (self.directory / "stderr").open("ab") as errors:
@@ -235,7 +239,8 @@ class Server:
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """`distkv client -p PORT ...`"""
-        return run_command("client", "-p", str(self.port), *arguments, stdin=stdin, environment=self.environment)
+        words = ("client", "-p", str(self.port), *arguments)
+        return run_command(*words, stdin=stdin, environment=self.environment, program=self.program)
 
     # -- inside
 
@@ -260,6 +265,8 @@ class Servers:
     """The servers of one test."""
 
     directory: Path
+    installed: Path | None = None
+    """An installed command, which is used in an environment with nothing of ours; None: that of this checkout."""
     all: dict[str, Server] = attrs.field(factory=dict)
 
     def start(self, name: str, *arguments: str) -> Server:
@@ -271,7 +278,7 @@ class Servers:
         if name not in self.all:
             directory = self.directory / name
             directory.mkdir(parents=True)
-            self.all[name] = Server(name, free_port(), directory, self.environment)
+            self.all[name] = Server(name, free_port(), directory, self.environment, self.program)
         return self.all[name]
 
     def __getitem__(self, name: str) -> Server:
@@ -281,15 +288,21 @@ class Servers:
         return iter(self.all.values())
 
     @property
+    def program(self) -> Sequence[str]:
+        return CHECKOUT if self.installed is None else (str(self.installed),)
+
+    @property
     def environment(self) -> dict[str, str]:
         """That of the tests, without what a user may have set up for distkv."""
+        if self.installed is not None:
+            return {"HOME": str(self.directory), "PATH": os.defpath}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DISTKV_", "XDG_"))}
         paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         return kept | {"HOME": str(self.directory), "PYTHONPATH": paths}
 
     def run(self, *arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
         """`distkv ...`, with `variables` added to the environment."""
-        return run_command(*arguments, stdin=stdin, environment=self.environment | variables)
+        return run_command(*arguments, stdin=stdin, environment=self.environment | variables, program=self.program)
 
     def wait_equal(self, names: Sequence[str], deadline_s: float) -> None:
         """Until these servers hold the same data and miss nothing.
@@ -308,13 +321,16 @@ class Servers:
         return "\n".join(server.dump() for server in self)
 
 
-def run_command(*arguments: str, stdin: bytes = b"", environment: Mapping[str, str]) -> Ran:
-    """Run `distkv` to its end."""
+def run_command(
+    *arguments: str, stdin: bytes = b"", environment: Mapping[str, str], program: Sequence[str] = CHECKOUT
+) -> Ran:
+    """Run `distkv` to its end, in a directory in which there is nothing of ours."""
     done = subprocess.run(
-        [sys.executable, "-m", "distkv", *arguments],
+        [*program, *arguments],
         input=stdin,
         capture_output=True,
         env=dict(environment),
+        cwd="/",
         timeout=COMMAND_S,
         check=False,
     )

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import shutil
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import pytest
+from bench.load import Generator, Load, build
 
 from distkv.errors import BusyError
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import encode_error, encode_reply
 from distkv.wire.request import GetValue
 from distkv.wire.values import pack_value
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "packaging"))
-
-from bench.load import Generator, Load, build
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
 

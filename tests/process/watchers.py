@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 from typing import Any, Self
 
@@ -24,7 +23,7 @@ class CommandWatch:
 
     def __init__(self, server: Server, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "distkv", "-o", "json", "client", "-p", str(server.port), "watch", *arguments],
+            [*server.program, "-o", "json", "client", "-p", str(server.port), "watch", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -97,6 +97,13 @@ def test_has_agrees_with_plain_sets(todo: list[tuple[str, Link, int]], link: Lin
 
 
 @few
+@given(doings, st.dictionaries(nodes, bases.flatmap(lambda base: counts.map(lambda count: base + count)) | st.just(0)))
+def test_held_past_agrees_with_plain_sets(todo: list[tuple[str, Link, int]], ticks: dict[NodeName, int]) -> None:
+    ledger, plain = _ran(todo)
+    assert _flat(ledger.held_past(ticks)) == {(n, t) for n, t in plain.held if n in ticks and t > ticks[n]}
+
+
+@few
 @given(doings, doings)
 def test_hashes_are_equal_exactly_when_the_same_ticks_are_held(
     one: list[tuple[str, Link, int]], two: list[tuple[str, Link, int]]

@@ -3,14 +3,16 @@
 Knows: how the parts of a node are put together, and how nodes, clients and a lying disk are connected to them.
 Does not know what is right: tests do.
 
-Invariant: nothing here uses a thread, a socket or real time, so that a `MockClock` may jump: a commit that would run on
-a thread waits in virtual time instead, before and after the disk is touched, and whatever can happen meanwhile does.
+Invariant: nothing here uses a thread or real time, and no sockets but in pairs, where what is sent is there at once;
+so a `MockClock` may jump. A commit that would run on a thread waits in virtual time instead, before and after the
+disk is touched, and whatever can happen meanwhile does.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import attrs
@@ -44,6 +46,10 @@ from distkv.wire.values import pack_value
 
 SEGMENT_BYTES = 128 << 10
 CLOCK_MS = 1000
+
+OVER_SOCKETS = ContextVar("OVER_SOCKETS", default=False)
+"""Whether clients come over pairs of real sockets, which the server serves without tasks and beside the streams' taps;
+else over streams in memory."""
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -314,6 +320,10 @@ class Node:
 
     def connect(self, *, lockstep: bool = False) -> trio.abc.HalfCloseableStream:
         """A client's end of a new connection; with `lockstep` a send ends when it was received."""
+        if OVER_SOCKETS.get() and not lockstep:
+            here, there = trio.socket.socketpair()
+            self.listener.put(trio.SocketStream(there))
+            return trio.SocketStream(here)
         ours, theirs = lockstep_stream_pair() if lockstep else memory_stream_pair()
         self.listener.put(TappedStream(theirs, self.sent.as_server))
         return ours

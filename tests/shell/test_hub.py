@@ -6,28 +6,17 @@ Knows: watchers and changes.  Does not know nodes, frames or tasks.
 from __future__ import annotations
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
 from distkv.core.ready import Change
-from distkv.engine.hub import Hub, Seen, Watcher, open_losers
+from distkv.engine.hub import BATCH_BYTES, Batch, Hub, Seen, Watcher, open_losers
 from distkv.model.entry import Entry
 from distkv.model.event import Chain, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
 
 LIMITS = Limits(watch_changes=4, watch_bytes=100_000)
-ALL = 1 << 30
-
-
-class Counting(Watcher):
-    """Counts how often the hub looked at it."""
-
-    def __init__(self, path: str, begin: int = 0) -> None:
-        super().__init__(Path.parse(path), 0, NAMES_MAX, begin, LIMITS)
-        self.looks = 0
-
-    def offer(self, seen: Seen) -> None:
-        self.looks += 1
-        super().offer(seen)
 
 
 def event(path: str, tick: int = 1, node: str = "a", tock: int | None = None, chain: Chain = ()) -> Event:
@@ -39,37 +28,55 @@ def seen(path: str, position: int = 1) -> Seen:
     return Seen(position, position, event(path, position), True, None)
 
 
-def hub_of(*watchers: Watcher) -> Hub:
-    hub = Hub()
-    for watcher in watchers:
-        hub.add(watcher)
-    return hub
+def never(_: Batch) -> bool:
+    """A watcher whose connection takes nothing."""
+    return False
+
+
+def watch(hub: Hub, path: str, begin: int = 0, min_depth: int = 0, max_depth: int = NAMES_MAX) -> Watcher:
+    return hub.add(Path.parse(path), min_depth, max_depth, begin, never)
+
+
+def deliver(hub: Hub, *changes: Seen) -> None:
+    for change in changes:
+        hub.hold(change)
+    hub.deliver(changes[-1].position)
 
 
 def positions(watcher: Watcher) -> list[int]:
-    return [one.position for one in watcher.take(ALL)]
+    """Of all that it has not been told."""
+    found: list[int] = []
+    while taken := watcher.take().changes:
+        found += [one.position for one in taken]
+    return found
 
 
 @pytest.mark.parametrize("watched", [":", "a", "a.b", "a.b.c"])
 def test_change_is_offered_at_each_prefix_of_its_path(watched: str) -> None:
-    watcher = Counting(watched)
-    hub = hub_of(watcher)
-    hub.hold(seen("a.b.c"))
-    hub.deliver(1)
+    hub = Hub(LIMITS)
+    watcher = watch(hub, watched)
+    deliver(hub, seen("a.b.c"))
     assert positions(watcher) == [1]
 
 
-def test_watchers_of_other_paths_are_not_even_looked_at() -> None:
-    others = [Counting(path) for path in ("b", "a.c", "a.b.c.d", *(f"n{number}" for number in range(1000)))]
-    hub = hub_of(Counting("a.b"), *others)
-    hub.hold(seen("a.b.c"))
-    hub.deliver(1)
-    assert sum(other.looks for other in others) == 0
+@pytest.mark.parametrize("watched", ["b", "a.c", "a.b.c.d"])
+def test_watchers_of_other_paths_are_offered_nothing(watched: str) -> None:
+    hub = Hub(LIMITS)
+    watcher = watch(hub, watched)
+    deliver(hub, seen("a.b.c"))
+    assert positions(watcher) == []
+
+
+def test_watchers_of_one_path_and_other_depths_are_told_each_their_own() -> None:
+    hub = Hub(LIMITS)
+    near, far = watch(hub, "a", max_depth=1), watch(hub, "a", min_depth=2)
+    deliver(hub, seen("a.b", 1), seen("a.b.c", 2))
+    assert (positions(near), positions(far)) == ([1], [2])
 
 
 def test_changes_come_in_order_and_only_up_to_what_is_durable() -> None:
-    watcher = Counting("a")
-    hub = hub_of(watcher)
+    hub = Hub(LIMITS)
+    watcher = watch(hub, "a")
     for position in (1, 2, 2, 3):
         hub.hold(seen("a", position))
     hub.deliver(2)
@@ -78,57 +85,181 @@ def test_changes_come_in_order_and_only_up_to_what_is_durable() -> None:
     assert positions(watcher) == [3]
 
 
-def test_change_before_a_watcher_began_is_not_for_it() -> None:
-    watcher = Counting("a", begin=2)
-    hub = hub_of(watcher)
-    for position in (1, 2, 3):
-        hub.hold(seen("a", position))
-    hub.deliver(3)
-    assert positions(watcher) == [3]
+def test_change_before_a_watcher_began_is_for_others_only() -> None:
+    hub = Hub(LIMITS)
+    early, late = watch(hub, "a"), watch(hub, "a", begin=2)
+    deliver(hub, seen("a", 1), seen("a", 2), seen("a", 3))
+    assert (positions(early), positions(late)) == ([1, 2, 3], [3])
 
 
-def test_queue_that_overflows_is_emptied_and_the_watcher_is_lost() -> None:
-    slow, quick = Counting("a"), Counting("a")
-    hub = hub_of(slow, quick)
+def test_watcher_that_comes_is_not_told_what_others_still_have_to_be() -> None:
+    hub = Hub(LIMITS)
+    early = watch(hub, "a")
+    deliver(hub, seen("a", 1))
+    late = watch(hub, "a", begin=1)
+    deliver(hub, seen("a", 2))
+    assert (positions(early), positions(late)) == ([1, 2], [2])
+
+
+def test_watcher_that_falls_behind_the_bounds_is_lost_and_no_other() -> None:
+    hub = Hub(LIMITS)
+    slow, quick = watch(hub, "a"), watch(hub, "a")
     for position in range(1, 7):
-        hub.hold(seen("a", position))
-        hub.deliver(position)
+        deliver(hub, seen("a", position))
         assert positions(quick) == [position]
     assert slow.is_lost
+    assert not quick.is_lost
     assert positions(slow) == []
 
 
+def test_watcher_that_stalls_keeps_what_it_was_not_told_and_no_more() -> None:
+    hub = Hub(LIMITS)
+    slow, quick = watch(hub, "a"), watch(hub, "a")
+    deliver(hub, seen("a", 1))
+    assert positions(slow) == [1]
+    deliver(hub, seen("a", 2), seen("a", 3))
+    assert positions(quick) == [1, 2, 3]
+    assert (slow.feed.first, slow.feed.end) == (1, 3)
+    hub.remove(Path.parse("a"), slow)
+    assert quick.feed.first == quick.feed.end
+
+
 def test_watcher_that_begins_again_is_told_of_what_comes_then() -> None:
-    watcher = Counting("a")
-    hub = hub_of(watcher)
+    hub = Hub(LIMITS)
+    watcher = watch(hub, "a")
     watcher.lose()
-    hub.hold(seen("a", 1))
-    hub.deliver(1)
+    deliver(hub, seen("a", 1))
     watcher.begin_again()
-    hub.hold(seen("a", 2))
-    hub.deliver(2)
+    deliver(hub, seen("a", 2))
     assert positions(watcher) == [2]
 
 
-def test_removed_watcher_is_told_of_nothing_more() -> None:
-    gone, other = Counting("a"), Counting("a")
-    hub = hub_of(gone, other)
-    hub.hold(seen("a"))
-    hub.remove(gone)
-    hub.remove(gone)
-    hub.deliver(1)
+def test_removed_watcher_is_counted_no_more() -> None:
+    hub = Hub(LIMITS)
+    gone, other = watch(hub, "a"), watch(hub, "a")
+    hub.remove(Path.parse("a"), gone)
+    hub.remove(Path.parse("a"), gone)
+    deliver(hub, seen("a"))
     assert hub.count == 1
-    assert (positions(gone), positions(other)) == ([], [1])
+    assert positions(other) == [1]
 
 
 def test_tree_that_was_emptied_loses_all_watchers() -> None:
-    watchers = [Counting(":"), Counting("a")]
-    hub = hub_of(*watchers)
+    hub = Hub(LIMITS)
+    watchers = [watch(hub, ":"), watch(hub, "a")]
     hub.hold(seen("a"))
     hub.lose_all()
     hub.deliver(1)
     assert all(watcher.is_lost for watcher in watchers)
     assert [positions(watcher) for watcher in watchers] == [[], []]
+
+
+# -- telling those who wait ---------------------------------------------------------------------------------------
+
+
+class Taker:
+    """A watcher that waits, and takes what is pushed, or refuses."""
+
+    def __init__(self, hub: Hub, nursery: trio.Nursery, path: str = "a") -> None:
+        self.batches: list[Batch] = []
+        self.takes = True
+        self.has_woken = False
+        self.watcher = hub.add(Path.parse(path), 0, NAMES_MAX, 0, self._push)
+        nursery.start_soon(self._wait)
+
+    @property
+    def positions(self) -> list[int]:
+        return [change.position for batch in self.batches for change in batch.changes]
+
+    def _push(self, batch: Batch) -> bool:
+        if self.takes:
+            self.batches.append(batch)
+        return self.takes
+
+    async def _wait(self) -> None:
+        await self.watcher.wait()
+        self.has_woken = True
+
+
+@pytest.mark.trio
+async def test_watchers_that_wait_are_pushed_one_batch_that_they_share() -> None:
+    hub = Hub(LIMITS)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.run)
+        takers = [Taker(hub, nursery) for _ in range(200)]
+        await wait_all_tasks_blocked()
+        deliver(hub, seen("a", 1), seen("a.b", 2))
+        await wait_all_tasks_blocked()
+        assert {tuple(taker.positions) for taker in takers} == {(1, 2)}
+        assert len({id(taker.batches[0]) for taker in takers}) == 1
+        assert not any(taker.has_woken for taker in takers)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_watcher_that_cannot_be_pushed_to_is_woken_and_the_others_are_told() -> None:
+    hub = Hub(LIMITS)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.run)
+        stalled, other = Taker(hub, nursery), Taker(hub, nursery)
+        stalled.takes = False
+        await wait_all_tasks_blocked()
+        for position in (1, 2):
+            deliver(hub, seen("a", position))
+            await wait_all_tasks_blocked()
+        assert stalled.has_woken
+        assert not other.has_woken
+        assert other.positions == [1, 2]
+        assert positions(stalled.watcher) == [1, 2]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_watcher_that_is_lost_keeps_nothing() -> None:
+    hub = Hub(LIMITS)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.run)
+        stalled, other = Taker(hub, nursery), Taker(hub, nursery)
+        stalled.takes = False
+        for position in range(1, 7):
+            await wait_all_tasks_blocked()
+            deliver(hub, seen("a", position))
+        await wait_all_tasks_blocked()
+        feed = stalled.watcher.feed
+        assert stalled.watcher.is_lost
+        assert other.positions == [1, 2, 3, 4, 5, 6]
+        assert feed.first == feed.end
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_much_is_pushed_in_batches_of_bounded_size() -> None:
+    hub = Hub(Limits(watch_changes=10_000))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.run)
+        taker = Taker(hub, nursery)
+        await wait_all_tasks_blocked()
+        deliver(hub, *(seen("a", position) for position in range(1, 2001)))
+        await wait_all_tasks_blocked()
+        assert taker.positions == list(range(1, 2001))
+        sizes = [sum(change.size for change in batch.changes) for batch in taker.batches]
+        assert len(sizes) > 2
+        assert max(sizes) < 2 * BATCH_BYTES
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_watcher_that_waits_is_woken_when_it_is_lost() -> None:
+    hub = Hub(LIMITS)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.run)
+        taker = Taker(hub, nursery)
+        await wait_all_tasks_blocked()
+        hub.lose_all()
+        await wait_all_tasks_blocked()
+        assert taker.has_woken
+        assert taker.batches == []
+        nursery.cancel_scope.cancel()
 
 
 # -- conflicts ----------------------------------------------------------------------------------------------------

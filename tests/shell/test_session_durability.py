@@ -21,6 +21,8 @@ from tests.shell.nodes import Client, Node, new_world
 
 COMMIT_S = 1.0
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @attrs.define
 class Bench:

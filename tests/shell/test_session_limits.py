@@ -60,6 +60,14 @@ async def test_huge_declared_length_is_refused_before_it_arrives(autojump_clock:
 
 
 @pytest.mark.trio
+async def test_replies_to_what_came_at_once_leave_in_one_send(autojump_clock: MockClock) -> None:
+    async with ready_node() as node, await greeted(node) as client:
+        await client.stream.send_all(b"".join(client.frame("set_value", path=["x"], value=n) for n in range(200)))
+        await client.replies(200)
+        assert len(node.sent.as_server[0].sizes) == 2, "the greeting, and all the rest"
+
+
+@pytest.mark.trio
 async def test_replies_leave_in_parts_when_they_pile_up(autojump_clock: MockClock) -> None:
     limit = 1 << 20
     async with ready_node(limits=Limits(reply_bytes=limit)) as node, await greeted(node) as client:

@@ -18,6 +18,8 @@ from trio.testing import MockClock
 from distkv.config import Limits
 from tests.shell.nodes import Client, Node, Reply, new_world
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @asynccontextmanager
 async def solo(**options: Any) -> AsyncIterator[Node]:

@@ -19,6 +19,8 @@ from trio.testing import MockClock
 from tests.shell.nodes import Client, Node, Reply, World, new_world
 from tests.shell.test_watch import frames, told, until_state, watching
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @asynccontextmanager
 async def archived(path: Path, **options: Any) -> AsyncIterator[Node]:

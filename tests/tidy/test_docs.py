@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-import attrs
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
@@ -218,7 +217,7 @@ HEADER = Header(NODE, TICK, TOCK, 0, HASH, Start(1.0, 1))
 CHAIN = (PingLink(NODE, TICK, TOCK),)
 TICKS, HELD = {NODE: [TICK]}, {NODE: Ranges([(1, 2)])}
 VALUE = Event(StorePath(("x",)), Kind.SET, b"\x01", ((NODE, TICK),), TOCK, 1.0)
-EXPIRY = attrs.evolve(VALUE, kind=Kind.EXPIRE, value=b"")
+EXPIRY = Event(StorePath(("x",)), Kind.EXPIRE, b"", ((NODE, TICK),), TOCK, 1.0)
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0)

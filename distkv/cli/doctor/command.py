@@ -26,7 +26,7 @@ from distkv.errors import DistkvError, SettingsError
 @click.option("--data-dir", metavar="DIR", help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]")
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How it reaches other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
-@click.option("--bind", metavar="HOST:PORT", help="Where it listens. [default: 127.0.0.1:27586]")
+@click.option("--bind", metavar="ADDRESS", help="Where it listens, HOST:PORT or unix:/PATH. [default: 127.0.0.1:27586]")
 @output_option
 @click.pass_obj
 def doctor_command(

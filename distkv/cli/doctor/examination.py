@@ -15,7 +15,7 @@ from distkv.cli.doctor.agent import ask_agent
 from distkv.cli.doctor.facts import Finding, Node
 from distkv.cli.doctor.host import look_at_descriptors, look_at_directory
 from distkv.cli.doctor.nodes import ask_node, ask_peers
-from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_address
+from distkv.client.addresses import Address, UnixAddress, read_address
 from distkv.config import Config
 
 ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -59,5 +59,8 @@ def _configured(config: Config) -> dict[str, object]:
 
 
 def _own_address(config: Config) -> Address:
-    host, port = read_address(config.listen[0], DEFAULT_ADDRESS[1])
+    address = read_address(config.listen[0])
+    if isinstance(address, UnixAddress):
+        return address
+    host, port = address
     return ANY.get(host, host), port

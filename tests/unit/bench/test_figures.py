@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from bench.figures import Ratio, quantile, ratio, rounds_table, summarize, table
+from bench.fanout import FAN_OUTS
+from bench.figures import AIMS, Ratio, quantile, ratio, rounds_table, summarize, table
 from bench.load import Load
 from bench.rounds import CELLS, Sample, takes_part, turned
 
+NAMES = [cell.name for cell in CELLS]
 GOOD = Load(1000, 1.0, 10, 20, 1000, 0, 0, 0, 0.5, "")
 REFUSED = attrs.evolve(GOOD, errors=1, note="busy")
 
@@ -57,7 +59,7 @@ def test_summary_stands_in_the_order_of_cells_with_ours_first() -> None:
         _sample("redis", 0, 1),
         _sample("distkv", 0, 1),
     ]
-    assert [(figure.cell, figure.server) for figure in summarize(samples)] == [
+    assert [(figure.cell, figure.server) for figure in summarize(samples, NAMES)] == [
         ("get 1x1", "distkv"),
         ("get 1x1", "redis"),
         ("set 1x1", "distkv"),
@@ -67,18 +69,18 @@ def test_summary_stands_in_the_order_of_cells_with_ours_first() -> None:
 
 def test_summary_gives_medians_and_the_busiest_generator() -> None:
     loads = [attrs.evolve(GOOD, p50_us=us, p99_us=2 * us, busy=us / 100) for us in (10, 50, 20)]
-    (figure,) = summarize([_sample("redis", at, 1000 * at, load=load) for at, load in enumerate(loads)])
+    (figure,) = summarize([_sample("redis", at, 1000 * at, load=load) for at, load in enumerate(loads)], NAMES)
     assert (figure.rate, figure.p50_us, figure.p99_us, figure.busy) == (1000, 20, 40, 0.5)
 
 
 def test_processor_time_is_shared_among_all_operations_of_the_run() -> None:
     load = attrs.evolve(GOOD, ops=10, acknowledged=50_000)
-    (figure,) = summarize([Sample(0, "get 1x1", "redis", load, cpu_s=0.5)])
+    (figure,) = summarize([Sample(0, "get 1x1", "redis", load, cpu_s=0.5)], NAMES)
     assert figure.cpu_us == pytest.approx(10.0)
 
 
 def test_failed_cell_shows_no_rate_and_says_why() -> None:
-    text = rounds_table(summarize([_sample("distkv", 0, 10), _sample("redis", 0, 77_777, load=REFUSED)]))
+    text = rounds_table(summarize([_sample("distkv", 0, 10), _sample("redis", 0, 77_777, load=REFUSED)], NAMES))
     assert "failed" in text
     assert "77,777" not in text
     assert "redis, get 1x1: 1 error replies, 0 wrong ones, first: busy" in text
@@ -87,13 +89,24 @@ def test_failed_cell_shows_no_rate_and_says_why() -> None:
 
 @pytest.mark.parametrize(("rate", "word"), [(40, "met"), (39, "missed")])
 def test_aim_is_met_from_its_value_on(rate: int, word: str) -> None:
-    text = rounds_table(summarize([_sample("distkv", 0, rate), _sample("redis", 0, 100)]))
+    text = rounds_table(summarize([_sample("distkv", 0, rate), _sample("redis", 0, 100)], NAMES))
     assert text.splitlines()[-1].split()[-1] == word
 
 
 def test_busy_generator_is_told() -> None:
-    text = rounds_table(summarize([_sample("redis", 0, 10, load=attrs.evolve(GOOD, busy=0.97))]))
+    text = rounds_table(summarize([_sample("redis", 0, 10, load=attrs.evolve(GOOD, busy=0.97))], NAMES))
     assert "redis, get 1x1: the generator used 97% of a processor" in text
+
+
+def test_resyncs_of_all_rounds_are_told() -> None:
+    samples = [_sample("distkv", number, 10, load=attrs.evolve(GOOD, resyncs=2)) for number in range(3)]
+    assert "distkv, get 1x1: watchers were told 6 times to begin anew" in rounds_table(summarize(samples, NAMES))
+
+
+def test_fan_out_to_100_watchers_has_an_aim_at_depth_32() -> None:
+    names = {cell.name for cell in FAN_OUTS}
+    assert {cell for cell, _ in AIMS if cell.startswith("watch")} == {"watch 100x32"}
+    assert {"watch 1x1", "watch 10x1", "watch 100x32", "watch 1000x32"} <= names
 
 
 @pytest.mark.parametrize(("part", "expected"), [(0.5, 3), (0.99, 5), (0.2, 1), (0.21, 2), (0.0, 1)])

@@ -189,6 +189,11 @@ def test_name_that_would_lead_elsewhere_needs_a_directory(name: str) -> None:
         ("listen: []", "FILE:1: listen is []: it must be a list of texts"),
         ("listen: [1]", "FILE:1: listen is [1]: it must be a list of texts"),
         ("listen: [here]", "FILE:1: listen is 'here': write HOST:PORT, such as 127.0.0.1:27586"),
+        ("listen: [/a]", "FILE:1: listen is '/a': write HOST:PORT, such as 127.0.0.1:27586, or, for a Unix"),
+        ("listen: ['unix:a']", "FILE:1: listen is 'unix:a': write HOST:PORT, such as 127.0.0.1:27586, or, for a Unix"),
+        (f"listen: ['unix:/{'a' * 107}']", "FILE:1: listen is 'unix:/aaa"),
+        (r'listen: ["unix:/a\0b"]', r"FILE:1: listen is 'unix:/a\x00b': no file can have this name"),
+        ("advertise: 'unix:/a'", "FILE:1: advertise is 'unix:/a': write HOST:PORT"),
         ("advertise: a:0", "FILE:1: advertise is 'a:0': other nodes need a port to connect to"),
         ("a: 1\n", "FILE:1: there is no setting a: known are"),
         ("\nping: {clok: 1}\n", "FILE:2: there is no setting ping.clok: did you mean ping.clock?"),
@@ -206,6 +211,34 @@ def test_mistake_in_the_file_names_file_line_and_key(file: Path, text: str, line
     told = mistake(file, text)
     assert told.startswith(line)
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 106, "/" + "ö" * 53, "/a b", "//a", "/a:1"])
+def test_socket_path_of_up_to_107_bytes_is_taken(file: Path, path: str) -> None:
+    assert read(file, f"transport: solo\nlisten: 'unix:{path}'").listen == (f"unix:{path}",)
+
+
+@pytest.mark.parametrize("path", ["/" + "a" * 107, "/" + "ö" * 54])
+def test_longer_socket_path_is_refused(file: Path, path: str) -> None:
+    assert f"its path has {len(path.encode())} bytes, that of a Unix socket can have 107" in mistake(
+        file, f"transport: solo\nlisten: 'unix:{path}'"
+    )
+
+
+def test_host_called_unix_is_a_host(file: Path) -> None:
+    assert read(file, "listen: 'unix:27586'").listen == ("unix:27586",)
+
+
+def test_node_that_others_cannot_reach_is_refused(file: Path) -> None:
+    assert mistake(file, "listen: 'unix:/a'").startswith("listen names Unix sockets only")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["listen: ['unix:/a', 'a:1']", "listen: ['unix:/a']\nadvertise: a:1", "listen: ['unix:/a']\ntransport: solo"],
+)
+def test_node_with_a_unix_socket_that_others_can_reach_or_that_has_no_others_is_taken(file: Path, text: str) -> None:
+    assert read(file, text).listen[0] == "unix:/a"
 
 
 @pytest.mark.parametrize(

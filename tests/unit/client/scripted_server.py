@@ -12,11 +12,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Final
 
 import attrs
 
-from distkv.client.addresses import Address
+from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.wire.frames import decode_request
@@ -68,7 +69,7 @@ class ScriptedServer:
     @property
     def arguments(self) -> list[str]:
         """How the command line names it."""
-        return ["client", "-h", self.address[0], "-p", str(self.address[1])]
+        return ["client", "-h", address_text(self.address)]
 
 
 @contextmanager
@@ -78,6 +79,7 @@ def open_server(
     greetings: Sequence[bytes] = (),
     pieces: bool = False,
     limit: int = FRAME_BYTES_MAX,
+    path: Path | None = None,
 ) -> Iterator[ScriptedServer]:
     """Serve; the script goes on from one connection to the next.
 
@@ -86,10 +88,11 @@ def open_server(
         greetings: those of the first connections.
         pieces: send byte by byte.
         limit: a larger request gets an error, then a close, whatever of it is still to come.
+        path: of the Unix socket to listen at; None: at a port of 127.0.0.1.
     """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with _listener(path) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that a large request is sent in parts
-        server = ScriptedServer(listener.getsockname()[:2])
+        server = ScriptedServer(UnixAddress(str(path)) if path else listener.getsockname()[:2])
         words = encode_hello(HELLO) if greeting is None else greeting
         serving = _Serving(server, iter(script), chain(greetings, repeat(words)), pieces, limit)
         thread = threading.Thread(target=_accept, args=(listener, serving))
@@ -103,6 +106,15 @@ def open_server(
                 other.join(10)
     threads = [thread, *serving.threads]
     assert not any(one.is_alive() for one in threads), "the client under test left its connection open"
+
+
+def _listener(path: Path | None) -> socket.socket:
+    if path is None:
+        return socket.create_server(("127.0.0.1", 0))
+    found = socket.socket(socket.AF_UNIX)
+    found.bind(str(path))
+    found.listen()
+    return found
 
 
 @attrs.define

@@ -283,7 +283,8 @@ def test_one_tick_with_two_contents_is_counted() -> None:
     fleet = _settled()
     here = fleet["a"].tree.get(Path(["y"]))
     assert here is not None
-    other = attrs.evolve(here.head, value=b"\x7f")
+    head = here.head
+    other = Event(head.path, head.kind, b"\x7f", head.chain, head.tock, head.time)
     ready = fleet.step("a", HeardMessage(Update(header(fleet, "b"), (other,))))
     assert [n.id for n in ready.notes] == ["two_contents"]
     assert fleet["a"].tree.get(Path(["y"])) is here

@@ -10,7 +10,7 @@ import pytest
 
 from distkv.core.ready import HeardMessage, JoinerAsked, LocalSet, MembersSeen, PeerOffered, Written
 from distkv.errors import DuplicateNameError, NotReadyError
-from distkv.model.event import NodeName, life_of
+from distkv.model.event import Event, Kind, NodeName, Tick, life_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import Header, Info, Message, Ping, Start, State, TickMaps, Update
@@ -366,7 +366,7 @@ def test_used_up_life_is_followed_by_a_new_one() -> None:
     fleet.crash("a")
     records = fleet.members["a"].records
     last = next(r for r in reversed(records) if hasattr(r, "event"))
-    event = attrs.evolve(last.event, path=Path(["full"]), chain=((NodeName("a"), full),))
+    event = Event(Path(["full"]), Kind.SET, b"\x01", ((NodeName("a"), Tick(full)),), last.event.tock, 1.0)
     records.append(attrs.evolve(last, event=event))
     fleet.start("a", alone=True, up=False)
     first, second = (fleet.set("a", "x", value).reply for value in (1, 2))

@@ -49,6 +49,17 @@ def test_set_tells_what_it_replaced() -> None:
     assert (before, applied.closed) == (first, (first,))
 
 
+def test_path_that_is_written_again_is_kept_once() -> None:
+    """Each request brings its path as a new object; a million of them would be a second copy of all names."""
+    store = store_with(ONE)
+    first = store.live(HERE)
+    store.local_set(SetValue(1, Path(("".join(["p"]),)), TWO), 0.0)
+    second = store.live(HERE)
+    assert first is not None
+    assert second is not None
+    assert second.path is first.path
+
+
 @pytest.mark.parametrize("values", [(), (ONE, None)], ids=["never written", "deleted"])
 def test_new_takes_a_path_without_value(values: tuple[bytes | None, ...]) -> None:
     store = store_with(*values)

@@ -119,6 +119,10 @@ def test_a_chain_after_a_cut_one_says_that_it_is_cut() -> None:
     assert next_chain(link("a", 1), [source], 5) == ((link("a", 1), link("b", 1)), True)
 
 
+def test_a_chain_of_one_link_after_a_cut_one_says_that_it_is_cut() -> None:
+    assert next_chain(link("a", 2), [event(link("a", 1), truncated=True)], 5) == ((link("a", 2),), True)
+
+
 def test_what_a_write_closes_is_named_whatever_the_length() -> None:
     sources = [event(link(name, 1), link("z", 1)) for name in "bcd"]
     chain, truncated = next_chain(link("a", 1), sources, 2)

@@ -16,6 +16,8 @@ from distkv.model.path import NAMES_MAX, ROOT, Name, Path
         ((), ":"),
         (("sensors", "kitchen", "temp"), "sensors.kitchen.temp"),
         (("a.b", "c:d", "e f"), "a:.b.c::d.e:_f"),
+        (("a.b",), "a:.b"),
+        (("e f",), "e:_f"),
         (("",), ":e"),
         ((True, False, None), ":t.:f.:n"),
         ((12, -5), ":12.:-5"),

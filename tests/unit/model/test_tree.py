@@ -96,7 +96,13 @@ def test_write_that_names_both_closes_the_conflict() -> None:
     tree = tree_of(A, B)
     applied = tree.apply(closing)
     assert (kept(tree), set(applied.closed)) == ((closing,), {A, B})
-    assert list(tree.open_losers()) == []
+    assert tree.contested() == []
+
+
+def test_former_winner_with_a_later_tick_than_its_writer_s_new_one_becomes_open_loser() -> None:
+    """Only a fault makes such events; every node must make the same of them."""
+    former, new = event(link("a", 5), tock=1), event(link("a", 4), tock=2)
+    assert kept(tree_of(former, new)) == kept(tree_of(new, former)) == (new, former)
 
 
 def test_event_that_arrives_after_what_superseded_it_is_not_applied() -> None:
@@ -191,6 +197,12 @@ def test_another_content_of_a_tick_is_reported_and_not_taken() -> None:
     assert (applied.two_contents, applied.changed, kept(tree)) == (True, False, (A,))
 
 
+def test_chain_of_another_content_is_heard_of() -> None:
+    tree = tree_of(A)
+    tree.apply(event(link("a", 1), link("b", 2), tock=9, value=b"\x07"))
+    assert tree.ledger.missing() == ranges(link("b", 1), link("b", 2))
+
+
 def test_purged_value_stays_dead() -> None:
     tree = Tree()
     tree.close(ranges(A.link))
@@ -250,6 +262,12 @@ def test_truncated_chain_does_not_reopen_what_a_gone_event_contained() -> None:
     tree = tree_of(middle, new)
     applied = tree.apply(late)
     assert (kept(tree), applied.changed) == ((new,), True)
+
+
+def test_writer_s_next_change_with_a_shorter_chain_does_not_reopen_what_its_former_one_contained() -> None:
+    former, new = event(link("a", 1), link("b", 3), tock=4), event(link("a", 2), tock=5)
+    late = event(link("b", 1), tock=1)
+    assert kept(tree_of(former, new, late)) == (new,)
 
 
 def test_memory_speaks_only_for_what_is_below_the_event_that_named_it() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable
+
 import pytest
 
 from distkv.errors import DecodeError
@@ -71,3 +74,38 @@ def test_objects_one_after_another_are_split() -> None:
 def test_objects_of_which_the_last_is_cut_short_are_refused() -> None:
     with pytest.raises(DecodeError, match="cut short"):
         list(packing.split_all(b"\x01\x91"))
+
+
+def _collections_within(pack: Callable[[object], bytes], found: object) -> int:
+    """How often the garbage collector starts while something is packed, when it starts as often as it can."""
+    began: list[str] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        began.append(phase)
+
+    usual = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.collect()
+    try:
+        gc.set_threshold(1)
+        before = len(began)
+        pack(found)
+        after = len(began)
+    finally:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(note)
+    return after - before
+
+
+class _Names(tuple[object, ...]):
+    """As a path: no exact tuple."""
+
+
+def test_plain_objects_are_packed_without_a_chance_for_another_thread() -> None:
+    """The buffer is shared; a collection runs finalizers, so Python code, in which threads may change."""
+    plain: object = [1, 1.5, "text", b"bytes", None, True]
+    deep: object = "text"
+    for _ in range(10):
+        plain, deep = [{"name": plain}], _Names([deep])
+    assert _collections_within(packing.pack_plain, plain) == 0
+    assert _collections_within(packing.pack, deep) > 0  # the measure works

@@ -15,7 +15,8 @@ from distkv.errors import (
     PeerError,
     RequestError,
 )
-from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.path import Path
 from distkv.wire import packing
 from distkv.wire.fields import chain_map
 from distkv.wire.message import State
@@ -24,9 +25,11 @@ from distkv.wire.replies import (
     decode_reply,
     encode_end,
     encode_error,
+    encode_found,
     encode_hello,
     encode_reply,
     encode_start,
+    encode_written,
     is_end,
     is_start,
     read_hello,
@@ -55,6 +58,19 @@ def test_reply_with_a_value_and_too_many_fields_is_our_own_mistake() -> None:
 def test_reply_without_a_value_may_have_many_fields(count: int) -> None:
     fields: dict[str, object] = {f"n{i}": [i] for i in range(count)}
     assert decode_reply(encode_reply(9, fields)) == {"seq": 9, **fields}
+
+
+VALUE = Event(Path(["p"]), Kind.SET, b"\xcd\0\x05", ((NodeName("a"), Tick(1 << 40)),), Tock(300), 1.75e9)
+
+
+def test_usual_read_is_answered_with_the_bytes_of_the_general_form() -> None:
+    assert encode_found(70_000, VALUE) == encode_reply(70_000, {"tock": 300, "time": 1.75e9}, VALUE.value)
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_usual_write_is_answered_with_the_bytes_of_the_general_form(changed: bool) -> None:
+    fields = {"changed": changed, "tick": 1 << 40, "tock": 300}
+    assert encode_written(70_000, VALUE, changed=changed) == encode_reply(70_000, fields)
 
 
 def test_value_of_the_deepest_nesting_comes_back() -> None:

@@ -1,0 +1,274 @@
+/* One writer and many watchers: how many changes are delivered, and how soon.  The same for distkv and Redis.
+ *
+ *   fanout PORT PROTOCOL WATCHERS DEPTH SECONDS TAG SIZE
+ *
+ * PROTOCOL  distkv  every watcher has a connection, and a `watch` on the same prefix; the writer sets paths below it
+ *           redis   every watcher has a connection that has subscribed to the same channel; the writer publishes
+ *
+ * At most DEPTH messages are under way: message n leaves when message n - DEPTH has been answered and has reached every watcher.
+ * So nothing is dropped, whoever is slow, and what is measured is what server and watchers can do for as long as one likes.
+ * The first 15 % of SECONDS are not counted.  A message has SIZE bytes, its number and TAG among them.
+ *
+ * What is believed: nothing.  A delivery counts when it is the next one of its watcher, by its number, with every byte; distkv:
+ * with the number of the watch and a token.  When all is over, nothing more may come.  `resync` is counted, and what is shown in its course
+ * is no delivery; the messages that it stands for are waited for no longer.
+ *
+ * One line of JSON is printed, with the fields of load.c.  A latency is the time from the sending of a message until one watcher has it.
+ */
+#include "wire.h"
+
+enum { KEYS = 1000, IN = 1 << 18, STRAY_MS = 50 };
+
+struct watcher { int fd; uint32_t next; bool is_resyncing; size_t fill; char *in; };
+struct message { uint64_t sent_ns; uint32_t left; }; /* left: watchers that have not got it, and its reply */
+
+static char protocol, channel[10], *value;
+static size_t size;
+static uint32_t watchers, depth, seq, sent, base; /* all before `base` are done */
+static uint32_t answered;
+static struct message *messages;
+static uint64_t delivered, counted, errors, wrong, resyncs;
+static uint64_t warm_ns, end_ns;
+
+static void done(uint32_t number) {
+    messages[number % depth].left--;
+    while (base < sent && !messages[base % depth].left) base++;
+}
+
+static void judge(enum verdict verdict, const char *reply, size_t length) {
+    errors += verdict == REFUSED;
+    wrong += verdict == WRONG;
+    if (verdict != GOOD) note(reply, length);
+}
+
+/* -- the watchers --------------------------------------------------------------------------------------------------- */
+
+/* The number in a value of ours that was sent already; -1: it is none. */
+static int64_t number_of(const char *found) {
+    int64_t number = 0;
+    for (int i = 1; i <= 8; i++) {
+        if (found[i] < '0' || found[i] > '9') return -1;
+        number = 10 * number + found[i] - '0';
+    }
+    digits8(value + 1, (uint32_t)number);
+    return !memcmp(found, value, size) && number < sent ? number : -1;
+}
+
+static enum verdict deliver(struct watcher *w, const char *found, uint64_t now) {
+    if (number_of(found) != w->next) return WRONG;
+    delivered++;
+    if (now >= warm_ns && now < end_ns) {
+        counted++;
+        count_latency(now - messages[w->next % depth].sent_ns);
+    }
+    done(w->next++);
+    return GOOD;
+}
+
+static enum verdict pass_over(struct watcher *w, const char *found) { /* it stands for all before it */
+    int64_t number = number_of(found);
+    if (number < 0) return WRONG;
+    while (w->next <= number) done(w->next++);
+    return GOOD;
+}
+
+static enum verdict read_item(struct watcher *w, const uint8_t *at, const uint8_t *end, uint64_t now) {
+    const char *found = NULL;
+    bool has_seq = false, has_path = false, has_token = false;
+    if (*at < 0x80 || *at > 0x8f) return WRONG;
+    for (at++; at < end;) {
+        const uint8_t *middle = skip(at, end), *next = skip(middle, end);
+        if (holds(at, "error")) return REFUSED;
+        else if (holds(at, "seq")) has_seq = is_number(middle, next, 1);
+        else if (holds(at, "token")) has_token = true;
+        else if (holds(at, "value") && next - middle > (ptrdiff_t)size) found = (const char *)next - size;
+        else if (holds(at, "path")) has_path = *middle == 0x93 && holds(middle + 1, "bench") && holds(middle + 7, channel);
+        else if (holds(at, "state")) {
+            resyncs += holds(middle, "resync");
+            w->is_resyncing = !holds(middle, "uptodate");
+            return w->is_resyncing && !holds(middle, "resync") ? WRONG : GOOD;
+        }
+        at = next;
+    }
+    if (!has_seq || !has_path || !found) return WRONG;
+    if (w->is_resyncing) return pass_over(w, found);
+    return has_token ? deliver(w, found, now) : WRONG;
+}
+
+static size_t frame_header(char *to) { return (size_t)sprintf(to, "*3\r\n$7\r\nmessage\r\n$9\r\n%s\r\n$%zu\r\n", channel, size); }
+
+/* How long the first frame is; 0: it is not whole. */
+static size_t take_one(struct watcher *w, const char *in, size_t fill, uint64_t now) {
+    static char header[64];
+    size_t length;
+    enum verdict verdict;
+    if (protocol == 'd') {
+        const uint8_t *end = skip((const uint8_t *)in, (const uint8_t *)in + fill);
+        if (!end) return 0;
+        length = (size_t)(end - (const uint8_t *)in);
+        verdict = read_item(w, (const uint8_t *)in, end, now);
+    } else {
+        size_t before = *header ? strlen(header) : frame_header(header);
+        length = before + size + 2;
+        if (*in == '*' && fill < length) return 0;
+        verdict = *in != '*' ? REFUSED : memcmp(in, header, before) ? WRONG : deliver(w, in + before, now);
+    }
+    judge(verdict, in, length);
+    return length;
+}
+
+static void hear(struct watcher *w) {
+    w->fill += receive_some(w->fd, w->in + w->fill, IN - w->fill);
+    size_t at = 0, length;
+    uint64_t now = now_ns();
+    while (!errors && !wrong && at < w->fill && (length = take_one(w, w->in + at, w->fill - at, now))) at += length;
+    if (errors || wrong) return;
+    memmove(w->in, w->in + at, w->fill - at);
+    w->fill -= at;
+}
+
+/* Read one frame that begins the conversation, and see that these bytes are in it. */
+static void expect(int fd, const char *words) {
+    char in[4096];
+    size_t fill = 0;
+    while (protocol == 'd' ? !skip((uint8_t *)in, (uint8_t *)in + fill) : fill < 4 || memcmp(in + fill - 2, "\r\n", 2))
+        fill += receive_some(fd, in + fill, sizeof in - fill);
+    if (!memmem(in, fill, words, strlen(words))) fail("no '%s' in the answer to the first request", words);
+}
+
+static void open_watcher(struct watcher *w, uint16_t port) {
+    char out[128], *at = out;
+    *w = (struct watcher){.fd = connect_to(port), .in = malloc(IN)};
+    if (protocol == 'd') {
+        expect(w->fd, "version");
+        *at++ = (char)0x83;
+        at = text(at, "seq");
+        *at++ = 1;
+        at = text(text(text(at, "action"), "watch"), "path");
+        *at++ = (char)0x92;
+        at = text(text(at, "bench"), channel);
+    } else
+        at += sprintf(at, "*2\r\n$9\r\nSUBSCRIBE\r\n$9\r\n%s\r\n", channel);
+    send_whole(w->fd, out, (size_t)(at - out));
+    expect(w->fd, protocol == 'd' ? "start" : ":1\r\n");
+}
+
+/* -- the writer ----------------------------------------------------------------------------------------------------- */
+
+static size_t build(char *to, uint32_t number) {
+    char key[10] = {'n'}, *at = to;
+    digits8(value + 1, number);
+    if (protocol == 'r') return (size_t)sprintf(to, "*3\r\n$7\r\nPUBLISH\r\n$9\r\n%s\r\n$%zu\r\n%s\r\n", channel, size, value);
+    digits8(key + 1, number % KEYS);
+    *at++ = (char)0x84;
+    at = text(at, "seq");
+    *at++ = (char)0xce;
+    uint32_t big = htonl(++seq);
+    memcpy(at, &big, 4);
+    at = text(text(text(at + 4, "action"), "set_value"), "path");
+    *at++ = (char)0x93;
+    at = text(text(text(text(at, "bench"), channel), key), "value");
+    *at++ = (char)0xda;
+    *at++ = (char)(size >> 8);
+    *at++ = (char)size;
+    memcpy(at, value, size);
+    return (size_t)(at + size - to);
+}
+
+static void publish(int fd, uint32_t count) {
+    static char out[BUFFER];
+    size_t length = 0;
+    uint64_t now = now_ns();
+    for (; count > 0; count--, sent++) {
+        messages[sent % depth] = (struct message){now, watchers + 1};
+        length += build(out + length, sent);
+    }
+    send_whole(fd, out, length);
+}
+
+static enum verdict read_reply(const char *reply, size_t length) {
+    char right[32];
+    if (protocol == 'r') {
+        size_t wanted = (size_t)sprintf(right, ":%u\r\n", watchers);
+        return *reply == '-' ? REFUSED : length == wanted && !memcmp(reply, right, wanted) ? GOOD : WRONG;
+    }
+    const uint8_t *at = (const uint8_t *)reply, *end = at + length;
+    bool has_seq = false, is_changed = false;
+    if (*at < 0x80 || *at > 0x8f) return WRONG;
+    for (at++; at < end;) {
+        const uint8_t *middle = skip(at, end), *next = skip(middle, end);
+        if (holds(at, "error")) return REFUSED;
+        if (holds(at, "seq")) has_seq = is_number(middle, next, answered + 1);
+        if (holds(at, "changed")) is_changed = *middle == 0xc3;
+        at = next;
+    }
+    return has_seq && is_changed ? GOOD : WRONG;
+}
+
+static void hear_replies(int fd) {
+    static char in[BUFFER];
+    static size_t fill;
+    size_t at = 0;
+    fill += receive_some(fd, in + fill, BUFFER - fill);
+    while (at < fill && answered < sent) {
+        const char *line = protocol == 'r' ? memmem(in + at, fill - at, "\r\n", 2) : NULL;
+        const char *end = protocol == 'd' ? (const char *)skip((uint8_t *)in + at, (uint8_t *)in + fill) : line ? line + 2 : NULL;
+        if (!end) break;
+        judge(read_reply(in + at, (size_t)(end - in) - at), in + at, (size_t)(end - in) - at);
+        at = (size_t)(end - in);
+        done(answered++);
+    }
+    memmove(in, in + at, fill - at);
+    fill -= at;
+}
+
+int main(int count, char **words) {
+    if (count != 8 || !strchr("dr", words[2][0])) return 2;
+    uint16_t port = (uint16_t)atoi(words[1]);
+    protocol = words[2][0];
+    watchers = (uint32_t)atoi(words[3]);
+    depth = (uint32_t)atoi(words[4]);
+    double seconds = atof(words[5]);
+    uint32_t tag = (uint32_t)atol(words[6]);
+    size = (size_t)atoi(words[7]);
+    if (!watchers || !depth || size < MARK || size > REQUEST / 4 || (size_t)depth * (size + 200) > IN / 2) return 2;
+    value = new_value(tag, size);
+    channel[0] = 'f';
+    digits8(channel + 1, tag);
+    histogram = calloc(LATENCY_US + 1, sizeof *histogram);
+    messages = calloc(depth, sizeof *messages);
+
+    int epoll = epoll_create1(0), writer = connect_to(port);
+    if (protocol == 'd') expect(writer, "version");
+    struct watcher *all = calloc(watchers, sizeof *all);
+    for (uint32_t i = 0; i < watchers; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = all + i};
+        open_watcher(all + i, port);
+        epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event);
+    }
+    epoll_ctl(epoll, EPOLL_CTL_ADD, writer, &(struct epoll_event){.events = EPOLLIN, .data.ptr = NULL});
+
+    double cpu_before = cpu_s();
+    uint64_t begin = now_ns();
+    warm_ns = begin + (uint64_t)(seconds * 0.15e9);
+    end_ns = begin + (uint64_t)(seconds * 1e9);
+    publish(writer, depth);
+    while (base < sent && !errors && !wrong) {
+        struct epoll_event events[256];
+        int ready = epoll_wait(epoll, events, 256, SILENCE_S * 1000);
+        if (ready <= 0) fail("%u of %u messages have not reached every watcher within %d s", sent - base, sent, SILENCE_S);
+        for (int i = 0; i < ready && !errors && !wrong; i++) {
+            if (events[i].data.ptr) hear(events[i].data.ptr);
+            else hear_replies(writer);
+        }
+        if (sent - base < depth && now_ns() < end_ns) publish(writer, depth - (sent - base));
+    }
+    double busy = (cpu_s() - cpu_before) * 1e9 / (double)(now_ns() - begin);
+    struct epoll_event stray;
+    wrong += !errors && !wrong && epoll_wait(epoll, &stray, 1, STRAY_MS) > 0;
+    printf("{\"ops\": %lu, \"seconds\": %.4f, \"p50_us\": %lu, \"p99_us\": %lu, \"acknowledged\": %lu, \"errors\": %lu, "
+           "\"wrong\": %lu, \"checked\": %u, \"resyncs\": %lu, \"busy\": %.3f, \"note\": \"%s\"}\n",
+           counted, (double)(end_ns - warm_ns) / 1e9, quantile(counted, 0.5), quantile(counted, 0.99), delivered, errors, wrong,
+           sent, resyncs, busy, first_note);
+    return 0;
+}

@@ -1,0 +1,217 @@
+"""The fan-out generator of the benchmark believes nothing: only the next message, whole, is a delivery.
+
+Knows: how each protocol tells watchers and answers a writer.  Measures nothing.
+"""
+
+from __future__ import annotations
+
+import selectors
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import attrs
+import pytest
+from bench.load import Generator, Load, LoadError, build
+
+from distkv.errors import BusyError
+from distkv.wire import packing
+from distkv.wire.frames import BadRequest, decode_request
+from distkv.wire.framing import FrameReader
+from distkv.wire.replies import encode_error, encode_reply
+from distkv.wire.request import SetValue, Watch
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
+
+TAG = 5
+FROM = 7
+"""The first message with which something is wrong."""
+
+
+@pytest.fixture(scope="module")
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    return build(tmp_path_factory.mktemp("fanout"))
+
+
+@attrs.define
+class Fake:
+    """A server with one channel. `fault` says what the first watcher gets in the place of message number `FROM`."""
+
+    fault: str = ""
+    watchers: list[socket.socket] = attrs.field(factory=list)
+    count: int = 0
+    """Messages so far."""
+
+    def receive(self, stream: socket.socket, data: bytes) -> None:
+        """What a client sent."""
+        raise NotImplementedError
+
+    def tell(self, number: int, item: bytes) -> None:
+        """Give a message to all."""
+        for place, watcher in enumerate(self.watchers):
+            is_bad = place == 0 and number == FROM
+            watcher.sendall(self.bad(item) if is_bad else item)
+
+    def bad(self, item: bytes) -> bytes:
+        match self.fault:
+            case "lost":
+                return b""
+            case "twice":
+                return item + item
+            case "last byte":
+                return item.replace(b"xx", b"xy")
+            case _:
+                return item
+
+
+class FakeDistkv(Fake):
+    """As much of a node as a writer and watchers need."""
+
+    def receive(self, stream: socket.socket, data: bytes) -> None:
+        reader = FrameReader()
+        reader.feed(data)
+        for frame in reader:
+            request = decode_request(frame)
+            assert not isinstance(request, BadRequest)
+            if isinstance(request, Watch):
+                self.watchers.append(stream)
+                stream.sendall(encode_reply(request.seq, {"state": "start", "token": b""}))
+            elif isinstance(request, SetValue):
+                number, self.count = self.count, self.count + 1
+                if self.fault == "refusal" and number == FROM:
+                    stream.sendall(encode_error(request.seq, BusyError("later")))
+                    continue
+                self.tell(number, self.item(request))
+                stream.sendall(encode_reply(request.seq, {"changed": True, "tick": 1, "tock": 1}))
+
+    def item(self, request: SetValue) -> bytes:
+        assert request.value is not None
+        seq = 2 if self.fault == "seq" and self.count > FROM else 1
+        whole: dict[str, object] = {"seq": seq, "path": request.path.names, "node": "a", "token": b""}
+        if self.fault == "path" and self.count > FROM:
+            whole["path"] = ["other", *request.path.names[1:]]
+        return packing.pack_map(whole, {"value": request.value})
+
+    def bad(self, item: bytes) -> bytes:
+        if self.fault != "resync":
+            return super().bad(item)
+        shown = item.replace(packing.pack("token"), packing.pack("ticks"))
+        return b"".join(
+            (encode_reply(1, {"state": "resync", "token": b""}), shown, encode_reply(1, {"state": "uptodate"}))
+        )
+
+
+class FakeRedis(Fake):
+    """As much of Redis."""
+
+    def receive(self, stream: socket.socket, data: bytes) -> None:
+        words = data.split(b"\r\n")
+        if words[2] == b"SUBSCRIBE":
+            self.watchers.append(stream)
+            stream.sendall(b"*3\r\n$9\r\nsubscribe\r\n$9\r\n" + words[4] + b"\r\n:1\r\n")
+            return
+        for at in range(0, len(words) - 1, 7):
+            channel, message = words[at + 4], words[at + 6]
+            number, self.count = self.count, self.count + 1
+            self.tell(number, b"*3\r\n$7\r\nmessage\r\n$9\r\n" + channel + b"\r\n$100\r\n" + message + b"\r\n")
+            reached = len(self.watchers) - (self.fault == "count" and number == FROM)
+            stream.sendall(b":%d\r\n" % reached)
+
+
+@contextmanager
+def serve(fake: Fake) -> Iterator[int]:
+    """One thread for all connections, until the block is left; yields the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        thread = threading.Thread(target=_serve, args=(fake, listener, selector))
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for key in list(selector.get_map().values()):
+                assert isinstance(key.fileobj, socket.socket)
+                key.fileobj.close()
+
+
+def _serve(fake: Fake, listener: socket.socket, selector: selectors.BaseSelector) -> None:
+    while True:
+        for key, _ in selector.select():
+            stream = key.fileobj
+            assert isinstance(stream, socket.socket)
+            try:
+                if stream is listener:
+                    stream, _ = listener.accept()
+                    selector.register(stream, selectors.EVENT_READ)
+                    if isinstance(fake, FakeDistkv):
+                        stream.sendall(encode_reply(0, {"version": [0, 1, 0]}))
+                elif data := stream.recv(1 << 16):
+                    fake.receive(stream, data)
+                else:
+                    raise ConnectionError
+            except OSError:
+                if stream is listener:
+                    return
+                selector.unregister(stream)
+                stream.close()
+
+
+def fan_out(generator: Generator, fake: Fake, depth: int = 1) -> Load:
+    with serve(fake) as port:
+        protocol: Literal["distkv", "redis"] = "distkv" if isinstance(fake, FakeDistkv) else "redis"
+        return generator.fan_out(protocol, port, watchers=3, depth=depth, seconds=0.1, tag=TAG)
+
+
+@pytest.mark.parametrize("kind", [FakeDistkv, FakeRedis])
+@pytest.mark.parametrize("depth", [1, 8])
+def test_each_message_at_each_watcher_is_an_operation(generator: Generator, kind: type[Fake], depth: int) -> None:
+    fake = kind()
+    found = fan_out(generator, fake, depth)
+    assert found.failure == ""
+    assert found.acknowledged == 3 * fake.count
+    assert found.resyncs == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        *((kind, fault) for kind in (FakeDistkv, FakeRedis) for fault in ("twice", "last byte")),
+        (FakeDistkv, "seq"),
+        (FakeDistkv, "path"),
+        (FakeRedis, "count"),
+    ],
+)
+def test_anything_but_the_next_message_is_wrong(generator: Generator, kind: type[Fake], fault: str) -> None:
+    found = fan_out(generator, kind(fault))
+    assert found.wrong > 0
+    assert found.failure
+
+
+@pytest.mark.parametrize("kind", [FakeDistkv, FakeRedis])
+def test_message_that_is_left_out_is_wrong(generator: Generator, kind: type[Fake]) -> None:
+    assert fan_out(generator, kind("lost"), depth=8).wrong > 0
+
+
+def test_refusal_of_a_message_is_an_error(generator: Generator) -> None:
+    found = fan_out(generator, FakeDistkv("refusal"))
+    assert (found.errors, found.wrong) == (1, 0)
+    assert "later" in found.failure
+
+
+def test_resync_is_counted_and_what_it_shows_is_no_delivery(generator: Generator) -> None:
+    fake = FakeDistkv("resync")
+    found = fan_out(generator, fake)
+    assert found.failure == ""
+    assert found.resyncs == 1
+    assert found.acknowledged == 3 * fake.count - 1
+
+
+def test_server_that_goes_ends_the_run(generator: Generator) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(LoadError, match="cannot connect"):
+        generator.fan_out("redis", port, watchers=1, depth=1, seconds=0.1, tag=TAG)

@@ -1,0 +1,107 @@
+"""A real file system runs full under a node: writes are refused, reads go on, and nothing that was answered is lost.
+
+Knows: how to mount a small file system (root may), to fill it, and to make room.  Does not know segments or archives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from distkv.errors import NoSpaceError
+from distkv.model.path import Path as Name
+from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value
+from tests.process.load import Wire, get_many
+from tests.process.servers import Server, Servers, wait_until
+
+DISK_MIB = 208
+BALLAST_MIB = 160
+"""What somebody else keeps there, and removes. There is room for two segments of the log and a small archive, too."""
+VALUE_BYTES = 4000
+DEPTH = 50
+OPTIONS = ("--transport", "solo")
+
+
+@attrs.define
+class SmallDisk:
+    """A server whose data lies on a file system of its own, beside a file of somebody else."""
+
+    server: Server
+    ballast: Path
+    answered: dict[str, object] = attrs.field(factory=dict)
+
+    def fill(self) -> None:
+        """Write new values until one is refused for want of space."""
+        with Wire(self.server) as wire:
+            for begin in itertools.count(len(self.answered), DEPTH):
+                values = {f"fill.n{number}": f"{number} {'x' * VALUE_BYTES}" for number in range(begin, begin + DEPTH)}
+                requests = [SetValue(wire.next_seq(), Name.parse(path), pack_value(values[path])) for path in values]
+                try:
+                    for path, _ in zip(values, wire.ask(requests), strict=True):
+                        self.answered[path] = values[path]
+                except NoSpaceError:
+                    return
+
+    def has_all(self) -> bool:
+        return get_many(self.server, self.answered) == self.answered
+
+    def has_settled(self) -> bool:
+        return self.server.storage()["unsettled"] == 0
+
+    def takes_writes(self) -> bool:
+        """An error of ours counts as not yet, see `wait_until`."""
+        with self.server.client() as client:
+            client.set("after", "space")
+        return True
+
+
+@pytest.fixture
+def disk(servers: Servers) -> Iterator[SmallDisk]:
+    """A ready server on a small disk; unmounted at the end."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    server = servers.add("solo")
+    server.data_dir.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "distkv-test", str(server.data_dir)]
+    mounted = subprocess.run(words, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        ballast = server.data_dir / "ballast"
+        ballast.write_bytes(bytes(BALLAST_MIB << 20))
+        server.start(*OPTIONS, "--init", "hello").wait_ready()
+        yield SmallDisk(server, ballast)
+    finally:
+        server.kill()
+        subprocess.run(["umount", str(server.data_dir)], check=True)
+
+
+def test_full_disk_refuses_writes_and_loses_nothing_and_space_brings_them_back(disk: SmallDisk) -> None:
+    server = disk.server
+    disk.fill()
+    assert len(disk.answered) > 1000
+    assert disk.has_all()
+    ran = server.run("set", "more", "x" * 100_000)
+    assert (ran.code, "disk is full, nothing was changed" in ran.err) == (1, True)
+    wait_until(lambda: "not_settled" in server.errors, "the archive meets the full disk, too", 20, server.dump)
+    assert disk.has_all()
+
+    server.kill()
+    server.start(*OPTIONS).wait_ready()
+    assert disk.has_all(), "after kill -9 and a start on the full disk"
+
+    disk.ballast.unlink()
+    wait_until(disk.takes_writes, "writes are taken again", 20, server.dump)
+    wait_until(disk.has_settled, "the archive has all", 20, server.dump)
+    assert disk.has_all()
+    assert server.terminate() == 0
+    server.start(*OPTIONS).wait_ready()
+    assert disk.has_all(), "after a clean end, from the archive"
+    assert server.run("get", "after").text == "space\n"
