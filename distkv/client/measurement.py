@@ -22,7 +22,7 @@ from typing import Final
 import attrs
 
 from distkv.client import failures, questions
-from distkv.client.addresses import DEFAULT_ADDRESS, read_address
+from distkv.client.addresses import read_address
 from distkv.client.blocking import Client
 from distkv.client.connection import Connection
 from distkv.client.questions import Question, Set
@@ -77,7 +77,7 @@ def measure(kind: Kind, name: str, paths: Sequence[Path], connections: int, seco
         UnreachableError: the node is gone, or does not answer.
         DistkvError: what it refuses with.
     """
-    address = read_address(name, DEFAULT_ADDRESS[1])
+    address = read_address(name)
     asked = [_question(kind, path) for path in paths]
     with ExitStack() as stack:
         lines = [stack.enter_context(closing(Connection(address, connect_s=CONNECT_S))) for _ in range(connections)]

@@ -72,7 +72,6 @@ async def serve(config: Config, init_value: bytes | None) -> None:
 
 
 async def _run(config: Config, init_value: bytes | None, manager: ServiceManager, done: trio.CancelScope) -> None:
-    await manager.tell(f"STATUS=reading {config.data_dir}")
     async with open_listeners(config.listen) as listeners:
         await _run_at(listeners, config, init_value, manager)
     done.cancel()
@@ -81,6 +80,7 @@ async def _run(config: Config, init_value: bytes | None, manager: ServiceManager
 async def _run_at(
     listeners: list[trio.SocketListener], config: Config, init_value: bytes | None, manager: ServiceManager
 ) -> None:
+    await manager.tell(f"STATUS=reading {config.data_dir}")
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
@@ -179,7 +179,9 @@ async def _say_ready(driver: Driver, where: str, manager: ServiceManager) -> Non
     replica = driver.replica
     count = replica.tree.live_count
     print(f"distkv: {replica.name} ready on {where} ({replica.state}, {count} entries)", flush=True)
-    await manager.tell("READY=1")
+    # Until it was heard: a start that waits for it would else never be over.
+    while not await manager.tell("READY=1"):  # noqa: ASYNC110  # another process sets no events
+        await trio.sleep(STATUS_S)
 
 
 async def _keep_status(driver: Driver, where: str, manager: ServiceManager) -> None:

@@ -53,10 +53,10 @@ class ServiceManager:
     def is_there(self) -> bool:
         return self.address is not None
 
-    async def tell(self, *lines: str) -> None:
-        """Send `NAME=value` lines, in one message."""
+    async def tell(self, *lines: str) -> bool:
+        """Send `NAME=value` lines, in one message. False: it could not be sent; it may be sent again."""
         if self.address is None:
-            return
+            return True
         reason = "its queue is full"
         with trio.move_on_after(SEND_S), trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             try:
@@ -68,6 +68,7 @@ class ServiceManager:
         if reason and self._is_heard:
             log.warning("notify_failed what=%s reason=%s", lines[0], reason)
         self._is_heard = not reason
+        return self._is_heard
 
     async def keep_watchdog(self) -> None:
         """Say twice in each interval that we are alive. A loop that hangs says nothing."""
@@ -83,10 +84,10 @@ def _watchdog_s(environment: Mapping[str, str]) -> float | None:
         return None
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+    if not (text.isascii() and text.isdecimal() and int(text[:20]) > 0):
         log.warning("notify_unusable watchdog_usec=%s: it must be a number above 0", text)
         return None
-    return int(text) / 1e6
+    return int(text[:20]) / 1e6
 
 
 def _one_line(text: str) -> str:

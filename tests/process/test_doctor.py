@@ -168,6 +168,15 @@ def test_server_at_another_address_is_found_by_its_directory(alone: tuple[Server
     assert f"process {solo.process.pid} uses" in found
 
 
+def test_node_at_a_unix_socket_is_examined(servers: Servers, tmp_path: Path) -> None:
+    socket = f"unix:{tmp_path}/socket"
+    server = servers.add("a").start("--transport", "solo", "--init", "hello", "--bind", socket)
+    server.wait_ready()
+    ran = servers.run("doctor", "a", "--transport", "solo", "--data-dir", str(server.data_dir), "--bind", socket)
+    assert (ran.code, ran.err) == (0, "")
+    assert f"a at {socket} is ready" in ran.text
+
+
 def test_address_of_another_node_is_said(alone: tuple[Servers, Server]) -> None:
     servers, solo = alone
     ran = servers.run("doctor", "z", "--transport", "solo", "--bind", solo.address, "--data-dir", str(solo.data_dir))

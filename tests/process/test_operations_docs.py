@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.process.cluster import open_cluster
+from tests.process.pages import console_blocks
 from tests.process.servers import COMMAND_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.rst"
@@ -19,11 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.rst"
 
 def commands() -> list[tuple[str, str]]:
     """Each command of the page, and what it prints."""
-    blocks = re.findall(r"^\.\. code-block:: console\n\n((?:   [^\n]*\n|\n)+)", PAGE.read_text("utf-8"), re.MULTILINE)
-    lines = [line.removeprefix("   ") for block in blocks for line in block.splitlines() if line.strip()]
-    starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
-    ends = [*starts[1:], len(lines)]
-    return [(lines[at][2:], "\n".join(lines[at + 1 : end])) for at, end in zip(starts, ends, strict=True)]
+    return [(command.text, command.prints.rstrip("\n")) for block in console_blocks(PAGE) for command in block]
 
 
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:

@@ -154,16 +154,6 @@ def test_make_targets_that_are_named_exist(path: Path) -> None:
     assert set(targets) - {target for rule in rules for target in rule.split()} == set()
 
 
-def test_exit_codes_are_those_of_the_command() -> None:
-    given = {int(row[0]) for row in _rows(_section(DOCS / "cli.rst", "Exit codes"))}
-    # 6 is for what a client is not allowed to do; without authentication nothing ends with it.
-    known = {number for number in vars(exits).values() if isinstance(number, int)}
-    assert given == known - {exits.NOT_ALLOWED}
-
-
-# -- architecture -------------------------------------------------------------------------------------------------
-
-
 def _excerpts() -> Iterator[tuple[str, str]]:
     pattern = r"^\.\. excerpt: (\S+)\n\.\. code-block:: python\n\n((?:   [^\n]*\n|\n)+)"
     for name, block in re.findall(pattern, _text("architecture.rst"), re.MULTILINE):

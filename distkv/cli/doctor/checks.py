@@ -236,14 +236,16 @@ def check_directory(directory: Directory, node: Node) -> Iterator[Finding]:
         says = f"{path} is not there, and {node.name} runs: it has its data elsewhere"
         yield Finding("directory", Level.WARN, says, "name its directory with --data-dir, or set data.dir")
     elif directory.failure:
-        do = f"run doctor as {directory.owner or 'its owner'}, as whom the server must run, too"
-        yield Finding("directory", Level.FAIL, f"{path} cannot be looked into: {directory.failure}", do)
+        level = Level.FAIL if node.failure else Level.WARN  # the server may run as another user
+        do = f"name a directory that this user may read, or run doctor as {directory.owner or 'its owner'}"
+        yield Finding("directory", level, f"{path} cannot be looked into: {directory.failure}", do)
     else:
         complaints = list(_directory_complaints(directory, node))
         yield from complaints
         if not complaints:
             use = f"in use by process {directory.holder}" if directory.holder else "not in use"
-            yield Finding("directory", Level.OK, f"{path} belongs to {directory.owner}, to nobody else, and is {use}")
+            known = "" if directory.holder is None else f", and is {use}"
+            yield Finding("directory", Level.OK, f"{path} belongs to {directory.owner}, to nobody else{known}")
         yield _check_format(directory)
         yield _check_space(directory)
 

@@ -26,7 +26,7 @@ from distkv.errors import DistkvError, SettingsError
 @click.option("--data-dir", metavar="DIR", help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]")
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How it reaches other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
-@click.option("--bind", metavar="HOST:PORT", help="Where it listens. [default: 127.0.0.1:27586]")
+@click.option("--bind", metavar="ADDRESS", help="Where it listens, HOST:PORT or unix:/PATH. [default: 127.0.0.1:27586]")
 @output_option
 @click.pass_obj
 def doctor_command(
@@ -75,8 +75,10 @@ def _findings(session: Session, given: Mapping[str, tuple[str, object]]) -> Iter
 
 
 def _line(finding: Finding) -> str:
-    do = f"; {finding.do}" if finding.do else ""
-    return f"{finding.level:<5} {finding.check:<14} {finding.says}{do}"
+    words = f"{finding.says}; {finding.do}" if finding.do else finding.says
+    # Other nodes and agents have a say in it, and shall not steer a terminal.
+    shown = "".join(c if c.isprintable() else "?" for c in words)
+    return f"{finding.level:<5} {finding.check:<14} {shown}"
 
 
 def _map(finding: Finding) -> dict[str, object]:

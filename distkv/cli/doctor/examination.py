@@ -15,8 +15,8 @@ from distkv.cli.doctor.agent import ask_agent
 from distkv.cli.doctor.facts import Finding, Node
 from distkv.cli.doctor.host import look_at_descriptors, look_at_directory
 from distkv.cli.doctor.nodes import ask_node, ask_peers
-from distkv.client.addresses import Address
-from distkv.config import Config, parse_address
+from distkv.client.addresses import Address, UnixAddress, read_address
+from distkv.config import Config
 
 ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a server answers that listens everywhere."""
@@ -35,17 +35,18 @@ def examine(config: Config) -> Iterator[Finding]:
         if agent.trouble is None and not node.failure:
             yield from checks.check_members(agent, node)
     if not node.failure:
-        yield from _examine_network(config, node)
+        yield from _examine_network(node)
+    if node.name == config.node:
+        yield from checks.check_restart(node, _configured(config))
 
 
-def _examine_network(config: Config, node: Node) -> Iterator[Finding]:
+def _examine_network(node: Node) -> Iterator[Finding]:
     others = ask_peers(node)
     yield from checks.check_peers(node, others)
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)
     yield from checks.check_settings(nodes)
-    yield from checks.check_restart(node, _configured(config))
 
 
 def _configured(config: Config) -> dict[str, object]:
@@ -58,5 +59,8 @@ def _configured(config: Config) -> dict[str, object]:
 
 
 def _own_address(config: Config) -> Address:
-    host, port = parse_address(config.listen[0], "listen")
+    address = read_address(config.listen[0])
+    if isinstance(address, UnixAddress):
+        return address
+    host, port = address
     return ANY.get(host, host), port

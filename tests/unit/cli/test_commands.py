@@ -390,6 +390,13 @@ def test_ping_names_the_node(capsys: Capture, form: str, read: Callable[[str], o
     assert HELLO.node in str(read(capsys.readouterr().out))
 
 
+def test_report_of_doctor_steers_no_terminal(capsys: Capture) -> None:
+    assert run(["-C", "x\x1b[2J=1", "doctor", "a"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("fail  configuration  -C x?[2J=1: there is no setting x?[2J")
+    assert printed.err == "distkv: failed: configuration; the report says what to do\n"
+
+
 # -- addresses ----------------------------------------------------------------------------------------------------
 
 

@@ -219,7 +219,8 @@ def test_directory_that_is_well_gets_no_complaint() -> None:
     [
         (Directory("/d"), GONE, ("directory", OK)),
         (Directory("/d"), A, ("directory", WARN)),
-        (attrs.evolve(DIRECTORY, failure="no"), A, ("directory", FAIL)),
+        (attrs.evolve(DIRECTORY, failure="no"), GONE, ("directory", FAIL)),
+        (attrs.evolve(DIRECTORY, failure="no"), A, ("directory", WARN)),
         (attrs.evolve(DIRECTORY, mode=0o750), A, ("directory", WARN)),
         (attrs.evolve(DIRECTORY, is_ours=False), A, ("directory", WARN)),
         (attrs.evolve(DIRECTORY, strangers=("root",)), A, ("directory", WARN)),
