@@ -20,7 +20,6 @@ from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives
 
 from distkv import errors
-from distkv.cli import exits
 from distkv.config import Limits
 from distkv.core.election import TRANSITIONS
 from distkv.core.ready import CoreSettings
