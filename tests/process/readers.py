@@ -71,7 +71,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/backup.rst": (Reader(environment=FAST),),
     "docs/howto/disk-full.rst": (Reader(SERVER_AT_ITS_PORT, wrap=("unshare", "--map-root-user", "--mount")),),
     "docs/howto/hosts.rst": HOSTS,
-    "docs/howto/node-lost.rst": (Reader(),),
+    "docs/howto/node-lost.rst": (Reader(environment=FAST),),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/tutorial.rst": (Reader(),),
