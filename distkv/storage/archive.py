@@ -44,7 +44,7 @@ BACKUP_NAME: Final = "backup"
 """A copy beside it that is on its way to somebody; `backup` has `.part` behind that while it writes."""
 PRUNE_ROWS: Final = 1000
 INSERT_ROWS: Final = 256
-"""By one statement: half a millisecond's work, for which the interpreter's lock is let go once."""
+"""By one statement: about a millisecond's work, for which the interpreter's lock is let go once."""
 
 _COLUMNS: Final = "lsn, path, node, tick, arrived, record, won"
 
