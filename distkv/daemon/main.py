@@ -22,6 +22,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import open_directory
 from distkv.daemon.failure import first_failure
+from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
@@ -69,6 +70,7 @@ async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope)
 
 
 async def _run_at(listeners: list[trio.SocketListener], config: Config, init_value: bytes | None) -> None:
+    allow_files(config.limits.connections)
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
