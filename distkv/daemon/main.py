@@ -23,6 +23,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import open_directory
 from distkv.daemon.failure import first_failure
+from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
 from distkv.engine.commit import Committer
@@ -81,6 +82,7 @@ async def _run_at(
     listeners: list[trio.SocketListener], config: Config, init_value: bytes | None, manager: ServiceManager
 ) -> None:
     await manager.tell(f"STATUS=reading {config.data_dir}")
+    allow_files(config.limits.connections)
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
