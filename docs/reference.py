@@ -96,7 +96,7 @@ def settings_text() -> str:
 
 def setting_docstring(setting: Setting) -> str:
     """What stands below the field that a key sets."""
-    return _docstrings(config, setting.section.__name__).get(setting.field, "")
+    return _docstrings(sys.modules[setting.section.__module__], setting.section.__name__).get(setting.field, "")
 
 
 def setting_rule(setting: Setting) -> str:

@@ -24,6 +24,12 @@ lint() {
 
 docs() {
     part sphinx-build --quiet --fail-on-warning --keep-going --fresh-env docs build/docs
+    part nothing_from_elsewhere build/docs
+}
+
+# Pages that can be read where there is no network.
+nothing_from_elsewhere() {
+    ! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]* (src|href)="(https?:)?//' "$1"
 }
 
 fast() {

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PRODUCT = sorted((ROOT / "distkv").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-SCRIPTS = sorted((ROOT / "packaging").rglob("*.py"))
+SCRIPTS = sorted([*(ROOT / "packaging").rglob("*.py"), *(ROOT / "docs").glob("*.py")])
 
 LINES_MAX = 500
 NOT_NOUNS = {"common", "helper", "helpers", "misc", "tools", "util", "utils"}
