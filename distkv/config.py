@@ -16,6 +16,7 @@ import attrs
 from distkv.errors import SettingsError
 
 TRANSPORTS = ("serf", "solo")
+LOG_FORMATS = ("text", "json")
 
 UNIX: Final = "unix:"
 """What the address of a Unix socket begins with; its path follows."""
@@ -151,6 +152,19 @@ class HistoryConfig:
 
 
 @attrs.frozen
+class LogConfig:
+    """What the server writes to stderr. How much of it, the command line says."""
+
+    format: str = attrs.field(default="text")
+    """`text`: a line for each event; `json`: an object in a line."""
+
+    @format.validator
+    def _check_format(self, _: object, value: str) -> None:
+        if value not in LOG_FORMATS:
+            raise SettingsError(f"log.format is {value!r}: it must be one of {', '.join(LOG_FORMATS)}")
+
+
+@attrs.frozen
 class SerfConfig:
     """The agent beside us."""
 
@@ -209,12 +223,13 @@ class Config:
     """How many links an event's chain keeps: two more than the parts into which the network may split, or than the
     nodes that change one value."""
     history: HistoryConfig = HistoryConfig()
+    log: LogConfig = LogConfig()
     limits: Limits = Limits()
 
     @node.validator
     def _check_node(self, _: object, value: str) -> None:
         if not is_node_name(value):
-            raise SettingsError(f"the node name {value!r} must be 1-63 of letters, digits, '.', '-', '_'")
+            raise SettingsError(f"node.name is {value!r}: it must be 1-63 of letters, digits, '.', '-', '_'")
 
     @listen.validator
     def _check_listen(self, _: object, value: tuple[str, ...]) -> None:
@@ -232,7 +247,7 @@ class Config:
     @transport.validator
     def _check_transport(self, _: object, value: str) -> None:
         if value not in TRANSPORTS:
-            raise SettingsError(f"the transport {value!r} must be one of {', '.join(TRANSPORTS)}")
+            raise SettingsError(f"transport is {value!r}: it must be one of {', '.join(TRANSPORTS)}")
 
     @chain_length.validator
     def _check_chain_length(self, _: object, value: int) -> None:

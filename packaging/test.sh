@@ -38,7 +38,7 @@ fast() {
 }
 
 process() {
-    packaging/packages.sh serf=serf cc=gcc,libc6-dev
+    packaging/packages.sh serf=serf cc=gcc,libc6-dev zsh=zsh fish=fish systemd-analyze=systemd
     folder process
 }
 

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import asyncclick as click
 
-from distkv.cli.session import Job, Session
+from distkv.cli.output import Form, print_result
+from distkv.cli.session import Job, Session, output_option
 from distkv.client.blocking import Client
-from distkv.errors import ExistsError
+from distkv.errors import ExistsError, SettingsError
 
 
 @click.command("backup")
-@click.option("-f", "--file", metavar="FILE", required=True, help="Where to; a new file.")
+@click.option("-f", "--file", metavar="FILE", type=click.Path(), required=True, help="Where to; a new file.")
 @click.pass_obj
 def backup_command(session: Session, file: str) -> Job:
     """Write a copy of the whole node to FILE, its history and ledger included.
@@ -34,7 +35,10 @@ def _backup(session: Session, path: Path) -> None:
     if path.exists():
         raise ExistsError(f"{path} is there already: name a new file")
     with Client(session.addresses) as client:
-        descriptor, part = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+        try:
+            descriptor, part = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
+        except OSError as error:
+            raise SettingsError(f"{path}: {error.strerror}") from None
         try:
             with open(descriptor, "wb") as out:
                 out.writelines(client.backup())
@@ -46,19 +50,33 @@ def _backup(session: Session, path: Path) -> None:
 
 
 @click.command("restore")
-@click.option("-f", "--file", metavar="FILE", required=True, help="What 'distkv client backup' wrote.")
-@click.option("--data-dir", metavar="DIR", required=True, help="A new directory, for 'distkv server --data-dir'.")
-def restore_command(file: str, data_dir: str) -> Job:
+@click.option(
+    "-f", "--file", metavar="FILE", type=click.Path(), required=True, help="What 'distkv client backup' wrote."
+)
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    required=True,
+    help="A new directory, for 'distkv server --data-dir'.",
+)
+@output_option
+@click.pass_obj
+def restore_command(session: Session, file: str, data_dir: str, form: str | None) -> Job:
     """Make a data directory of a backup.
 
     The node that starts from it begins a new life: ticks that it used after the backup are not used again. What it
     wrote since then comes back from the other nodes, as far as they have it. Never run the old one beside it.
     """
-    return partial(_restore, Path(file), Path(data_dir))
+    return partial(_restore, Path(file), Path(data_dir), Form(form) if form else session.form)
 
 
-def _restore(file: Path, data_dir: Path) -> None:
+def _restore(file: Path, data_dir: Path, form: Form) -> None:
     from distkv.daemon.restore import restore
 
     name = restore(file, data_dir)
-    click.echo(f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again")
+    if form is Form.TEXT:
+        line = f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again"
+        print_result(line, form)
+    else:
+        print_result({"node": name, "data_dir": str(data_dir)}, form)

@@ -16,6 +16,7 @@ from distkv.cli.entry import utc
 from distkv.cli.json_form import to_json
 from distkv.cli.output import Form, print_items, text_of
 from distkv.cli.session import Job, Session, output_option
+from distkv.cli.suggestions import suggest_paths
 from distkv.client.blocking import Client
 from distkv.client.questions import Past
 from distkv.errors import NotFoundError, SettingsError
@@ -24,7 +25,7 @@ from distkv.model.path import Path
 
 
 @click.command("history")
-@click.argument("path")
+@click.argument("path", shell_complete=suggest_paths)
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many changes.")
 @output_option
 @click.pass_obj

@@ -17,6 +17,7 @@ from distkv.cli.entry import shown
 from distkv.cli.history import read_moment
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import Job, Session, output_option
+from distkv.cli.suggestions import suggest_paths
 from distkv.cli.values import read_argument, read_link, read_value
 from distkv.client.blocking import Client
 from distkv.errors import NotFoundError, SettingsError
@@ -49,7 +50,7 @@ def _is_negative(argument: str) -> bool:
 
 
 @click.command("get", cls=NumbersCommand)
-@click.argument("path")
+@click.argument("path", shell_complete=suggest_paths)
 @click.option("-r", "--recursive", is_flag=True, help="Print all values at and below PATH.")
 @click.option("--depth", metavar="N", help="With -r, at most so many names below PATH.")
 @click.option("--at", metavar="TIME", help="What the node held then; ISO 8601 (UTC), or seconds since 1970.")
@@ -110,11 +111,17 @@ class _Conditions:
 
 
 @click.command("set", cls=NumbersCommand)
-@click.argument("path")
+@click.argument("path", shell_complete=suggest_paths)
 @click.argument("value", required=False)
 @click.option("-s", "--string", "as_text", is_flag=True, help="VALUE is text as it stands.")
 @click.option("-j", "--json", "as_json", is_flag=True, help='VALUE is JSON; bytes are {"$bytes": "base64"}.')
-@click.option("-f", "--file", metavar="FILE", help="Read the value from FILE: YAML, or as -s or -j says. '-' is stdin.")
+@click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    type=click.Path(),
+    help="Read the value from FILE: YAML, or as -s or -j says. '-' is stdin.",
+)
 @click.option("--new", is_flag=True, help="Only when there is no value.")
 @click.option("--if-chain", metavar="NODE:TICK", help="Only when this is the last change of PATH; see 'get -m'.")
 @click.option("--if-value", metavar="VALUE", help="Only when the value is this one.")
@@ -153,7 +160,7 @@ def _set(session: Session, path: Path, value: bytes, conditions: _Conditions) ->
 
 
 @click.command("delete")
-@click.argument("path")
+@click.argument("path", shell_complete=suggest_paths)
 @click.option("-r", "--recursive", is_flag=True, help="Delete all values at and below PATH.")
 @click.pass_obj
 def delete_command(session: Session, path: str, recursive: bool) -> Job:

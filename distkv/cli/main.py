@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from types import TracebackType
+from typing import TypeVar
 
 import asyncclick as click
 
@@ -25,11 +26,17 @@ from distkv import __version__
 from distkv.cli import exits
 from distkv.cli.backup import restore_command
 from distkv.cli.client import client
-from distkv.cli.logs import TRACEBACKS
-from distkv.cli.output import Form
+from distkv.cli.completion import answer, asking_shell, completion_command
+from distkv.cli.config import config
+from distkv.cli.doctor.command import doctor_command
+from distkv.cli.logs import TRACEBACKS, read_log_option
+from distkv.cli.output import Form, complain
 from distkv.cli.server import server
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import Session, output_option
+from distkv.cli.suggestions import suggest_log_levels, suggest_settings
 from distkv.errors import DistkvError
+
+Result = TypeVar("Result")
 
 
 def main() -> None:
@@ -42,7 +49,7 @@ def main() -> None:
             return
         if session.verbosity >= TRACEBACKS:
             traceback.print_exception(kind, error, place)
-        _complain(f"internal error: {kind.__name__}: {error}; -vvv shows where: please report it")
+        complain(f"internal error: {kind.__name__}: {error}; -vvv shows where: please report it")
 
     sys.excepthook = report
     sys.exit(run(sys.argv[1:], session))
@@ -52,20 +59,23 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
     """Carry out one command line; the exit code."""
     session = session or Session()
     try:
+        shell = asking_shell()
+        if shell is not None:
+            click.echo(_read_to_end(answer(everything, shell, arguments)), nl=False)
+            return exits.DONE
         job = _read_to_end(everything.main(list(arguments), "distkv", standalone_mode=False, obj=session))
-        if callable(job):
-            job()
-        return job if isinstance(job, int) else exits.DONE
+        code = job() if callable(job) else job
+        return exits.DONE if code is None else code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return exits.USAGE
     except click.UsageError as error:
-        _complain(_usage_line(error))
+        complain(_usage_line(error))
         return exits.USAGE
     except DistkvError as error:
         if session.verbosity >= TRACEBACKS:
             traceback.print_exception(error)
-        _complain(str(error))
+        complain(str(error))
         return exits.exit_code(error)
     except (KeyboardInterrupt, click.Abort):
         return exits.INTERRUPTED
@@ -75,7 +85,7 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
     except OSError as error:
         if session.verbosity >= TRACEBACKS:
             traceback.print_exception(error)
-        _complain(f"{error.filename or 'output'}: {error.strerror or error}")
+        complain(f"{error.filename or 'output'}: {error.strerror or error}")
         if error.filename is None:
             _give_up_stdout()
         return exits.FAILED
@@ -84,16 +94,40 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
 @click.group("distkv", context_settings={"max_content_width": 100})
 @click.option("-v", "--verbose", count=True, help="Say more; may be repeated. -vvv shows tracebacks.")
 @click.option("-q", "--quiet", count=True, help="Say less; may be repeated.")
-@click.option("-c", "--config", "config_file", metavar="FILE", help="The configuration. [env: DISTKV_CONFIG]")
-@click.option("-C", "assignments", metavar="KEY=VALUE", multiple=True, help="Set one key of it; may be repeated.")
+@click.option(
+    "--log",
+    "log_options",
+    metavar="SRC=LEVEL",
+    multiple=True,
+    shell_complete=suggest_log_levels,
+    help="How much one part of a server says, such as engine=debug; may be repeated.",
+)
+@click.option(
+    "-c", "--config", "config_file", metavar="FILE", type=click.Path(), help="The configuration. [env: DISTKV_CONFIG]"
+)
+@click.option(
+    "-C",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    shell_complete=suggest_settings,
+    help="Set one key of it; may be repeated.",
+)
 @output_option
 @click.version_option(__version__, prog_name="distkv", message="%(prog)s %(version)s")
 @click.pass_obj
 def everything(
-    session: Session, verbose: int, quiet: int, config_file: str | None, assignments: tuple[str, ...], form: str | None
+    session: Session,
+    verbose: int,
+    quiet: int,
+    log_options: tuple[str, ...],
+    config_file: str | None,
+    assignments: tuple[str, ...],
+    form: str | None,
 ) -> None:
     """A replicated path-keyed store that takes writes on every side of a broken network."""
     session.verbosity = verbose - quiet
+    session.log_levels = dict(map(read_log_option, log_options))
     session.config_file = config_file
     session.assignments = assignments
     session.form = Form(form) if form else Form.TEXT
@@ -102,17 +136,20 @@ def everything(
 everything.add_command(server)
 everything.add_command(client)
 everything.add_command(restore_command)
+everything.add_command(config)
+everything.add_command(completion_command)
+everything.add_command(doctor_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _read_to_end(reading: Coroutine[object, None, Job | int | None]) -> Job | int | None:
+def _read_to_end(reading: Coroutine[object, None, Result]) -> Result:
     """Run a coroutine that waits for nothing."""
     try:
         reading.send(None)
     except StopIteration as end:
-        found: Job | int | None = end.value
+        found: Result = end.value
         return found
     reading.close()
     raise RuntimeError("reading the command line waited for something")
@@ -132,7 +169,3 @@ def _usage_line(error: click.UsageError) -> str:
     if isinstance(error, click.exceptions.NoSuchOption) and command.endswith(" set"):
         what += f"{'' if what.endswith('?') else '.'} A VALUE that begins with '-' goes after '--'"
     return f"{what} (see '{command} --help')"
-
-
-def _complain(line: str) -> None:
-    click.echo(f"distkv: {' '.join(line.split())}", err=True)

@@ -1,6 +1,6 @@
-"""`distkv client state` and `ping`: how a node is.
+"""`distkv client state`: how a node is.
 
-Knows: their options, what they print, and what --wait waits for.  Does not know the client protocol.
+Knows: its options, what it prints, and what --wait waits for.  Does not know the client protocol.
 
 Invariant: what is printed after --wait is the state in which the wait ended.
 """
@@ -104,23 +104,3 @@ def _lack_of_agreement(state: Mapping[str, object]) -> str:
 
 def _names(ranges: object) -> list[str]:
     return [str(name) for name in ranges] if isinstance(ranges, dict) else ["somebody"]
-
-
-@click.command("ping")
-@output_option
-@click.pass_obj
-def ping_command(session: Session, form: str | None) -> Job:
-    """Make one round trip; a node answers in every state."""
-    return partial(_ping, session, Form(form) if form else session.form)
-
-
-def _ping(session: Session, form: Form) -> None:
-    with Client(session.addresses) as client:
-        begin = time.perf_counter()
-        client.ping()
-        milliseconds = round((time.perf_counter() - begin) * 1000, 3)
-        hello, address = client.hello, client.address
-    if form is Form.TEXT:
-        print_result(f"{hello.node} at {address} is {hello.state} ({milliseconds} ms)", form)
-    else:
-        print_result({"node": hello.node, "address": address, "state": hello.state.value, "ms": milliseconds}, form)

@@ -2,7 +2,8 @@
 
 Knows: the forms.  Does not know what is printed.
 
-Invariant: nothing but results goes to stdout, and a result goes there whole, or the command fails.
+Invariant: nothing but results goes to stdout, and a result goes there whole, or the command fails. What is wrong is one
+line on stderr.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import BinaryIO
+
+import asyncclick as click
 
 from distkv.cli.json_form import to_json
 from distkv.errors import RequestError
@@ -61,6 +65,12 @@ def print_items(items: Iterable[object], form: Form) -> int:
     finally:
         out.flush()
     return count
+
+
+def complain(text: str) -> None:
+    """Say what is wrong, and what to do, on stderr; the exit code says it where nobody can be told."""
+    with suppress(OSError):
+        click.echo(f"distkv: {' '.join(text.split())}", err=True)
 
 
 def rendered(value: object, form: Form) -> bytes:

@@ -7,21 +7,31 @@ Invariant: what can be known to be wrong is refused before anything is started, 
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.logs import log_to_stderr
+from distkv.cli.exits import DONE, exit_code
+from distkv.cli.logs import TEXT, TRACEBACKS, log_to_stderr
 from distkv.cli.session import Job, Session
 from distkv.cli.settings import read_settings
 from distkv.cli.values import pack_argument
 from distkv.config import TRANSPORTS, Config, parse_address
+from distkv.errors import DistkvError
+
+log = logging.getLogger("distkv.daemon")
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--init", metavar="VALUE", help="Start a new network; VALUE becomes the value of the root.")
-@click.option("--data-dir", metavar="DIR", help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]",
+)
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How to reach other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
 @click.option(
@@ -47,6 +57,21 @@ def server(
     A node without data joins the network that its transport reaches; the first one is started with --init.
     When it serves clients it prints one line on stdout; logs go to stderr. NAME may stand in the configuration instead.
     """
+    given = given_options(name, data_dir, transport, serf, bind, advertise)
+    config = read_settings(session.config_file, session.assignments, given)
+    init_value = None if init is None else pack_argument(init)
+    return partial(_serve, session, config, init_value)
+
+
+def given_options(
+    name: str | None,
+    data_dir: str | None,
+    transport: str | None,
+    serf: str | None,
+    bind: tuple[str, ...],
+    advertise: str | None = None,
+) -> dict[str, tuple[str, object]]:
+    """Of the options that were given: the key that each sets, its name, and the value."""
     given: dict[str, tuple[str, object]] = {}
     for key, option, value in (
         ("node.name", "NAME", name),
@@ -60,15 +85,20 @@ def server(
     if serf is not None:
         host, port = parse_address(serf, "--serf")
         given |= {"serf.host": ("--serf", host), "serf.port": ("--serf", port)}
-    config = read_settings(session.config_file, session.assignments, given)
-    init_value = None if init is None else pack_argument(init)
-    return partial(_serve, config, init_value, session.verbosity)
+    return given
 
 
-def _serve(config: Config, init_value: bytes | None, verbosity: int) -> None:
+def _serve(session: Session, config: Config, init_value: bytes | None) -> int:
     import trio  # only here: everything else starts faster without
 
     from distkv.daemon.main import serve
 
-    log_to_stderr(verbosity)
-    trio.run(serve, config, init_value)
+    log_to_stderr(config.log.format, session.verbosity, session.log_levels)
+    try:
+        trio.run(serve, config, init_value)
+    except DistkvError as error:
+        if config.log.format == TEXT:
+            raise
+        log.critical("ended reason=%s", error, exc_info=error if session.verbosity >= TRACEBACKS else None)
+        return exit_code(error)
+    return DONE

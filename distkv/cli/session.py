@@ -7,17 +7,18 @@ Invariant: filled once, by the group `distkv`; the commands below only read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 import asyncclick as click
 import attrs
 
 from distkv.cli.output import Form
-from distkv.client.addresses import Address
+from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_address
+from distkv.errors import SettingsError
 
-Job: TypeAlias = Callable[[], None]
-"""What a command returns: its work. It runs when the command line has been read to its end."""
+Job: TypeAlias = Callable[[], int | None]
+"""What a command returns: its work, which may give the exit code. It runs when the command line was read to its end."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
@@ -28,10 +29,28 @@ class Session:
 
     verbosity: int = 0
     """How many -v, less how many -q."""
+    log_levels: Mapping[str, int] = attrs.field(factory=dict)
+    """What --log says: the level of each source that it names."""
     config_file: str | None = None
     assignments: tuple[str, ...] = ()
     form: Form = Form.TEXT
     addresses: tuple[Address, ...] = ()
+
+
+def read_addresses(
+    hosts: tuple[str, ...], port: str | None, hosts_default: str | None, port_default: str | None
+) -> tuple[Address, ...]:
+    """The addresses to try, in this order; the defaults are those of the environment.
+
+    Raises:
+        SettingsError: a port that is none.
+    """
+    where = "--port" if port else "DISTKV_PORT"
+    text = port or port_default or str(DEFAULT_ADDRESS[1])
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 65536):
+        raise SettingsError(f"{where} is {text!r}: it must be a number from 1 to 65535")
+    names = hosts or tuple(filter(None, (name.strip() for name in (hosts_default or "").split(","))))
+    return tuple(read_address(name, int(text)) for name in names or (DEFAULT_ADDRESS[0],))
 
 
 def output_option(command: Decorated) -> Decorated:

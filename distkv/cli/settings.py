@@ -3,29 +3,37 @@
 Knows: where files lie, which key sets which field, and how to say where a mistake is.  Does not know what a setting is
 for: that, the defaults and the checks stand in `config`.
 
-Invariant: every mistake is a `SettingsError` of one line that begins with where it stands (FILE:LINE, or the option)
-and names the key; a `Config` that comes out is usable.
+Invariant: every mistake is told in one line that begins with where it stands (FILE:LINE, or the option) and names the
+key; a `Config` that comes out is usable.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.cli.schema import YamlError, scalar
-from distkv.config import Config, HistoryConfig, Limits, PingConfig, SerfConfig
+from distkv.config import Config, HistoryConfig, Limits, LogConfig, PingConfig, SerfConfig
 from distkv.errors import SettingsError
 
-Section: TypeAlias = type[Config] | type[PingConfig] | type[SerfConfig] | type[HistoryConfig] | type[Limits]
+Section: TypeAlias = (
+    type[Config] | type[PingConfig] | type[SerfConfig] | type[HistoryConfig] | type[LogConfig] | type[Limits]
+)
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
 SYSTEM_STATE: Final = Path("/var/lib/distkv")
+
+BY_DEFAULT: Final = "default"
+"""Who says so, when nobody else does."""
+HIDDEN: Final = "***"
+"""Stands for a secret."""
 
 
 @attrs.frozen
@@ -49,6 +57,14 @@ class Given:
     where: str
 
 
+Tell: TypeAlias = Callable[[str, str], None]
+"""What is done about a mistake: where it is, and what. When that returns, what is wrong is left out."""
+
+
+def _refuse(where: str, what: str) -> None:
+    raise SettingsError(f"{where}: {what}")
+
+
 def read_settings(
     file: str | None, assignments: tuple[str, ...], options: Mapping[str, tuple[str, object]]
 ) -> Config:
@@ -62,16 +78,47 @@ def read_settings(
     Raises:
         SettingsError: the first mistake.
     """
-    given: dict[str, Given] = {}
-    path = find_file(file)
-    if path is not None:
-        given |= _read_file(path)
-    for text in assignments:
-        key, value = _read_assignment(text)
-        given[key] = Given(value, f"-C {text}")
-    for key, (option, value) in options.items():
-        given[key] = Given(value, option)
-    return _config(given)
+    given = _given(file, assignments, _refuse)
+    given |= {key: Given(value, option) for key, (option, value) in options.items()}
+    if "node.name" not in given:
+        raise SettingsError("the node has no name: write 'distkv server NAME', or set node.name")
+    return _config(_checked(_with_auth(given, _refuse), _refuse))
+
+
+def find_mistakes(file: str | None, assignments: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Every mistake: where it is, and what, in the order of lines. A file that is no YAML is one."""
+    found: list[tuple[str, str]] = []
+
+    def tell(where: str, what: str) -> None:
+        found.append((where, what))
+
+    _checked(_with_auth(_given(file, assignments, tell), tell), tell)
+    return sorted(found, key=_line_of)
+
+
+def effective_settings(file: str | None, assignments: tuple[str, ...]) -> dict[str, Given]:
+    """What every key would be for `distkv server`, and who says so; keys without a value are left out.
+
+    A secret is not told, but for the name of its file.
+
+    Raises:
+        SettingsError: the first mistake.
+    """
+    given = _given(file, assignments, _refuse)
+    values = _checked(_with_auth(given, _refuse), _refuse)
+    found: dict[str, Given] = {}
+    for key, setting in SETTINGS.items():
+        if key == AUTH and AUTH_FILE in given:
+            found[AUTH_FILE] = given[AUTH_FILE]
+        elif key == AUTH and values.get(AUTH) is not None:
+            found[AUTH] = Given(HIDDEN, given[AUTH].where.partition("=")[0])
+        elif key in given:
+            found[key] = Given(values[key], given[key].where)
+        elif setting.default is not attrs.NOTHING:
+            found[key] = Given(setting.default, BY_DEFAULT)
+        elif key == "data.dir" and "node.name" in given:
+            found[key] = Given(default_data_dir(str(values["node.name"])), BY_DEFAULT)
+    return found
 
 
 def find_file(named: str | None) -> Path | None:
@@ -110,7 +157,8 @@ def all_settings() -> Iterator[Setting]:
 # -- which key sets what ------------------------------------------------------------------------------------------
 
 _SECTIONS: Final[dict[Section, str]] = {
-    Config: "", SerfConfig: "serf", PingConfig: "ping", HistoryConfig: "history", Limits: "limits",
+    Config: "", SerfConfig: "serf", PingConfig: "ping", HistoryConfig: "history", LogConfig: "log",
+    Limits: "limits",
 }  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
@@ -125,6 +173,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (HistoryConfig, "retention_s"): "history.retention",
 }
 
+AUTH: Final = "serf.auth"
 AUTH_FILE: Final = "serf.auth_file"
 """A file whose first line is `serf.auth`: so that the secret need not stand in the configuration."""
 
@@ -134,22 +183,45 @@ SETTINGS: Final = {setting.key: setting for setting in all_settings()}
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def _read_file(path: Path) -> dict[str, Given]:
+def _line_of(mistake: tuple[str, str]) -> float:
+    """For sorting: what stands in no line comes last."""
+    line = mistake[0].rpartition(":")[2]
+    return int(line) if line.isdecimal() else math.inf
+
+
+def _given(file: str | None, assignments: Sequence[str], tell: Tell) -> dict[str, Given]:
+    """What the file says, and -C, which counts more."""
+    path = find_file(file)
+    found = {} if path is None else _read_file(path, tell)
+    for text in assignments:
+        found |= _read_assignment(text, tell)
+    return found
+
+
+def _read_file(path: Path, tell: Tell) -> dict[str, Given]:
     from distkv.cli import yaml  # takes longer to load than all the rest, and many starts have no file
+
+    def tell_twice(names: Sequence[object], line: int) -> None:
+        tell(f"{path}:{line}", f"{'.'.join(map(str, names))} stands twice: leave one")
 
     try:
         text = path.read_text(encoding="utf-8")
+        found: dict[str, Given] = {}
+        for key, one in _keys_in(yaml.read(text, tell_twice), "", path, tell):
+            if key in found:  # written in two ways: with a dot, and in its section
+                tell(one.where, f"{key} stands twice: leave one")
+            found.setdefault(key, one)
+        return found
     except OSError as error:
-        raise SettingsError(f"{path}: the configuration cannot be read: {error.strerror}") from None
+        tell(str(path), f"the configuration cannot be read: {error.strerror}")
     except UnicodeDecodeError:
-        raise SettingsError(f"{path}: the configuration is not UTF-8 text") from None
-    try:
-        return dict(_keys_in(yaml.read(text), "", path))
+        tell(str(path), "the configuration is not UTF-8 text")
     except YamlError as error:
-        raise SettingsError(f"{path}:{error.line}: the configuration cannot be read: {error}") from None
+        tell(f"{path}:{error.line}", f"the configuration cannot be read: {error}")
+    return {}
 
 
-def _keys_in(node: object, prefix: str, path: Path) -> Iterator[tuple[str, Given]]:
+def _keys_in(node: object, prefix: str, path: Path, tell: Tell) -> Iterator[tuple[str, Given]]:
     """The settings below one map of the file; a section without content is as good as none."""
     from distkv.cli import yaml
 
@@ -158,30 +230,35 @@ def _keys_in(node: object, prefix: str, path: Path) -> Iterator[tuple[str, Given
         return
     if not isinstance(node.value, dict):
         what = f"{prefix} is a section: it" if prefix else "the configuration"
-        raise SettingsError(f"{path}:{node.line}: {what} must hold 'key: value' lines")
+        tell(f"{path}:{node.line}", f"{what} must hold 'key: value' lines")
+        return
     for name, inner in node.value.items():
         key = f"{prefix}.{name}" if prefix else str(name)
         if key in SETTINGS or key == AUTH_FILE:
             if not inner.is_empty:
                 yield key, Given(yaml.plain(inner), f"{path}:{inner.line}")
         elif any(known.startswith(f"{key}.") for known in SETTINGS):
-            yield from _keys_in(inner, key, path)
+            yield from _keys_in(inner, key, path, tell)
         else:
-            raise SettingsError(f"{path}:{inner.line}: {_unknown(key)}")
+            tell(f"{path}:{inner.line}", _unknown(key))
 
 
-def _read_assignment(text: str) -> tuple[str, object]:
+def _read_assignment(text: str, tell: Tell) -> dict[str, Given]:
     from distkv.cli import yaml
 
+    where = f"-C {text}"
     key, equals, word = text.partition("=")
     if not equals:
-        raise SettingsError(f"-C {text}: write KEY=VALUE, such as ping.clock=2")
-    if key not in SETTINGS and key != AUTH_FILE:
-        raise SettingsError(f"-C {text}: {_unknown(key)}")
-    try:
-        return key, yaml.plain(yaml.read(word)) if word[:1] in ("[", "'", '"') else scalar(word)
-    except YamlError as error:
-        raise SettingsError(f"-C {text}: {key} cannot be read: {error}") from None
+        tell(where, "write KEY=VALUE, such as ping.clock=2")
+    elif key not in SETTINGS and key != AUTH_FILE:
+        tell(where, _unknown(key))
+    else:
+        try:
+            value = yaml.plain(yaml.read(word)) if word[:1] in ("[", "'", '"') else scalar(word)
+            return {key: Given(value, where)}
+        except YamlError as error:
+            tell(where, f"{key} cannot be read: {error}")
+    return {}
 
 
 def _unknown(key: str) -> str:
@@ -200,25 +277,31 @@ def _unknown(key: str) -> str:
 # -- building -----------------------------------------------------------------------------------------------------
 
 
-def _config(given: dict[str, Given]) -> Config:
-    if AUTH_FILE in given:
-        given = _with_auth(given)
-    if "node.name" not in given:
-        raise SettingsError("the node has no name: write 'distkv server NAME', or set node.name")
-    fields: dict[Section, dict[str, object]] = {section: {} for section in _SECTIONS}
+def _checked(given: dict[str, Given], tell: Tell) -> dict[str, object]:
+    """The values of the keys that are given, as their fields want them."""
+    found: dict[str, object] = {}
     for key, one in given.items():
         setting = SETTINGS[key]
         try:
             value = _converted(key, one.value, setting.kind)
             _check(setting, value)
         except SettingsError as error:
-            raise SettingsError(f"{one.where}: {error}") from None
-        fields[setting.section][setting.field] = value
+            tell(one.where, str(error))
+        else:
+            found[key] = value
+    return found
+
+
+def _config(values: dict[str, object]) -> Config:
+    fields: dict[Section, dict[str, object]] = {section: {} for section in _SECTIONS}
+    for key, value in values.items():
+        fields[SETTINGS[key].section][SETTINGS[key].field] = value
     top = fields[Config]
     top.setdefault("data_dir", default_data_dir(str(top["node"])))
     serf, ping, limits = SerfConfig(**fields[SerfConfig]), PingConfig(**fields[PingConfig]), Limits(**fields[Limits])  # type: ignore[arg-type]
     history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
-    return Config(**top, serf=serf, ping=ping, history=history, limits=limits)  # type: ignore[arg-type]
+    log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
+    return Config(**top, serf=serf, ping=ping, history=history, log=log, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:
@@ -227,21 +310,32 @@ def _check(setting: Setting, value: object) -> None:
     setting.section(**{**needed, setting.field: value})  # type: ignore[arg-type]
 
 
-def _with_auth(given: dict[str, Given]) -> dict[str, Given]:
+def _with_auth(given: dict[str, Given], tell: Tell) -> dict[str, Given]:
+    """The secret in the place of the file that holds it."""
+    if AUTH_FILE not in given:
+        return given
     rest = dict(given)
     one = rest.pop(AUTH_FILE)
-    if "serf.auth" in rest:
-        raise SettingsError(f"{one.where}: {AUTH_FILE} and serf.auth exclude each other: give one")
-    name = _converted(AUTH_FILE, one.value, str)
+    if AUTH in rest:
+        tell(one.where, f"{AUTH_FILE} and {AUTH} exclude each other: give one")
+        return rest
+    try:
+        return rest | {AUTH: Given(_read_secret(_converted(AUTH_FILE, one.value, str)), one.where)}
+    except SettingsError as error:
+        tell(one.where, str(error))
+        return rest
+
+
+def _read_secret(name: object) -> str:
     try:
         lines = Path(str(name)).read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise SettingsError(f"{one.where}: {AUTH_FILE}: {name} cannot be read: {error.strerror}") from None
+        raise SettingsError(f"{AUTH_FILE}: {name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsError(f"{one.where}: {AUTH_FILE}: {name} is not UTF-8 text") from None
+        raise SettingsError(f"{AUTH_FILE}: {name} is not UTF-8 text") from None
     if not lines or not lines[0].strip():
-        raise SettingsError(f"{one.where}: {AUTH_FILE}: the first line of {name} is empty: write the secret there")
-    return rest | {"serf.auth": Given(lines[0].strip(), one.where)}
+        raise SettingsError(f"{AUTH_FILE}: the first line of {name} is empty: write the secret there")
+    return lines[0].strip()
 
 
 def _converted(key: str, value: object, kind: object) -> object:

@@ -26,6 +26,7 @@ from distkv.cli.json_form import from_json, from_plain, to_plain
 from distkv.cli.output import Form, print_items
 from distkv.cli.schema import YamlError
 from distkv.cli.session import Job, Session, output_option
+from distkv.cli.suggestions import suggest_trees
 from distkv.cli.values import STDIN
 from distkv.client.blocking import Client
 from distkv.client.questions import Set
@@ -59,7 +60,7 @@ class Item:
 
 
 @click.command("dump")
-@click.argument("path", default=":")
+@click.argument("path", default=":", shell_complete=suggest_trees)
 @output_option
 @click.pass_obj
 def dump_command(session: Session, path: str, form: str | None) -> Job:
@@ -104,8 +105,15 @@ def _yaml_lines(path: Path, value: object) -> str:
 
 
 @click.command("load")
-@click.argument("path", default=":")
-@click.option("-f", "--file", metavar="FILE", default=STDIN, help="What 'dump' wrote. [default: standard input]")
+@click.argument("path", default=":", shell_complete=suggest_trees)
+@click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    type=click.Path(),
+    default=STDIN,
+    help="What 'dump' wrote. [default: standard input]",
+)
 @click.pass_obj
 def load_command(session: Session, path: str, file: str) -> Job:
     """Store the values that 'dump' wrote, below PATH (the root).

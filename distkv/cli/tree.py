@@ -16,13 +16,14 @@ from distkv.cli.entry import shown
 from distkv.cli.json_form import to_json
 from distkv.cli.output import Form, print_items, print_result, text_of
 from distkv.cli.session import Job, Session, output_option
+from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.errors import NotFoundError, SettingsError
 from distkv.model.path import NAMES_MAX, Path
 
 
 @click.command("list")
-@click.argument("path", default=":")
+@click.argument("path", default=":", shell_complete=suggest_trees)
 @output_option
 @click.pass_obj
 def list_command(session: Session, path: str, form: str | None) -> Job:

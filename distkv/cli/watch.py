@@ -17,6 +17,7 @@ from distkv.cli.entry import utc
 from distkv.cli.json_form import to_json
 from distkv.cli.output import Form, print_items, text_of
 from distkv.cli.session import Job, Session, output_option
+from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.client.watch import Change, Contested, Resync, UpToDate, WatchEvent
 from distkv.errors import SettingsError
@@ -25,7 +26,7 @@ from distkv.model.path import Path
 
 
 @click.command("watch")
-@click.argument("path")
+@click.argument("path", shell_complete=suggest_trees)
 @click.option("--state", is_flag=True, help="Print first what is there.")
 @click.option("--since", metavar="TOKEN", help="Go on behind the line that had this token; see -m.")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="End after so many changes.")

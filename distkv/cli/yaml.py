@@ -12,8 +12,8 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import attrs
 from ruyaml import YAML
@@ -52,14 +52,22 @@ class Node:
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def read(text: str) -> Node:
-    """The one document in `text`.
+Twice: TypeAlias = Callable[[Sequence[Scalar], int], None]
+"""What is done about a key that stands twice: its name below those of the maps around it, and the second line."""
+
+
+def _refuse_twice(names: Sequence[Scalar], line: int) -> None:
+    raise YamlError(f"the key {names[-1]!r} stands twice (1, 1.0 and true are one key)", line)
+
+
+def read(text: str, twice: Twice = _refuse_twice) -> Node:
+    """The one document in `text`. When `twice` returns, the first value of the key counts.
 
     Raises:
         YamlError: it is not that, or uses anchors or tags.
     """
     try:
-        return _build(YAML(typ="safe", pure=True).parse(text))
+        return _build(YAML(typ="safe", pure=True).parse(text), twice)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise YamlError(error.problem or error.context or "not YAML", mark.line + 1 if mark else 1) from None
@@ -91,30 +99,39 @@ class _Open:
     node: Node
     key: Node | None = None
     """Of a map, when its value has not come yet."""
+    is_twice: bool = False
+    """Whether that key had a value before."""
 
-    def add(self, found: Node) -> None:
+    def add(self, found: Node, twice: Callable[[Node], None]) -> None:
         if isinstance(self.node.value, list):
             self.node.value.append(found)
             return
         keys = self.node.value
         assert isinstance(keys, dict)
         if self.key is not None:
-            # Nothing stands where the next token does; the key's line is where people look for it.
-            keys[self.key.value] = attrs.evolve(found, line=self.key.line) if found.is_empty else found  # type: ignore[index]
+            if not self.is_twice:
+                # Nothing stands where the next token does; the key's line is where people look for it.
+                keys[self.key.value] = attrs.evolve(found, line=self.key.line) if found.is_empty else found  # type: ignore[index]
             self.key = None
             return
         if isinstance(found.value, list | dict):
             raise YamlError("a key is a list or a map: use text or a number", found.line)
-        if found.value in keys:
-            raise YamlError(f"the key {found.value!r} stands twice (1, 1.0 and true are one key)", found.line)
+        self.is_twice = found.value in keys
+        if self.is_twice:
+            twice(found)
         self.key = found
 
 
-def _build(events: Iterator[Event]) -> Node:
+def _build(events: Iterator[Event], twice: Twice) -> Node:
     """Values from the library's events, with a stack of our own, so that depth costs no recursion."""
     root: Node | None = None
     documents = 0
     stack: list[_Open] = []
+
+    def tell_twice(key: Node) -> None:
+        around = [opened.key.value for opened in stack if opened.key]
+        twice([name for name in [*around, key.value] if not isinstance(name, list | dict)], key.line)
+
     for event in events:
         line = event.start_mark.line + 1
         if isinstance(event, DocumentStartEvent):
@@ -124,7 +141,7 @@ def _build(events: Iterator[Event]) -> Node:
         elif isinstance(event, SequenceEndEvent | MappingEndEvent):
             closed = stack.pop().node
             if stack:
-                stack[-1].add(closed)
+                stack[-1].add(closed, tell_twice)
             else:
                 root = closed
         elif isinstance(event, NodeEvent):
@@ -134,7 +151,7 @@ def _build(events: Iterator[Event]) -> Node:
                 if len(stack) > NESTING_MAX:
                     raise YamlError(f"lists and maps nest deeper than {NESTING_MAX}: flatten it", line)
             elif stack:
-                stack[-1].add(node)
+                stack[-1].add(node, tell_twice)
             else:
                 root = node
     return root or Node(None, 1, is_empty=True)

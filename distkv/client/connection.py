@@ -77,6 +77,12 @@ class Connection:
         if self._socket is None:
             raise failures.ended(self.name)
 
+    def fileno(self) -> int:
+        """For a selector, which tells when `finish` would not wait long."""
+        self.check_open()
+        assert self._socket is not None
+        return self._socket.fileno()
+
     def is_alive(self) -> bool:
         """Whether it is open, and nothing came that says that the server is gone: nothing comes without a question."""
         if self._socket is None:
@@ -97,9 +103,24 @@ class Connection:
             UnreachableError: the server is gone, or did not answer in time.
             PeerError: the answer is nonsense.
         """
+        return self.finish(self.begin(question, deadline))
+
+    def begin(self, question: Question[Answer], deadline: float) -> float:
+        """Send a question and do not wait for the reply, which `finish` takes; until when it may take.
+
+        Raises:
+            UnreachableError: the server takes nothing in.
+        """
         self.check_open()
         try:
-            deadline = self._send(self._conversation.ask(question, question), deadline)
+            return self._send(self._conversation.ask(question, question), deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def finish(self, deadline: float) -> Fields | DistkvError:
+        """Wait for the reply to what was begun, or the refusal; raises what `ask` does."""
+        try:
             while True:
                 for answered in self._receive(deadline):
                     if answered.answer is not None:

@@ -154,6 +154,11 @@ class Replica:
         return self._node.store.me
 
     @property
+    def settings(self) -> CoreSettings:
+        """What it was told at its start."""
+        return self._node.settings
+
+    @property
     def addr(self) -> str:
         """Where peers reach this node."""
         return self._node.settings.addr

@@ -154,7 +154,7 @@ class Store:
         sources = entry.sources() if entry is not None else []
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
         event = Event(path, kind, value, chain, self.tock, wall, truncated)
-        applied = self.tree.apply(event)
+        applied = self.tree.apply(event, entry)
         self._note_reserved(event)
         return applied
 

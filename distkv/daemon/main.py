@@ -14,6 +14,7 @@ import os
 import random
 import signal
 import time
+from typing import Final
 
 import trio
 
@@ -22,7 +23,9 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import open_directory
 from distkv.daemon.failure import first_failure
+from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
+from distkv.daemon.notify import ServiceManager
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
@@ -36,6 +39,9 @@ from distkv.transport.serf import SerfTransport
 from distkv.wire.message import Start
 
 log = logging.getLogger("distkv.daemon")
+
+STATUS_S: Final = 1.0
+"""How often we look whether the service manager should be told another state."""
 
 
 async def serve(config: Config, init_value: bytes | None) -> None:
@@ -51,24 +57,32 @@ async def serve(config: Config, init_value: bytes | None) -> None:
         StorageError: the directory is used, damaged, or of another release; or the disk failed.
         InitRefusedError, DuplicateNameError: what the network says.
     """
+    manager = ServiceManager.of(os.environ)
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_run, config, init_value, nursery.cancel_scope)
+                nursery.start_soon(_run, config, init_value, manager, nursery.cancel_scope)
                 async for number in signals:
                     log.info("stopping signal=%s", signal.Signals(number).name)
+                    await manager.tell("STOPPING=1", "STATUS=stopping")
                     nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        raise first_failure(group) from group
+        failure = first_failure(group)
+        await manager.tell("STOPPING=1", f"STATUS=failed: {failure}")
+        raise failure from group
 
 
-async def _run(config: Config, init_value: bytes | None, done: trio.CancelScope) -> None:
+async def _run(config: Config, init_value: bytes | None, manager: ServiceManager, done: trio.CancelScope) -> None:
     async with open_listeners(config.listen) as listeners:
-        await _run_at(listeners, config, init_value)
+        await _run_at(listeners, config, init_value, manager)
     done.cancel()
 
 
-async def _run_at(listeners: list[trio.SocketListener], config: Config, init_value: bytes | None) -> None:
+async def _run_at(
+    listeners: list[trio.SocketListener], config: Config, init_value: bytes | None, manager: ServiceManager
+) -> None:
+    await manager.tell(f"STATUS=reading {config.data_dir}")
+    allow_files(config.limits.connections)
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
@@ -89,7 +103,10 @@ async def _run_at(listeners: list[trio.SocketListener], config: Config, init_val
             nursery.start_soon(_keep_room, directory.log)
             nursery.start_soon(_spare_entries, replica)
             nursery.start_soon(forget_history, directory.archive, config.history)
-            nursery.start_soon(_say_ready, driver, bound)
+            nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
+            if manager.is_there:
+                nursery.start_soon(_keep_status, driver, ", ".join(bound), manager)
+                nursery.start_soon(manager.keep_watchdog)
             had_data = replica.network is not None
             await nursery.start(driver.run)
             if transport is not None and not had_data and not driver.is_up:
@@ -158,9 +175,23 @@ async def _spare_entries(replica: Replica) -> None:
         await trio.sleep(1)
 
 
-async def _say_ready(driver: Driver, bound: list[str]) -> None:
+async def _say_ready(driver: Driver, where: str, manager: ServiceManager) -> None:
     await driver.wait_ready()
     await driver.committer.wait_durable(driver.position)
     replica = driver.replica
-    where, count = ", ".join(bound), replica.tree.live_count
+    count = replica.tree.live_count
     print(f"distkv: {replica.name} ready on {where} ({replica.state}, {count} entries)", flush=True)
+    # Until it was heard: a start that waits for it would else never be over.
+    while not await manager.tell("READY=1"):  # noqa: ASYNC110  # another process sets no events
+        await trio.sleep(STATUS_S)
+
+
+async def _keep_status(driver: Driver, where: str, manager: ServiceManager) -> None:
+    """One line for people who ask the service manager, whenever it is another one."""
+    replica, told = driver.replica, ""
+    while True:
+        status = f"{replica.state} on {where}" if replica.is_serving else f"{replica.state}: {replica.waits_for}"
+        if status != told:
+            await manager.tell(f"STATUS={status}")
+            told = status
+        await trio.sleep(STATUS_S)

@@ -43,7 +43,8 @@ def restore(backup: Path, data_dir: Path) -> NodeName:
         part.rename(data_dir)
         sync_directory(str(data_dir))
     except OSError as error:
-        raise SettingsError(f"{error.filename or data_dir}: {error.strerror or error}") from error
+        place = backup if str(error.filename) == str(backup) else data_dir  # not the directory that we made meanwhile
+        raise SettingsError(f"{place}: {error.strerror or error}") from error
     finally:
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
@@ -51,7 +52,10 @@ def restore(backup: Path, data_dir: Path) -> NodeName:
 
 
 def _mark(path: str, backup: Path) -> Meta:
-    archive = open_archive(path)
+    try:
+        archive = open_archive(path)
+    except LogDamagedError as error:
+        raise LogDamagedError(f"{backup} is damaged or no backup: name what 'distkv client backup' wrote") from error
     try:
         rows = archive.meta()
         if not rows:

@@ -296,15 +296,19 @@ class Driver:
         self.hub.deliver(self.committer.durable)
 
     def _tell_watchers(self, ready: Ready) -> None:
-        first = self.position - len(ready.records)
-        events = ((at, record) for at, record in enumerate(ready.records, first + 1) if isinstance(record, EventRecord))
-        places = {id(record.event): at for at, record in events}
+        position = self.position
+        places, is_reset = {}, False
+        for at, record in enumerate(ready.records, position - len(ready.records) + 1):
+            if isinstance(record, EventRecord):
+                places[id(record.event)] = at
+            elif isinstance(record, ResetRecord):
+                is_reset = True
         for change in ready.changes:
             event = change.event
             conflicts = open_losers(change, self.replica.tree.get(event.path))
             if change.won or conflicts is not None:
-                self.hub.hold(Seen(self.position, places.get(id(event), 0), event, change.won, conflicts))
-        if any(isinstance(record, ResetRecord) for record in ready.records):
+                self.hub.hold(Seen(position, places.get(id(event), 0), event, change.won, conflicts))
+        if is_reset:
             self.hub.lose_all()
         self.hub.deliver(self.committer.durable)
 
@@ -324,7 +328,8 @@ class Driver:
         if note.id == "peer_failed" and not self.replica.is_serving:
             level = logging.WARNING  # a node that cannot become ready should say why
         if log.isEnabledFor(level) and (count <= REPEATS_SHOWN or count % 100 == 0):
-            log.log(level, "%s %s", note.id, " ".join(f"{key}={value}" for key, value in note.fields.items()))
+            event = note.id + "".join(f" {key}=%s" for key in note.fields)
+            log.log(level, event, *note.fields.values())
 
     # -- peers
 

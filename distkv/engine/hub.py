@@ -93,14 +93,15 @@ class Watcher:
         self.push: Final = push
         self.is_waiting = False
         """Whether it may be pushed to: what it was told before has left."""
-        self._next = feed.end
+        self.next = feed.end
+        """Where in the queue that begins which it has not been told, but for what is older than the watch."""
         self._begin: Final = begin
         self._something = trio.Event()
 
     @property
     def is_lost(self) -> bool:
         """Changes were dropped: it has to be told everything anew."""
-        return self._next < self.feed.first
+        return self.next < self.feed.first
 
     def takes(self, path: Path) -> bool:
         """Whether a path at or below its own is not too near or too deep."""
@@ -108,12 +109,12 @@ class Watcher:
 
     def lose(self) -> None:
         """Forget what waits, and let it begin anew."""
-        self._next = -1
+        self.next = -1
         self.wake()
 
     def begin_again(self) -> None:
         """It will be told everything as it is now; what comes from now on waits again."""
-        self._next = self.feed.end
+        self.next = self.feed.end
 
     def stop(self) -> None:
         """Let it come to its end."""
@@ -122,21 +123,21 @@ class Watcher:
 
     def place(self) -> int:
         """Where in the queue that begins which it has not been told, and has to be."""
-        found = self._next
-        while found < self.feed.end and self.feed[found].position <= self._begin:
-            found = self._next = found + 1
-        return found
+        feed = self.feed
+        while self.next < feed.end and feed[self.next].position <= self._begin:
+            self.next += 1
+        return self.next
 
     def go_on(self, batch: Batch) -> None:
         """It was told this."""
-        self._next += len(batch.changes)
+        self.next += len(batch.changes)
 
-    def take(self, bytes_max: int = BATCH_BYTES) -> Batch:
-        """What waits, in order, up to some size; at least one if there is one."""
+    def take(self) -> Batch:
+        """What waits, in order, or the beginning of it; at least one change if there is one."""
         if self.is_lost:
             return Batch([])
         begin = self.place()
-        found = self.feed.some(begin, bytes_max)
+        found = self.feed.batch(begin)
         self.go_on(found)
         if begin == self.feed.first:
             self.feed.forget_told()
@@ -192,20 +193,20 @@ class Feed:
         self._queue.clear()
         self._size = 0
 
-    def some(self, begin: int, bytes_max: int) -> Batch:
-        """From a place on, up to some size; at least one if there is one."""
+    def batch(self, begin: int) -> Batch:
+        """The changes from a place on, up to some size; at least one if there is one."""
         found, size = [], 0
         for seen in islice(self._queue, begin - self.first, None):
             found.append(seen)
             size += seen.size
-            if size >= bytes_max:
+            if size >= BATCH_BYTES:
                 break
         return Batch(found)
 
     def forget_told(self) -> None:
         """Drop what everybody was told who is not lost."""
-        end = self.end
-        least = min((watcher.place() for watcher in self.watchers if not watcher.is_lost), default=end)
+        first = self.first
+        least = min((watcher.next for watcher in self.watchers if watcher.next >= first), default=self.end)
         while self.first < least:
             self._forget_first()
 
@@ -214,8 +215,8 @@ class Feed:
         batches: dict[int, Batch] = {}
         has_more = False
         for number, watcher in enumerate(list(self.watchers), 1):
-            if watcher.is_waiting:
-                has_more |= self._tell(watcher, batches)
+            if watcher.is_waiting and self._tell(watcher, batches):
+                has_more = True
             if number % TURN == 0:
                 await trio.lowlevel.checkpoint()
         self.forget_told()
@@ -230,7 +231,7 @@ class Feed:
             return False
         batch = batches.get(begin)
         if batch is None:
-            batch = batches[begin] = self.some(begin, BATCH_BYTES)
+            batch = batches[begin] = self.batch(begin)
         if not watcher.push(batch):
             watcher.wake()
             return False

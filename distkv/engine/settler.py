@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -23,17 +23,19 @@ from distkv.errors import BusyError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Writer
 from distkv.model.ledger import Book
-from distkv.model.path import Path, PathKey
+from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Batch, HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
 from distkv.wire.message import EventRecord, Record, ResetRecord
-from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, path_key
+from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
 
 log = logging.getLogger("distkv.engine")
 
-SETTLE_RECORDS: Final = 4000
-"""So many unsettled records start a settling: few enough that the loop is held up for some ten milliseconds only."""
+SETTLE_RECORDS: Final = 10_000
+"""So many unsettled records start a settling: the more at once, the less often a page of the archive is written."""
+SETTLE_BYTES: Final = 16 << 20
+"""So do so many bytes of them: they are in memory, and in the log."""
 SETTLE_S: Final = 2.0
 """Unsettled records wait so long at the most."""
 RETRY_S: Final = 5.0
@@ -61,37 +63,35 @@ class State(Protocol):
 
 
 @attrs.define(slots=True)
-class _Unsettled:
+class _Stretch:
     """What a stretch of the log brought."""
 
     count: int = 0
     """How many records it has."""
+    size: int = 0
+    """How many bytes they have."""
     history: list[HistoryRow] = attrs.field(factory=list)
-    paths: dict[PathKey, Path] = attrs.field(factory=dict)
-    """Whose entries may be others now."""
+    held: dict[bytes, HistoryRow | bytes | None] = attrs.field(factory=dict)
+    """What each path that it touched holds at its end: nearly always one event alone; or an entry, or nothing."""
     forget: bool = False
     """Whether the node started anew in it: what was settled before is void, but for the history."""
 
-    def add(self, lsn: int, record: Record, data: bytes, winners: Container[int]) -> None:
-        """One more record; `winners` are the ids of the events that won their paths by it."""
-        self.count += 1
-        if isinstance(record, EventRecord):
-            event = record.event
-            self.paths[event.path.key] = event.path
-            key, won = path_key(event.path), id(event) in winners
-            self.history.append(HistoryRow(lsn, key, event.node, event.tick, record.arrived, data, won))
-        elif isinstance(record, ResetRecord):
-            self.forget = True
-            self.paths.clear()
-
-    def joined(self, later: _Unsettled) -> _Unsettled:
+    def joined(self, later: _Stretch) -> _Stretch:
         """This stretch, and the one that follows it."""
-        return _Unsettled(
+        return _Stretch(
             self.count + later.count,
+            self.size + later.size,
             self.history + later.history,
-            later.paths if later.forget else self.paths | later.paths,
+            later.held if later.forget else self.held | later.held,
             self.forget or later.forget,
         )
+
+    def states(self) -> Iterator[StateRow]:
+        """What is there now, in order of path; each is made when it is asked for, which is on the settling thread."""
+        for path in sorted(self.held):
+            held = self.held[path]
+            if held is not None:
+                yield StateRow(path, entry_of_record(held.record) if isinstance(held, HistoryRow) else held)
 
 
 class Settler:
@@ -112,8 +112,8 @@ class Settler:
         self._archive = archive
         self._log = store
         self._run_blocking = run_blocking
-        self._unsettled = _Unsettled()
-        self._settling = _Unsettled()  # on its way into the archive, or refused there for want of space
+        self._unsettled = _Stretch()
+        self._settling = _Stretch()  # on its way into the archive, or refused there for want of space
         self._full = trio.Event()
         self.first_lsn = store.next_lsn  # of the first record that the committer appends
         self._sizes = archive.sizes()
@@ -127,17 +127,21 @@ class Settler:
     def note_replayed(self, lsn: int, record: Record, data: bytes, paths: Sequence[Path]) -> None:
         """A record that the archive has not was read at the start, and changed the entries of `paths`."""
         heads = (entry.head for path in paths if (entry := self._state.tree.get(path)) is not None)
-        self._unsettled.add(lsn, record, data, {id(head) for head in heads})
-        self._touch(paths)
+        self._add(lsn, record, data, {id(head) for head in heads})
+        if not isinstance(record, EventRecord):  # Where an event stands was looked at.
+            for path in paths:
+                self._look(path)
 
     def note(self, records: Sequence[Record], encoded: Sequence[bytes], changes: Sequence[Change]) -> None:
-        """Records were appended; called right after `Committer.append`."""
+        """Records were appended; called right after `Committer.append`, while the state is what they made of it."""
         lsn = self._next_lsn - len(records)
         winners = {id(change.event) for change in changes if change.won}
         for record, data in zip(records, encoded, strict=True):
-            self._unsettled.add(lsn, record, data, winners)
+            self._add(lsn, record, data, winners)
             lsn += 1
-        self._touch(change.event.path for change in changes)
+        for change in changes:
+            if not change.won:  # What won has a record here.
+                self._look(change.event.path)
 
     def check_room(self) -> None:
         """Ask before a write.
@@ -238,7 +242,7 @@ class Settler:
             batch, position = self._take()
             await self._committer.wait_durable(position)
             await self._run_blocking(self._archive.settle, batch)
-            self._settling = _Unsettled()
+            self._settling = _Stretch()
             await self._run_blocking(self._log.drop, batch.lsn)
             self._sizes = await self._run_blocking(self._archive.sizes)
 
@@ -282,26 +286,44 @@ class Settler:
         """The lsn of the next record that is appended."""
         return self.first_lsn + self._committer.appended
 
-    def _touch(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            self._unsettled.paths[path.key] = path
-        if self._unsettled.count >= SETTLE_RECORDS:
+    def _add(self, lsn: int, record: Record, data: bytes, winners: set[int]) -> None:
+        """One more record; `winners` are the ids of the events that won their paths by it and its neighbours.
+
+        What the path holds now is kept at once. Nearly always that is the event itself, and the record's bytes serve as
+        they are; to visit all the paths when they are settled would hold up the loop for long.
+        """
+        stretch = self._unsettled
+        stretch.count += 1
+        stretch.size += len(data)
+        if isinstance(record, EventRecord):
+            event = record.event
+            key, (node, tick) = path_key(event.path), event.chain[0]
+            row = HistoryRow(lsn, key, node, tick, record.arrived, data, id(event) in winners)
+            stretch.history.append(row)
+            entry = self._state.tree.get(event.path)
+            if entry is not None and entry.is_only(event):
+                stretch.held[key] = row
+            else:
+                self._look(event.path)
+        elif isinstance(record, ResetRecord):
+            stretch.forget = True
+            stretch.held.clear()
+        if stretch.count >= SETTLE_RECORDS or stretch.size >= SETTLE_BYTES:
             self._full.set()
+
+    def _look(self, path: Path) -> None:
+        """See what a path holds now."""
+        key, entry = path_key(path), self._state.tree.get(path)
+        self._unsettled.held[key] = None if entry is None else encode_entry(entry)
 
     def _take(self) -> tuple[Batch, int]:
         """One consistent snapshot of what the unsettled records came to, and what must be durable first."""
-        taken = self._settling = self._settling.joined(self._unsettled)
-        self._unsettled = _Unsettled()
+        taken = self._settling.joined(self._unsettled) if self._settling.count else self._unsettled
+        self._settling, self._unsettled = taken, _Stretch()
         self._full = trio.Event()
-        states, gone = [], []
-        for path in taken.paths.values():
-            entry = self._state.tree.get(path)
-            if entry is None:
-                gone.append(path_key(path))
-            else:
-                states.append(StateRow(path_key(path), encode_entry(entry)))
+        gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
         meta = encode_meta(self._state.meta())
-        batch = Batch(self._next_lsn, states, gone, taken.history, ledger, meta, taken.forget)
+        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget)
         return batch, self._committer.appended

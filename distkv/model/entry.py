@@ -23,9 +23,9 @@ Memory = dict[Writer, list[tuple[int, Order]]]
 """Per writer the (tick, order of the event that named it) pairs that no other pair covers in both."""
 
 
-@attrs.define(slots=True, eq=False, weakref_slot=False)  # there may be a million
+@attrs.define(slots=True, eq=False, weakref_slot=False)
 class Entry:
-    """The state of one path. `losers` run from the highest down; both extras are None for nearly all paths."""
+    """The state of one path. `losers` run from the highest down; nearly all paths have neither them nor a memory."""
 
     head: Event
     losers: tuple[Event, ...] = ()
@@ -35,6 +35,10 @@ class Entry:
     def is_live(self) -> bool:
         """Whether the path has a value."""
         return self.head.kind is Kind.SET
+
+    def is_only(self, event: Event) -> bool:
+        """Whether the path holds this event and nothing else is kept about it: so after nearly every write."""
+        return self.head is event and not self.losers and self.memory is None
 
     def conflicts(self) -> tuple[Event, ...]:
         """The open losers that people are told of and the digest covers.

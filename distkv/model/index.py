@@ -1,12 +1,14 @@
 """Entries by path: finding one, walking what lies below a path in a fixed order, and listing the names below it.
 
-Knows: which paths have an entry, and which lead to a value.  Does not know events, ticks, or why an entry changed.
+Knows: which paths have an entry, and which lead to a value.  Does not know ticks, nor why an entry changed.
 
 An entry is a leaf by itself; only a name with something below it costs a branch. So a name costs its place in one dict,
-as it would in a flat one. The names of a branch are put in order when they are first walked, and kept so from then on.
+as it would in a flat one. Of an entry that is nothing but its winner, as nearly all are, only the winner is kept, and
+whoever asks gets a new entry around it: 64 bytes less for each. The names of a branch are put in order when they are
+first walked, and kept so from then on.
 
-Invariant: `shown` of a branch is the number of its children that lead to a value, which are those that have one and
-those with such a child below them.
+Invariant: what was changed in an entry holds as soon as it is put here again. `shown` of a branch is the number of its
+children that lead to a value, which are those that have one and those with such a child below them.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.model.entry import Entry
+from distkv.model.event import Event, Kind
 from distkv.model.path import NAMES_MAX, Name, NameKey, Path, PathKey, name_of
+
+Kept: TypeAlias = Event | Entry
+"""What is kept of an entry."""
 
 FEW: Final = 64
 """Up to so many new names are put into an ordered list one by one; more are sorted with it."""
@@ -43,8 +49,8 @@ def name_order(name: NameKey) -> tuple[int, object]:
 class _Branch:
     """A name with something below it."""
 
-    children: dict[NameKey, Entry | _Branch]
-    entry: Entry | None = None
+    children: dict[NameKey, Kept | _Branch]
+    kept: Kept | None = None
     shown: int = 0
     _names: list[NameKey] | None = None
     """The names of the children in order, all but those that came last."""
@@ -52,7 +58,7 @@ class _Branch:
     @property
     def is_shown(self) -> bool:
         """Whether it leads to a value."""
-        return self.shown > 0 or (self.entry is not None and self.entry.is_live)
+        return self.shown > 0 or _is_live(self.kept)
 
     def names(self) -> list[NameKey]:
         """The names of the children in order; not to be changed, nor kept while the tree changes."""
@@ -90,6 +96,15 @@ def _merge_text(names: list[NameKey], new: list[NameKey]) -> None:
         names.sort()
 
 
+def _entry(kept: Kept) -> Entry:
+    return kept if isinstance(kept, Entry) else Entry(kept)
+
+
+def _is_live(kept: Kept | None) -> bool:
+    head = kept.head if isinstance(kept, Entry) else kept
+    return head is not None and head.kind is Kind.SET
+
+
 class Index:
     """All entries of a tree."""
 
@@ -101,14 +116,14 @@ class Index:
         return self._count
 
     def get(self, key: PathKey) -> Entry | None:
-        """The entry of a path."""
-        found: Entry | _Branch = self._root
-        try:  # every read comes here, and nearly every one finds something: no check on the way
-            for name in key:
-                found = found.children[name]  # type: ignore[union-attr]  # an entry has none, and raises
-        except (KeyError, AttributeError):
-            return None
-        return found if type(found) is Entry else found.entry  # type: ignore[union-attr]  # so it is a branch
+        """The entry of a path; to be put again when it is changed."""
+        kept = self._kept(key)
+        return None if kept is None else _entry(kept)
+
+    def head(self, key: PathKey) -> Event | None:
+        """The winner of a path."""
+        kept = self._kept(key)
+        return kept.head if isinstance(kept, Entry) else kept
 
     def entries(self, key: PathKey = ()) -> Iterator[Entry]:
         """All entries at and below a path, each before what lies below it; not while the tree changes."""
@@ -117,34 +132,33 @@ class Index:
             found = todo.pop()
             if isinstance(found, _Branch):
                 todo += reversed(found.children.values())
-                found = found.entry
+                found = found.kept
             if found is not None:
-                yield found
+                yield _entry(found)
 
     # -- changing
 
     def put(self, key: PathKey, entry: Entry) -> None:
-        """Add the entry of a path that has none; `turned` is to follow if it has a value."""
-        self._count += 1
-        if not key:
-            self._root.entry = entry
-            return
+        """Keep the entry of a path; `turned` is to follow if it has a value now, or has none any more."""
+        kept = entry if entry.losers or entry.memory else entry.head
         branch = self._root
         for name in key[:-1]:
             found = branch.children.get(name)
             if not isinstance(found, _Branch):
                 found = branch.children[name] = _Branch({}, found)
             branch = found
-        last = branch.children.get(key[-1])
+        last = branch.children.get(key[-1]) if key else branch
         if isinstance(last, _Branch):
-            last.entry = entry
+            self._count += last.kept is None
+            last.kept = kept
         else:
-            branch.children[key[-1]] = entry
+            self._count += last is None
+            branch.children[key[-1]] = kept
 
     def turned(self, key: PathKey, is_live: bool) -> None:
         """The entry of a path has a value now and had none before, or the other way round."""
         way = [self._root]
-        found: Entry | _Branch = self._root
+        found: Kept | _Branch = self._root
         for name in key:
             found = way[-1].children[name]
             if isinstance(found, _Branch):
@@ -154,7 +168,7 @@ class Index:
         while way:
             branch = way.pop()
             branch.shown += 1 if is_live else -1
-            if branch.shown != is_live or (branch.entry is not None and branch.entry.is_live):
+            if branch.shown != is_live or _is_live(branch.kept):
                 return
 
     # -- looking around
@@ -169,11 +183,11 @@ class Index:
             return
         for name in branch.names() if path.key else branch.names_after(_NULL):
             found = branch.children[name]
-            if isinstance(found, Entry):
-                if found.is_live:
+            if not isinstance(found, _Branch):
+                if _is_live(found):
                     yield name_of(name), True, 0
             elif found.is_shown:
-                yield name_of(name), found.entry is not None and found.entry.is_live, found.shown
+                yield name_of(name), _is_live(found.kept), found.shown
 
     def walk(
         self,
@@ -197,21 +211,21 @@ class Index:
             tombstones: also where nothing lives below them, so that none is left out.
         """
         place = self._find(path.key)
-        if isinstance(place, Entry):
-            place = _Branch({}, place)
         if place is None:
             return
-        if after is None and min_depth == 0 and place.entry is not None:
-            yield place.entry
+        if not isinstance(place, _Branch):
+            place = _Branch({}, place)
+        if after is None and min_depth == 0 and place.kept is not None:
+            yield _entry(place.kept)
         stack = self._resumed(place, () if after is None else after.key[len(path.key) :], is_root=not path.key)
         del stack[max_depth:]
         while stack:
             branch, names = stack[-1]
             for name in names:
                 found = branch.children[name]
-                entry = found if isinstance(found, Entry) else found.entry
-                if entry is not None and len(stack) >= min_depth:
-                    yield entry
+                kept = found.kept if isinstance(found, _Branch) else found
+                if kept is not None and len(stack) >= min_depth:
+                    yield _entry(kept)
                 if isinstance(found, _Branch) and (found.shown or tombstones) and len(stack) < max_depth:
                     stack.append((found, iter(found.names())))
                     break
@@ -220,8 +234,17 @@ class Index:
 
     # -- inside
 
-    def _find(self, key: PathKey) -> Entry | _Branch | None:
-        found: Entry | _Branch | None = self._root
+    def _kept(self, key: PathKey) -> Kept | None:
+        found: Kept | _Branch = self._root
+        try:  # every read comes here, and nearly every one finds something: no check on the way
+            for name in key:
+                found = found.children[name]  # type: ignore[union-attr]  # only a branch has any; others raise
+        except (KeyError, AttributeError):
+            return None
+        return found.kept if isinstance(found, _Branch) else found
+
+    def _find(self, key: PathKey) -> Kept | _Branch | None:
+        found: Kept | _Branch | None = self._root
         for name in key:
             if not isinstance(found, _Branch):
                 return None

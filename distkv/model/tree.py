@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from typing import Final
 
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
@@ -56,8 +57,12 @@ class Tree:
     # -- reading
 
     def get(self, path: Path) -> Entry | None:
-        """The entry, tombstones included; None when the path was never written (or is purged)."""
+        """The entry as it is now, tombstones included; None when the path was never written (or is purged)."""
         return self._index.get(path)
+
+    def head(self, path: Path) -> Event | None:
+        """The winner, which may be a tombstone; None as `get`. Cheaper, so reads come here."""
+        return self._index.head(path)
 
     def entries(self) -> Iterator[Entry]:
         """All entries, tombstones included, each path before what lies below it; not while the tree changes."""
@@ -121,22 +126,27 @@ class Tree:
 
     # -- changing
 
-    def apply(self, event: Event) -> Applied:
-        """Take in one event, whoever sent it and however often (docs/protocol, APPLY-1 to APPLY-5)."""
-        ledger, entry = self.ledger, self._index.get(event.path)
+    def apply(self, event: Event, entry: Entry | None = None) -> Applied:
+        """Take in one event, whoever sent it and however often (docs/protocol, APPLY-1 to APPLY-5).
+
+        `entry` is the path's, when the caller has it already.
+        """
+        ledger = self.ledger
+        if entry is None:
+            entry = self._index.get(event.path)
         if not ledger.hold(event.link):
             return self._apply_duplicate(event, entry)
-        before = _marks(entry)
+        place = _place(event.path)
+        before = _marks(entry, place)
         if entry is None:
             entry = Entry(event)
-            self._index.put(event.path, entry)
             gone: list[Event] = []
         else:
             gone = entry.settle(event, event.older)
         self._present.setdefault(event.writer, {})[event.tick] = event
         for other in event.older:
             ledger.hold(other)
-        self._account(entry, gone, before)
+        self._account(entry, gone, before, place)
         if event in gone:
             gone.remove(event)
         return Applied(event, True, entry.head is event, tuple(gone))
@@ -172,9 +182,10 @@ class Tree:
             for event in list(self.present({node: wanted})):
                 entry = self._index.get(event.path)
                 if entry is not None and event is not entry.head:
-                    before = _marks(entry)
+                    place = _place(event.path)
+                    before = _marks(entry, place)
                     gone = entry.settle(None, (event.link,))
-                    self._account(entry, gone, before)
+                    self._account(entry, gone, before, place)
                     closed += gone
             for begin, end in lives(wanted):
                 book = self.ledger.book((node, begin >> COUNT_BITS))
@@ -198,10 +209,11 @@ class Tree:
         gone: list[Event] = []
         learned = False
         if entry is not None:
-            before, memory = _marks(entry), dict(entry.memory or {})
+            place, memory = _place(event.path), dict(entry.memory or {})
+            before = _marks(entry, place)
             entry.remember(event)
             gone = entry.settle(None, named)
-            self._account(entry, gone, before)
+            self._account(entry, gone, before, place)
             learned = memory != (entry.memory or {})
         for link in named:
             learned |= self.ledger.hold(link)
@@ -209,39 +221,48 @@ class Tree:
 
     def _is_head(self, link: Link) -> bool:
         event = self.event(link)
-        if event is None:
-            return False
-        entry = self._index.get(event.path)
-        return entry is not None and entry.head is event
+        return event is not None and self._index.head(event.path) is event
 
-    def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool]) -> None:
+    def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool], place: bytes) -> None:
         """Bring the indexes, the digest and the count in line with an entry that changed."""
         for event in gone:
             self._present[event.writer].pop(event.tick, None)
+        self._index.put(entry.head.path, entry)
         if entry.losers:
             self._contested[entry.head.path] = entry
         elif self._contested:
             self._contested.pop(entry.head.path, None)
-        after = _marks(entry)
+        after = _marks(entry, place)
         if after[1] != before[1]:
             self._index.turned(entry.head.path, after[1])
         self.digest ^= before[0] ^ after[0]
         self.live_count += after[1] - before[1]
 
 
-def _marks(entry: Entry | None) -> tuple[int, bool]:
+_LIVE: Final = blake2b(digest_size=8, person=b"live")
+_OPEN: Final = blake2b(digest_size=8, person=b"open")
+"""Copies of these are fed, at half the price of new ones: two hashes are the largest part of a set in a profile."""
+
+
+def _place(path: Path) -> bytes:
+    """A path as the digest has it."""
+    return str(path).encode()
+
+
+def _marks(entry: Entry | None, place: bytes) -> tuple[int, bool]:
     """An entry's share of the digest, and whether it is live."""
     if entry is None:
         return 0, False
     is_live = entry.is_live
-    share = _hash(b"live", entry.head) if is_live else 0
+    share = _hash(_LIVE, entry.head, place) if is_live else 0
     for loser in entry.conflicts() if entry.losers else ():
-        share ^= _hash(b"open", loser)
+        share ^= _hash(_OPEN, loser, place)
     return share, is_live
 
 
-def _hash(tag: bytes, event: Event) -> int:
-    place, node = str(event.path).encode(), event.node.encode()
-    said = b"%b\n%b\n%d\n%d\n%d\n%b" % (place, node, event.tick, event.tock, event.kind, event.value)
-    return int.from_bytes(blake2b(said, digest_size=8, person=tag).digest(), "big")
+def _hash(kind: blake2b, event: Event, place: bytes) -> int:
+    parts = place, event.node.encode(), event.tick, event.tock, event.kind, event.value
+    whole = kind.copy()
+    whole.update(b"%b\n%b\n%d\n%d\n%d\n%b" % parts)
+    return int.from_bytes(whole.digest(), "big")
 

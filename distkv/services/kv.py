@@ -12,7 +12,7 @@ from typing import Final
 from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, Written
 from distkv.engine.driver import EVENT_BYTES, Driver
 from distkv.errors import DistkvError, NotReadyError, TooLargeError
-from distkv.model.event import Event
+from distkv.model.event import Event, Kind
 from distkv.wire.fields import chain_map
 from distkv.wire.replies import encode_found, encode_reply, encode_result, encode_results, encode_written
 from distkv.wire.request import Batch, GetValue, SetValue
@@ -30,11 +30,10 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     replica = driver.replica
     if not replica.is_serving:
         check_serving(driver)
-    entry = replica.tree.get(request.path)
-    if entry is None:
+    head = replica.tree.head(request.path)
+    if head is None:
         return encode_reply(request.seq, {}), True
-    head = entry.head
-    if not entry.is_live:
+    if head.kind is not Kind.SET:
         return encode_reply(request.seq, {}), driver.is_durable(head)
     if request.nchain:
         return encode_reply(request.seq, shown(head, request.nchain), head.value), driver.is_durable(head)

@@ -65,8 +65,9 @@ async def send_snapshot(driver: Driver, request: GetSnapshot, send: Send) -> Non
     seq = request.seq
     await send(seq, encode_start(seq))
     await send(seq, head)
-    entries = list(driver.replica.tree.entries())  # the tree changes while we send; what comes later is gossiped
-    await _send_batches((event for entry in entries for event in (entry.head, *entry.losers)), seq, send)
+    # The tree changes while we send; what comes later is gossiped.
+    events = [event for entry in driver.replica.tree.entries() for event in (entry.head, *entry.losers)]
+    await _send_batches(events, seq, send)
     await send(seq, encode_end(seq))
 
 

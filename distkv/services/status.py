@@ -7,6 +7,9 @@ Invariant: answered in every state, and nothing in it is a guess: what is not kn
 
 from __future__ import annotations
 
+import time
+
+from distkv.core.ready import CoreSettings
 from distkv.engine.driver import Driver
 from distkv.model.ledger import TickRanges
 from distkv.wire.replies import encode_reply
@@ -20,6 +23,8 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     committer = driver.committer
     fields: dict[str, object] = {
         "node": replica.name,
+        "addr": replica.addr,
+        "time": time.time(),
         "state": replica.state.value,
         "network": replica.network.id.hex() if replica.network is not None else None,
         "life": replica.life or 0,
@@ -36,6 +41,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             {"node": name, "addr": addr, "state": "alive" if is_alive else "away"}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
+        "settings": _settings(replica.settings),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "counters": {
@@ -49,6 +55,15 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     if replica.waits_for:
         fields["waits_for"] = replica.waits_for
     return encode_reply(request.seq, fields)
+
+
+def _settings(settings: CoreSettings) -> dict[str, int | float]:
+    """Those that all nodes should have alike, by their keys in the configuration."""
+    return {
+        "ping.clock": settings.clock_ms / 1000,
+        "ping.length": settings.ping_length,
+        "chain.length": settings.chain_length_max,
+    }
 
 
 def _shown(ranges: TickRanges) -> dict[str, list[int | list[int]]]:

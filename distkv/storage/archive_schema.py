@@ -20,6 +20,9 @@ from distkv.storage.archive_connection import transaction
 APPLICATION_ID: Final = 0x646B7600
 """In every archive's header, so that no other SQLite file is taken for one."""
 
+_HEADER_BYTES: Final = 100
+"""Of an SQLite file: the version is at 60, the application at 68, both big-endian."""
+
 _VERSION_1: Final = """
 -- One row: everything below settled_lsn is in this file. The number of rows in history is kept here, not counted.
 -- From history_from on no row was removed.
@@ -75,12 +78,39 @@ def prepare(connection: sqlite3.Connection, path: str, steps: Sequence[Step] = S
         connection.execute(f"PRAGMA user_version = {len(steps)}")
 
 
+def read_format(path: str) -> int | None:
+    """The version of a file, without SQLite and without touching it; None while all of it is still in the WAL.
+
+    What a server that was killed left in the WAL is not looked at, so it may be of a newer format than this says.
+
+    Raises LogDamagedError when it is something else, OSError.
+    """
+    with open(path, "rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if not header:
+        return None
+    if len(header) < _HEADER_BYTES or header[:16] != b"SQLite format 3\0":
+        raise _no_archive(path)
+    version, application = _u32(header, 60), _u32(header, 68)
+    if application != APPLICATION_ID and (version or application):
+        raise _no_archive(path)
+    return version or None
+
+
+def _u32(header: bytes, offset: int) -> int:
+    return int.from_bytes(header[offset : offset + 4], "big")
+
+
+def _no_archive(path: str) -> LogDamagedError:
+    return LogDamagedError(f"{path} is not an archive of distkv: move it away, or name another data directory")
+
+
 def _version(connection: sqlite3.Connection, path: str, steps: Sequence[Step]) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (tables or version):
-        raise LogDamagedError(f"{path} is not an archive of distkv: move it away, or name another data directory")
+        raise _no_archive(path)
     if version > len(steps):
         raise FormatVersionError(
             f"{path} has format {version}, this release reads up to {len(steps)}: start the release that wrote it"

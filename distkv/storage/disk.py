@@ -15,7 +15,7 @@ import os
 from distkv.errors import DirectoryLockedError
 from distkv.storage.base import SCARCE_ERRNOS
 
-_LOCK_NAME = "lock"
+LOCK_NAME = "lock"
 _ZEROS = bytes(1 << 20)
 
 
@@ -97,7 +97,7 @@ class DirectoryDisk:
         return self._path
 
     def lock(self) -> None:
-        descriptor = os.open(_LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600, dir_fd=self._directory)
+        descriptor = os.open(LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600, dir_fd=self._directory)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)

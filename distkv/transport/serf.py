@@ -113,6 +113,7 @@ class SerfTransport:
         counts, budget, rooms = self._outgoing.counts, self._outgoing.budget, self._outgoing.rooms
         found: dict[str, int | float | str | bool] = {
             "connected": rooms is not None,
+            "root": self._settings.root,
             "event_bytes": 0 if rooms is None else rooms[Kind.PING] + len(self._event_name(Kind.PING)),
             "reason": self._reason,
             "agents": budget.agents,
@@ -144,7 +145,7 @@ class SerfTransport:
             async def serve() -> None:
                 commands, events = await self._connect(nursery), await self._connect(nursery)
                 stream = await events.open_stream(",".join(f"user:{self._event_name(kind)}" for kind in Kind))
-                event_bytes = await self._probe_event_bytes(commands)
+                event_bytes = await find_event_bytes(commands, self._settings)
                 await self._set_tag(commands)
                 self._outgoing.open({kind: event_bytes - len(self._event_name(kind)) for kind in Kind})
                 on_up(event_bytes)
@@ -168,18 +169,6 @@ class SerfTransport:
             timeout_s=_CALL_TIMEOUT_S,
             dial=self._dial,
         )
-
-    async def _probe_event_bytes(self, rpc: SerfRpc) -> int:
-        """Ask for what every agent refuses: the refusal names its limit, and nothing leaves the agent."""
-        if self._settings.event_bytes is not None:
-            return min(self._settings.event_bytes, EVENT_BYTES_MAX)
-        try:
-            await rpc.send_event(f"{self._settings.root}.probe", bytes(PROBE_BYTES))
-        except RpcRefusedError as error:
-            found = re.search(r"limit of (\d{1,6}) bytes", error.text)
-            limit = int(found[1]) if found else STOCK_LIMIT
-            return min(limit - ENVELOPE_BYTES, EVENT_BYTES_MAX)
-        return EVENT_BYTES_MAX
 
     async def _set_tag(self, rpc: SerfRpc) -> None:
         """A convenience for joiners: an agent whose tags are full still carries messages."""
@@ -242,6 +231,28 @@ class SerfTransport:
         return f"{self._settings.root}.{kind}"
 
 
+async def find_event_bytes(rpc: SerfRpc, settings: SerfConfig) -> int:
+    """How many bytes (name and payload) an event may have: as the settings say, else as the agent does.
+
+    It is asked for what every agent refuses: the refusal names its limit, and nothing leaves the agent.
+    """
+    if settings.event_bytes is not None:
+        return min(settings.event_bytes, EVENT_BYTES_MAX)
+    try:
+        await rpc.send_event(f"{settings.root}.probe", bytes(PROBE_BYTES))
+    except RpcRefusedError as error:
+        found = re.search(r"limit of (\d{1,6}) bytes", error.text)
+        limit = int(found[1]) if found else STOCK_LIMIT
+        return min(limit - ENVELOPE_BYTES, EVENT_BYTES_MAX)
+    return EVENT_BYTES_MAX
+
+
+def tagged_node(member: Member) -> tuple[str, str] | None:
+    """Name and HOST:PORT of the node whose agent this is, as its tag tells; None when it has no tag of ours."""
+    name, _, addr = member.tags.get(TAG, "").partition("@")
+    return (name, addr) if name and ":" in addr else None
+
+
 class _Ear:
     """What was heard: decodes, and counts what cannot be decoded."""
 
@@ -283,9 +294,4 @@ class _Ear:
 
 def _addresses(members: list[Member]) -> dict[str, str]:
     """Name -> HOST:PORT of those whose tag can be read."""
-    found = {}
-    for member in members:
-        name, _, addr = member.tags.get(TAG, "").partition("@")
-        if name and ":" in addr:
-            found[name] = addr
-    return found
+    return dict(filter(None, map(tagged_node, members)))

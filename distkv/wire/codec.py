@@ -78,7 +78,7 @@ def encode_message(message: Message) -> bytes:
 
 def encode_event(event: Event) -> bytes:
     """One event, for `encode_update`."""
-    return packing.pack(event_map(event))
+    return packing.pack_plain(event_map(event))
 
 
 def encode_update(header: Header, events: Sequence[bytes]) -> bytes:

@@ -406,7 +406,7 @@ def _start(value: object) -> Start:
 
 def event_map(event: Event) -> dict[str, object]:
     """An event; its value travels as bytes within bytes, so that nobody on the way packs it anew."""
-    fields: dict[str, object] = {"path": event.path.names}
+    fields: dict[str, object] = {"path": [*event.path.names]}
     if event.kind is Kind.SET:
         fields["value"] = event.value
     elif event.kind is Kind.EXPIRE:

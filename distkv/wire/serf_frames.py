@@ -81,6 +81,8 @@ class Member:
     tags: dict[str, str]
     status: str
     """`alive`, `leaving`, `left` or `failed`."""
+    protocol: int = 0
+    """Serf's own, which `serf version` calls the agent protocol; 0 when it is not told."""
 
 
 @attrs.frozen(slots=True)
@@ -276,6 +278,7 @@ def _member(item: object) -> Member:
         port=_number(item, b"Port"),
         tags=_texts(item, b"Tags"),
         status=_text(item, b"Status"),
+        protocol=_number(item, b"DelegateCur") if b"DelegateCur" in item else 0,
     )
 
 

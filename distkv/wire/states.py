@@ -27,12 +27,18 @@ from distkv.wire import packing
 from distkv.wire.fields import flat_chain, one_of_all, share_names
 
 _KINDS: Final = tuple(Kind)
+_RECORD_BEGIN: Final = b"\x99\x01\xcb"
+"""An event's record: an array of nine, the record's number, the type of `arrived`, which is a float of eight bytes."""
+_EVENT_AT: Final = len(_RECORD_BEGIN) + 8
+_ENTRY_BEGIN: Final = b"\x93\x97"
+"""An array of three, the first of which is an event: an array of seven, the last seven of the record."""
+_ENTRY_END: Final = b"\xc0\xc0"
 _FAILURES: Final = (TypeError, ValueError, IndexError, KeyError)
 
 
 def path_key(path: Path) -> bytes:
     """The bytes by which the archive finds a path; equal exactly for equal paths."""
-    return packing.pack(path.names)
+    return packing.pack_plain([*path.names])
 
 
 def read_path_key(data: bytes) -> Path:
@@ -49,7 +55,14 @@ def read_path_key(data: bytes) -> Path:
 
 def encode_entry(entry: Entry) -> bytes:
     losers = [_event_list(loser) for loser in entry.losers] or None
-    return packing.pack([_event_list(entry.head), losers, _memory_list(entry.memory)])
+    return packing.pack_plain([_event_list(entry.head), losers, _memory_list(entry.memory)])
+
+
+def entry_of_record(record: bytes) -> bytes:
+    """`encode_entry` of an entry that holds nothing but the event in an event's record; nothing is packed again."""
+    if not record.startswith(_RECORD_BEGIN):
+        raise ValueError("only the record of an event leads to an entry")
+    return b"".join((_ENTRY_BEGIN, record[_EVENT_AT:], _ENTRY_END))
 
 
 def decode_entry(data: bytes) -> Entry:
@@ -135,7 +148,7 @@ def _list(value: object) -> list[Any]:
 def _event_list(event: Event) -> list[object]:
     return [
         int(event.kind),
-        event.path.names,
+        [*event.path.names],
         event.value if event.kind is Kind.SET else None,
         flat_chain(event),
         event.tock,

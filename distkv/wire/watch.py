@@ -22,6 +22,9 @@ _SEQ_AT: Final = 1 + len(packing.pack("seq"))
 """Where the number of the request stands in an item: behind the header of the map, which is one byte, and this key."""
 
 
+_VALUE_KEY: Final = packing.pack("value")
+
+
 class Mark(StrEnum):
     """The `state` of a frame that is no item."""
 
@@ -42,7 +45,7 @@ class Token:
 
 
 def encode_token(token: Token) -> bytes:
-    return packing.pack([token.node, token.life, token.lsn])
+    return packing.pack_plain([token.node, token.life, token.lsn])
 
 
 def decode_token(data: bytes) -> Token | None:
@@ -62,11 +65,15 @@ def encode_item(event: Event, token: Token | None) -> bytes:
     """What a path holds now. Without a token it belongs to what is shown at the start."""
     node, tick = event.link
     fields: dict[str, object] = {
-        "seq": 0, "path": event.path.names, "node": node, "tick": tick, "tock": event.tock, "time": event.time
+        "seq": 0, "path": [*event.path.names], "node": node, "tick": tick, "tock": event.tock, "time": event.time
     }  # fmt: skip
     if token is not None:
         fields["token"] = encode_token(token)
-    return packing.pack_map(fields, {"value": event.value} if event.kind is Kind.SET else {})
+    packed = packing.pack_plain(fields)
+    if event.kind is not Kind.SET:
+        return packed
+    # The map is short, so its header is one byte that counts the pairs: count one more, and append it.
+    return b"".join((bytes((packed[0] + 1,)), packed[1:], _VALUE_KEY, event.value))
 
 
 def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
@@ -83,7 +90,7 @@ def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
 
 def addressed(item: bytes, seq: int) -> bytes:
     """The same item for the watch that this request began."""
-    return b"".join((item[:_SEQ_AT], packing.pack(seq), item[_SEQ_AT + 1 :]))
+    return b"".join((item[:_SEQ_AT], packing.pack_scalar(seq), item[_SEQ_AT + 1 :]))
 
 
 def encode_mark(seq: int, mark: Mark, token: Token | None = None) -> bytes:

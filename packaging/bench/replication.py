@@ -1,20 +1,22 @@
-"""Three nodes on three Serf agents: how soon a set on one is to be read on another, and how many arrive per second.
+"""Three nodes on three Serf agents: how soon a set on one is told on another, and how many arrive per second.
 
 Knows: how a network is started.  Does not know how an update travels.
 
-Invariant: a value counts as arrived when a get on the other node showed it, whole.
+Invariant: a value counts as arrived when a watch on the other node told it, whole.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from statistics import median
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -22,30 +24,34 @@ from bench.figures import quantile, table
 from bench.load import Generator, LoadError
 from bench.servers import Server, ServerError, distkv, open_servers, serf_agent, serf_member_count
 from distkv.client.blocking import Client
+from distkv.client.watch import Change, Resync, UpToDate, WatchEvent
+from distkv.errors import DistkvError
 
 NAMES: Final = ("a", "b", "c")
 JOINED_S: Final = 30.0
 ARRIVED_S: Final = 300.0
-POLL_S: Final = 0.001
-"""Between two gets on b: so often that the figure is sharp, and so rarely that b has time for its work."""
 PAUSE_MAX_S: Final = 0.25
 """Before each set, by chance: more than Serf's gossip interval, so that no set follows its beat."""
 EQUAL_POLL_S: Final = 0.02
 FAMILY: Final = "r"
 TAG: Final = 3
 CHECK_S: Final = 0.5
+WATCHED: Final = "bench.latency"
+
+Arrivals: TypeAlias = SimpleQueue[tuple[float, WatchEvent | DistkvError]]
+"""What a watch told, and when it came; an error ends it."""
 
 
 @attrs.frozen
 class Latency:
-    """From the sending of a set on a until a get on b shows it, in milliseconds."""
+    """From the sending of a set on a until a watcher on b has it, in milliseconds."""
 
     count: int
     p50_ms: float
     p99_ms: float
     max_ms: float
-    resolution_ms: float
-    """From one get on b to the next, median: so much later than it was there a value may have been seen."""
+    resyncs: int
+    """How often the watcher was told to begin anew."""
 
 
 @attrs.frozen
@@ -90,31 +96,32 @@ def open_network(directory: Path) -> Iterator[Mapping[str, Server]]:
 
 
 def measure_latency(nodes: Mapping[str, Server], count: int) -> Latency:
-    """One set after another on a, each awaited on b.
+    """One set after another on a, each awaited by a watcher on b.
 
     Raises:
-        ServerError: one did not arrive.
+        ServerError: one did not arrive, or another value did.
     """
     chance = random.Random(0)
-    found, gaps = [], []
-    with _client(nodes["a"]) as a, _client(nodes["b"]) as b:
+    found, resyncs = [], 0
+    arrivals: Arrivals = SimpleQueue()
+    # It ends with its node at the latest.
+    threading.Thread(target=_watch, args=(nodes["b"], count, arrivals), daemon=True).start()
+    if not isinstance(_next(arrivals)[1], UpToDate):
+        raise ServerError(f"{WATCHED} is there before it was set")
+    with _client(nodes["a"]) as a:
         for number in range(count):
             time.sleep(chance.uniform(0, PAUSE_MAX_S))
             value = f"{number:08d} {'x' * 91}"
-            began = last = time.perf_counter()
-            a.set("bench.latency", value)
-            while True:
-                entry = b.get("bench.latency")
-                now = time.perf_counter()
-                gaps.append(now - last)
-                if entry is not None and entry.value == value:
-                    break
-                if now - began > ARRIVED_S:
-                    raise ServerError(f"set number {number} on a is not on b after {ARRIVED_S:g} s")
-                last = now
-                time.sleep(POLL_S)
-            found.append(1000 * (now - began))
-    return Latency(count, median(found), quantile(found, 0.99), max(found), 1000 * median(gaps))
+            began = time.perf_counter()
+            a.set(WATCHED, value)
+            arrived, event = _next(arrivals)
+            while not isinstance(event, Change):
+                resyncs += isinstance(event, Resync)
+                arrived, event = _next(arrivals)
+            if event.value != value:
+                raise ServerError(f"set number {number} on a is {event.value!r} on b")
+            found.append(1000 * (arrived - began))
+    return Latency(count, median(found), quantile(found, 0.99), max(found), resyncs)
 
 
 def measure_rate(nodes: Mapping[str, Server], generator: Generator, count: int) -> Rate:
@@ -146,16 +153,44 @@ def measure_rate(nodes: Mapping[str, Server], generator: Generator, count: int) 
 
 
 def replication_table(latency: Latency, rate: Rate) -> str:
-    """Both measurements, and the resolution of the first."""
+    """Both measurements."""
     times = table(
-        ["set on a, read on b", "p50 ms", "p99 ms", "max ms"],
-        [[f"{latency.count} sets", f"{latency.p50_ms:.1f}", f"{latency.p99_ms:.1f}", f"{latency.max_ms:.1f}"]],
-    )
+        ["set on a, told on b", "p50 ms", "p99 ms", "max ms", "resyncs"],
+        [
+            [
+                f"{latency.count} sets", f"{latency.p50_ms:.1f}", f"{latency.p99_ms:.1f}", f"{latency.max_ms:.1f}",
+                str(latency.resyncs),
+            ]
+        ],
+    )  # fmt: skip
     speeds = table(
         ["sets on a", "a took them in s", "all had them after s", "sets/s on three nodes"],
         [[f"{rate.count:,}", f"{rate.accepted_s:.2f}", f"{rate.arrived_s:.2f}", f"{rate.per_second:,.0f}"]],
     )
-    return f"{times}\nresolution: b was asked every {latency.resolution_ms:.1f} ms\n\n{speeds}"
+    return f"{times}\n\n{speeds}"
+
+
+def _watch(node: Server, count: int, arrivals: Arrivals) -> None:
+    """Put what is told there into the queue, until so many changes came."""
+    try:
+        with _client(node) as client:
+            for event in client.watch_events(WATCHED, fetch=True):
+                arrivals.put((time.perf_counter(), event))
+                count -= isinstance(event, Change)
+                if not count:
+                    return
+    except DistkvError as error:
+        arrivals.put((time.perf_counter(), error))
+
+
+def _next(arrivals: Arrivals) -> tuple[float, WatchEvent]:
+    try:
+        arrived, event = arrivals.get(timeout=ARRIVED_S)
+    except Empty:
+        raise ServerError(f"the watcher was told nothing for {ARRIVED_S:g} s") from None
+    if isinstance(event, DistkvError):
+        raise ServerError(f"the watch on b ended: {event}")
+    return arrived, event
 
 
 def _sees_all(agent: Server) -> bool:

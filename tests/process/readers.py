@@ -78,5 +78,5 @@ READERS: dict[str, tuple[Reader, ...]] = {
 }
 """Who types the commands of each page: one reader all of them in one shell, or one for each block."""
 
-ELSEWHERE: dict[str, str] = {}
+ELSEWHERE: dict[str, str] = {"docs/operations.rst": "tests/process/test_operations_docs.py"}
 """Pages whose commands a test of their own types: the page, and that test."""

@@ -107,10 +107,10 @@ class Server:
 
     # -- life
 
-    def start(self, *arguments: str) -> Self:
+    def start(self, *arguments: str, options: Sequence[str] = ("-v",)) -> Self:
         """Start the process; `wait_ready` waits until it serves. With a `--bind` of yours `address` is not bound."""
         assert self.process is None, f"{self.name} runs already"
-        command = [*self.program, "-v", "server", self.name, "--data-dir", str(self.data_dir)]
+        command = [*self.program, *options, "server", self.name, "--data-dir", str(self.data_dir)]
         if "--bind" not in arguments:
             command += ["--bind", self.address]
         with (self.directory / "stderr").open("ab") as errors:

@@ -23,7 +23,7 @@ from tests.process.servers import Server, Servers, wait_until
 
 DISK_MIB = 208
 BALLAST_MIB = 160
-"""What somebody else keeps there, and removes. There is room for two segments of the log and a small archive, too."""
+"""What somebody else keeps there, and removes. Beside it there is room for two segments and a small archive."""
 VALUE_BYTES = 4000
 DEPTH = 50
 OPTIONS = ("--transport", "solo")

@@ -269,7 +269,7 @@ def assert_consistent(tree: Tree) -> None:
     assert tree.live_count == sum(entry.head.kind is Kind.SET for entry in entries)
     assert tree.digest == digest_of(Outcome(entry.head, entry.losers) for entry in entries)
     for entry in entries:
-        assert tree.get(entry.head.path) is entry
+        assert tree.head(entry.head.path) is entry.head
         assert all(compare(entry.head, loser) > 0 for loser in entry.losers)
         assert list(entry.losers) == sorted(entry.losers, key=cmp_to_key(compare), reverse=True)
         assert not any(is_contained(loser, (entry.head, *entry.losers)) for loser in entry.losers)

@@ -30,11 +30,7 @@ class Both:
 
     def turn(self, path: Path, is_live: bool) -> None:
         event = Event(path, Kind.SET if is_live else Kind.DELETE, b"", ((NodeName("a"), Tick(1)),), Tock(1), 0.0)
-        entry = self.index.get(path.key)
-        if entry is None:
-            entry = Entry(event)
-            self.index.put(path.key, entry)
-        entry.head = event
+        self.index.put(path.key, Entry(event))
         if self.plain.get(path, False) != is_live:
             self.index.turned(path.key, is_live)
         self.plain[path] = is_live

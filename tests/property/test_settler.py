@@ -18,7 +18,7 @@ from distkv.core.ready import Change
 from distkv.core.update import Store
 from distkv.daemon.directory import Directory
 from distkv.engine.commit import Committer
-from distkv.engine.settler import SETTLE_RECORDS, RunBlocking, Settler
+from distkv.engine.settler import SETTLE_BYTES, SETTLE_RECORDS, RunBlocking, Settler
 from distkv.errors import BusyError, DistkvError, NoSpaceError, StorageFailedError, WrongDirectoryError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -29,6 +29,7 @@ from distkv.storage.memory import MemoryDisk
 from distkv.wire.message import EventRecord, LifeRecord, Record
 from distkv.wire.records import encode_record
 from distkv.wire.states import path_key
+from distkv.wire.values import pack_value
 from tests.property.histories import History, assert_consistent, histories
 from tests.property.store_runs import ME, Run, look_of, ran, replayed
 from tests.shell.nodes import run as run_in_virtual_time
@@ -280,6 +281,53 @@ def test_reset_that_the_archive_could_not_take_is_not_forgotten(tmp_path: OsPath
     run_in_virtual_time(main)
 
 
+def test_what_the_archive_could_not_take_before_a_reset_is_not_state_after_it(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+
+        async def refuse(*_: object) -> Any:
+            raise NoSpaceError("full")
+
+        host.start()
+        log: list[Record] = [EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)]
+        await host.take(list(log), [])
+        host.settle_by = refuse
+        with pytest.raises(NoSpaceError):
+            await host.settler.settle()
+        host.settle_by = inline
+        log += host.store.reset()
+        await host.take(log[1:], [])
+        await host.settler.settle()
+        assert list(host.archive.load()) == []
+        host.kill()
+        host.start()
+        check(Run(host.store, History(), random.Random(), log), host)
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_what_a_cut_chain_forgot_is_settled_with_the_event(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 2)
+        host.start()
+        links = [(NodeName(name), Tick(1)) for name in "abc"]
+        chains = [(links[0],), (links[1], links[0]), (links[2], links[1])]  # the third does not say that it knew a's
+        events = [Event(Path(["x"]), Kind.SET, b"\x01", chain, Tock(at), 1.0) for at, chain in enumerate(chains, 5)]
+        log: list[Record] = [EventRecord(host.store.remote(event).event, 0.0) for event in events]
+        await host.take(log, [])
+        await host.settler.settle()
+        host.kill()
+        host.start()
+        entry = host.store.tree.get(Path(["x"]))
+        assert entry is not None
+        assert entry.memory is not None
+        check(Run(host.store, History(), random.Random(), log), host)
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
 def test_archive_that_failed_ends_the_node(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)
@@ -342,6 +390,28 @@ def test_settler_that_is_cancelled_settles_the_rest(tmp_path: OsPath) -> None:
             await host.take([EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)], [])
             nursery.cancel_scope.cancel()
         assert host.settler.statistics()["settled_lsn"] == 1
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_few_large_records_are_settled_at_once(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        host.store.begin_life(0)
+        value = pack_value("x" * 1_000_000)
+        enough = SETTLE_BYTES // len(value) + 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.settler.run)
+            made = [host.store.write(Path([str(number)]), Kind.SET, value, 1.0) for number in range(enough)]
+            await host.take([EventRecord(applied.event, 0.0) for applied in made[:-1]], [])
+            await trio.sleep(0.1)
+            assert host.settler.statistics()["settled_lsn"] == 0
+            await host.take([EventRecord(made[-1].event, 0.0)], [])
+            await trio.sleep(0.1)
+            assert host.settler.statistics()["settled_lsn"] == enough
+            nursery.cancel_scope.cancel()
         host.archive.close()
 
     run_in_virtual_time(main)

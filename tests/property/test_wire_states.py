@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from distkv.errors import DecodeError
 from distkv.model.entry import Entry
-from distkv.model.event import first_tick, order
+from distkv.model.event import Event, NodeName, Tock, first_tick, order
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
+from distkv.wire.message import CeilingRecord, EventRecord, LifeRecord, Record, ResetRecord
+from distkv.wire.records import encode_record
 from distkv.wire.states import (
     Meta,
     decode_book,
@@ -23,10 +25,11 @@ from distkv.wire.states import (
     encode_book,
     encode_entry,
     encode_meta,
+    entry_of_record,
     path_key,
 )
 from tests.property.histories import History, assert_consistent, histories, picture, tree_of
-from tests.property.strategies import counts, events, lives, mutated, node_names, paths, ticks, tocks
+from tests.property.strategies import counts, events, lives, mutated, node_names, paths, ticks, times, tocks
 
 memories = st.dictionaries(
     st.tuples(node_names, lives),
@@ -52,6 +55,17 @@ def test_entry_comes_back_with_losers_and_memory(entry: Entry) -> None:
     found = decode_entry(encode_entry(entry))
     assert repr(found) == repr(entry)
     assert found.head.path == entry.head.path
+
+
+@given(events(), times)
+def test_entry_made_of_a_record_is_that_of_its_event(event: Event, arrived: float) -> None:
+    assert entry_of_record(encode_record(EventRecord(event, arrived))) == encode_entry(Entry(event))
+
+
+@pytest.mark.parametrize("record", [ResetRecord(), LifeRecord(NodeName("a"), 1), CeilingRecord(Tock(1 << 40))])
+def test_record_of_no_event_makes_no_entry(record: Record) -> None:
+    with pytest.raises(ValueError, match="only the record of an event"):
+        entry_of_record(encode_record(record))
 
 
 @given(books)

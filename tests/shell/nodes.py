@@ -11,7 +11,8 @@ disk is touched, and whatever can happen meanwhile does.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -349,6 +350,18 @@ class Node:
             if self.log.wants_refill:
                 self.log.refill()
             await trio.sleep(0.2)
+
+
+@asynccontextmanager
+async def solo_node(**options: Any) -> AsyncIterator[Node]:
+    """A ready node `a` without others, with nothing left to commit; see `Node` for the options."""
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        node = await world.start("a", init=1, solo=True, **options)
+        await world.ready("a")
+        await node.committer.wait_durable(node.driver.position)
+        yield node
+        nursery.cancel_scope.cancel()
 
 
 # -- clients ------------------------------------------------------------------------------------------------------

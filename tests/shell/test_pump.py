@@ -8,31 +8,23 @@ Knows: pairs of sockets with small buffers, and nodes with small limits.  Does n
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from tests.shell.nodes import OVER_SOCKETS, Client, Node, new_world
+from tests.shell.nodes import OVER_SOCKETS, Client, solo_node
 
 COMMIT_S = 1.0
 
 
-@asynccontextmanager
-async def node_on_sockets(**options: Any) -> AsyncIterator[Node]:
-    """A ready node `a`, with nothing left to commit."""
-    OVER_SOCKETS.set(True)
-    async with trio.open_nursery() as nursery:
-        world = new_world(nursery)
-        node = await world.start("a", init=1, solo=True, **options)
-        await world.ready("a")
-        await node.committer.wait_durable(node.driver.position)
-        yield node
-        nursery.cancel_scope.cancel()
+@pytest.fixture(autouse=True)
+def _over_sockets() -> Iterator[None]:
+    token = OVER_SOCKETS.set(True)
+    yield
+    OVER_SOCKETS.reset(token)
 
 
 async def send_at_once(client: Client, *frames: bytes) -> None:
@@ -42,7 +34,7 @@ async def send_at_once(client: Client, *frames: bytes) -> None:
 
 @pytest.mark.trio
 async def test_quick_and_slow_requests_are_answered_in_their_order(autojump_clock: MockClock) -> None:
-    async with node_on_sockets() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         frames = []
         for _ in range(20):
             frames.append(client.frame("set_value", path=["x", "y"], value=1))
@@ -59,7 +51,7 @@ async def test_quick_and_slow_requests_are_answered_in_their_order(autojump_cloc
 
 @pytest.mark.trio
 async def test_replies_that_the_socket_takes_in_parts_arrive_whole_and_in_order(autojump_clock: MockClock) -> None:
-    async with node_on_sockets() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await client.set("big", bytes(300_000))
         await send_at_once(client, *(client.frame("get_value", path=["big"]) for _ in range(50)))
         replies = [reply or {} for reply in await client.replies(50)]
@@ -68,7 +60,7 @@ async def test_replies_that_the_socket_takes_in_parts_arrive_whole_and_in_order(
 
 @pytest.mark.trio
 async def test_client_that_does_not_read_holds_up_nobody_and_is_not_read_from(autojump_clock: MockClock) -> None:
-    async with node_on_sockets() as node, node.client() as lazy, node.client() as other:
+    async with solo_node() as node, node.client() as lazy, node.client() as other:
         await other.set("big", bytes(300_000))
         with trio.move_on_after(60) as patience:
             for _ in range(100_000):
@@ -79,7 +71,7 @@ async def test_client_that_does_not_read_holds_up_nobody_and_is_not_read_from(au
 
 @pytest.mark.trio
 async def test_items_of_a_watch_and_replies_of_its_connection_do_not_tear_each_other(autojump_clock: MockClock) -> None:
-    async with node_on_sockets() as node, node.client() as client, node.client() as writer:
+    async with solo_node() as node, node.client() as client, node.client() as writer:
         assert (await client.ask("watch", path=["w"]))["state"] == "start"
         for number in range(30):
             await client.stream.send_all(client.frame("get_value", path=["w"]))
@@ -93,7 +85,7 @@ async def test_items_of_a_watch_and_replies_of_its_connection_do_not_tear_each_o
 
 @pytest.mark.trio
 async def test_requests_that_come_during_a_commit_are_answered_after_it(autojump_clock: MockClock) -> None:
-    async with node_on_sockets(commit_s=COMMIT_S) as node, node.client() as client, node.client() as other:
+    async with solo_node(commit_s=COMMIT_S) as node, node.client() as client, node.client() as other:
         await client.ask("ping")
         await other.ask("ping")
         await client.stream.send_all(client.frame("set_value", path=["x"], value=1))
@@ -109,7 +101,7 @@ async def test_requests_that_come_during_a_commit_are_answered_after_it(autojump
 
 @pytest.mark.trio
 async def test_client_that_goes_away_during_its_commit_leaves_the_server_serving(autojump_clock: MockClock) -> None:
-    async with node_on_sockets(commit_s=COMMIT_S) as node, node.client() as other:
+    async with solo_node(commit_s=COMMIT_S) as node, node.client() as other:
         for linger in (b"\0" * 8, b"\1\0\0\0\0\0\0\0"):
             client = node.client()
             await client.ask("ping")
@@ -127,7 +119,7 @@ async def test_client_that_goes_away_during_its_commit_leaves_the_server_serving
 async def test_garbage_behind_good_requests_gets_one_error_and_an_end(
     autojump_clock: MockClock, garbage: bytes
 ) -> None:
-    async with node_on_sockets() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await client.ask("ping")
         good = [client.frame("set_value", path=["x"], value=1), client.frame("get_value", path=["x"])]
         await send_at_once(client, *good, garbage)
@@ -140,7 +132,7 @@ async def test_garbage_behind_good_requests_gets_one_error_and_an_end(
 
 @pytest.mark.trio
 async def test_long_answers_beyond_the_limit_stop_the_reading_until_one_has_ended(autojump_clock: MockClock) -> None:
-    async with node_on_sockets(limits=Limits(open_requests=2)) as node, node.client() as client:
+    async with solo_node(limits=Limits(open_requests=2)) as node, node.client() as client:
         await client.set("x", 1)
         frames = [client.frame("get_tree", path=[]) for _ in range(30)] + [client.frame("ping")]
         await send_at_once(client, *frames)
@@ -151,7 +143,7 @@ async def test_long_answers_beyond_the_limit_stop_the_reading_until_one_has_ende
 
 @pytest.mark.trio
 async def test_node_that_ends_closes_the_connections_at_rest(autojump_clock: MockClock) -> None:
-    async with node_on_sockets() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await client.ask("ping")
         await node.kill()
         assert await client.replies(1) == [None]

@@ -7,27 +7,12 @@ Knows: nodes with small limits, and clients that do not read.  Does not know fra
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from tests.shell.nodes import Client, Node, new_world
-
-
-@asynccontextmanager
-async def ready_node(**options: Any) -> AsyncIterator[Node]:
-    async with trio.open_nursery() as nursery:
-        world = new_world(nursery)
-        node = await world.start("a", init=1, solo=True, **options)
-        await world.ready("a")
-        await node.committer.wait_durable(node.driver.position)
-        yield node
-        nursery.cancel_scope.cancel()
+from tests.shell.nodes import Client, Node, new_world, solo_node
 
 
 async def greeted(node: Node, *, lockstep: bool = False) -> Client:
@@ -40,7 +25,7 @@ async def greeted(node: Node, *, lockstep: bool = False) -> Client:
 
 @pytest.mark.trio
 async def test_request_above_the_limit_is_refused_and_the_connection_closed(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(request_bytes=10_000)) as node, await greeted(node) as client:
+    async with solo_node(limits=Limits(request_bytes=10_000)) as node, await greeted(node) as client:
         assert (await client.set("x", bytes(9000)))["changed"]
         await client.stream.send_all(client.frame("set_value", path=["y"], value=bytes(10_001)))
         error, end = await client.replies(2)
@@ -52,7 +37,7 @@ async def test_request_above_the_limit_is_refused_and_the_connection_closed(auto
 
 @pytest.mark.trio
 async def test_huge_declared_length_is_refused_before_it_arrives(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(request_bytes=10_000)) as node, await greeted(node) as client:
+    async with solo_node(limits=Limits(request_bytes=10_000)) as node, await greeted(node) as client:
         await client.stream.send_all(b"\xc6\xff\xff\xff\xff" + bytes(20_000))
         error, end = await client.replies(2)
         assert error is not None
@@ -61,7 +46,7 @@ async def test_huge_declared_length_is_refused_before_it_arrives(autojump_clock:
 
 @pytest.mark.trio
 async def test_replies_to_what_came_at_once_leave_in_one_send(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         await client.stream.send_all(b"".join(client.frame("set_value", path=["x"], value=n) for n in range(200)))
         await client.replies(200)
         assert len(node.sent.as_server[0].sizes) == 2, "the greeting, and all the rest"
@@ -70,7 +55,7 @@ async def test_replies_to_what_came_at_once_leave_in_one_send(autojump_clock: Mo
 @pytest.mark.trio
 async def test_replies_leave_in_parts_when_they_pile_up(autojump_clock: MockClock) -> None:
     limit = 1 << 20
-    async with ready_node(limits=Limits(reply_bytes=limit)) as node, await greeted(node) as client:
+    async with solo_node(limits=Limits(reply_bytes=limit)) as node, await greeted(node) as client:
         await client.set("big", bytes(300_000))
         await client.stream.send_all(b"".join(client.frame("get_value", path=["big"]) for _ in range(30)))
         replies = await client.replies(30)
@@ -82,7 +67,7 @@ async def test_replies_leave_in_parts_when_they_pile_up(autojump_clock: MockCloc
 
 @pytest.mark.trio
 async def test_client_that_does_not_read_is_not_read_from(autojump_clock: MockClock) -> None:
-    async with ready_node() as node:
+    async with solo_node() as node:
         async with await greeted(node) as client:
             await client.set("big", bytes(300_000))
         lazy = await greeted(node, lockstep=True)
@@ -99,7 +84,7 @@ async def test_client_that_does_not_read_is_not_read_from(autojump_clock: MockCl
 
 @pytest.mark.trio
 async def test_long_answers_beyond_the_limit_wait_for_their_turn(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(open_requests=2)) as node:
+    async with solo_node(limits=Limits(open_requests=2)) as node:
         async with await greeted(node) as client:
             frames = [client.frame("set_value", path=["p", n], value=n) for n in range(900)]
             await client.stream.send_all(b"".join(frames))
@@ -125,7 +110,7 @@ async def test_long_answers_beyond_the_limit_wait_for_their_turn(autojump_clock:
 
 @pytest.mark.trio
 async def test_pulls_of_a_peer_that_does_not_read_hold_one_item_in_memory(autojump_clock: MockClock) -> None:
-    async with ready_node() as node:
+    async with solo_node() as node:
         async with await greeted(node) as client:
             for number in range(30):
                 await client.set(f"big{number}", bytes(100_000))
@@ -142,7 +127,7 @@ async def test_pulls_of_a_peer_that_does_not_read_hold_one_item_in_memory(autoju
 
 @pytest.mark.trio
 async def test_connection_beyond_the_limit_is_told_busy_and_the_next_one_served(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(connections=2)) as node:
+    async with solo_node(limits=Limits(connections=2)) as node:
         async with await greeted(node), await greeted(node), node.client() as third:
             error, end = await third.replies(2)
             assert error is not None
@@ -155,7 +140,7 @@ async def test_connection_beyond_the_limit_is_told_busy_and_the_next_one_served(
 
 @pytest.mark.trio
 async def test_connection_beyond_the_limit_that_is_gone_already_harms_nothing(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(connections=1)) as node, await greeted(node) as client:
+    async with solo_node(limits=Limits(connections=1)) as node, await greeted(node) as client:
         for _ in range(3):
             await trio.aclose_forcefully(node.connect())
             await trio.sleep(0.1)
@@ -167,7 +152,7 @@ async def test_connection_beyond_the_limit_that_is_gone_already_harms_nothing(au
 @pytest.mark.trio
 async def test_writers_wait_when_too_much_is_uncommitted(autojump_clock: MockClock) -> None:
     limits = Limits(uncommitted_bytes=10_000)
-    async with ready_node(limits=limits, commit_s=0.1) as node, trio.open_nursery() as nursery:
+    async with solo_node(limits=limits, commit_s=0.1) as node, trio.open_nursery() as nursery:
         most = 0
 
         async def write(name: str) -> None:

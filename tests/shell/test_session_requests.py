@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
@@ -19,20 +18,9 @@ from trio.testing import MockClock
 
 from distkv.wire import packing
 from distkv.wire.codec import tick_maps_map
-from tests.shell.nodes import Client, Node, Reply, new_world, run
+from tests.shell.nodes import Client, Node, Reply, new_world, run, solo_node
 
 pytestmark = pytest.mark.usefixtures("both_ways")
-
-
-@asynccontextmanager
-async def ready_node(**options: Any) -> AsyncIterator[Node]:
-    async with trio.open_nursery() as nursery:
-        world = new_world(nursery)
-        node = await world.start("a", init=1, solo=True, **options)
-        await world.ready("a")
-        await node.committer.wait_durable(node.driver.position)
-        yield node
-        nursery.cancel_scope.cancel()
 
 
 async def greeted(node: Node) -> Client:
@@ -63,7 +51,7 @@ def check_mixed(replies: list[Reply | None]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_requests_cut_anywhere_are_answered_alike(cuts: list[int]) -> None:
     async def main() -> None:
-        async with ready_node() as node, await greeted(node) as client:
+        async with solo_node() as node, await greeted(node) as client:
             data = b"".join(mixed(client, 20))
             for size in cuts:
                 await client.stream.send_all(data[:size])
@@ -77,7 +65,7 @@ def test_requests_cut_anywhere_are_answered_alike(cuts: list[int]) -> None:
 
 @pytest.mark.trio
 async def test_requests_arriving_byte_by_byte_are_answered(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         for byte in b"".join(mixed(client, 3)):
             await client.stream.send_all(bytes([byte]))
         check_mixed(await client.replies(9))
@@ -85,7 +73,7 @@ async def test_requests_arriving_byte_by_byte_are_answered(autojump_clock: MockC
 
 @pytest.mark.trio
 async def test_pipelined_requests_share_one_commit(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         commits = node.log.statistics().batches
         await client.stream.send_all(b"".join(mixed(client, 200)))
         check_mixed(await client.replies(600))
@@ -94,7 +82,7 @@ async def test_pipelined_requests_share_one_commit(autojump_clock: MockClock) ->
 
 @pytest.mark.trio
 async def test_many_connections_at_once_share_few_commits(autojump_clock: MockClock) -> None:
-    async with ready_node(commit_s=0.01) as node, trio.open_nursery() as nursery:
+    async with solo_node(commit_s=0.01) as node, trio.open_nursery() as nursery:
         commits = node.log.statistics().batches
         answered: list[Reply] = []
 
@@ -130,7 +118,7 @@ async def test_many_connections_at_once_share_few_commits(autojump_clock: MockCl
 async def test_bad_request_is_answered_and_the_stream_goes_on(
     autojump_clock: MockClock, fields: dict[str, object], code: str
 ) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         before = node.replica.tick, node.replica.tree.digest
         good = packing.pack({"seq": 2, "action": "ping"})
         await client.stream.send_all(packing.pack({"seq": 1, **fields}) + good)
@@ -144,7 +132,7 @@ async def test_bad_request_is_answered_and_the_stream_goes_on(
 @pytest.mark.trio
 @pytest.mark.parametrize("seq", [0, -1, 1.0, "1", None, True, 2**63])
 async def test_impossible_seq_is_answered_with_zero(autojump_clock: MockClock, seq: object) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         await client.stream.send_all(packing.pack({"seq": seq, "action": "ping"}) + client.frame("ping"))
         bad, pong = await client.replies(2)
         assert bad is not None
@@ -154,7 +142,7 @@ async def test_impossible_seq_is_answered_with_zero(autojump_clock: MockClock, s
 
 @pytest.mark.trio
 async def test_seq_that_does_not_rise_is_refused_and_changes_nothing(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         tick = node.replica.tick
         for seq in (5, 5, 4, 6):
             await client.stream.send_all(
@@ -170,7 +158,7 @@ async def test_seq_that_does_not_rise_is_refused_and_changes_nothing(autojump_cl
 async def test_broken_stream_gets_the_replies_due_one_error_and_its_end(
     autojump_clock: MockClock, garbage: bytes
 ) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         await client.stream.send_all(client.frame("set_value", path=["x"], value=1) + client.frame("ping") + garbage)
         written, pong, error, end = await client.replies(4)
         assert written is not None
@@ -184,7 +172,7 @@ async def test_broken_stream_gets_the_replies_due_one_error_and_its_end(
 
 @pytest.mark.trio
 async def test_broken_stream_is_read_on_for_a_moment_so_that_the_error_arrives(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         await client.stream.send_all(b"\xc1")
         for _ in range(5):
             await client.stream.send_all(bytes(1000))
@@ -199,7 +187,7 @@ async def test_broken_stream_is_read_on_for_a_moment_so_that_the_error_arrives(a
 
 @pytest.mark.trio
 async def test_client_that_goes_away_harms_nothing(autojump_clock: MockClock) -> None:
-    async with ready_node(commit_s=0.1) as node:
+    async with solo_node(commit_s=0.1) as node:
         fields: dict[str, object] = {"path": ["x"], "value": 1, "nodes": {"a": [[1, 9]]}, "node": "z", "created": 1.0}
         for action in ("set_value", "get_events", "get_snapshot"):
             client = await greeted(node)
@@ -214,7 +202,7 @@ async def test_client_that_goes_away_harms_nothing(autojump_clock: MockClock) ->
 
 @pytest.mark.trio
 async def test_long_answer_lets_simple_ones_pass(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         frames = [client.frame("set_value", path=["p", n], value=bytes(200)) for n in range(3000)]
         await client.stream.send_all(b"".join(frames))
         await client.replies(3000)
@@ -235,7 +223,7 @@ async def test_long_answer_lets_simple_ones_pass(autojump_clock: MockClock) -> N
 
 @pytest.mark.trio
 async def test_two_long_answers_on_one_connection_are_both_whole(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client:
+    async with solo_node() as node, await greeted(node) as client:
         await client.stream.send_all(b"".join(client.frame("set_value", path=["p", n], value=n) for n in range(1200)))
         await client.replies(1200)
         pull = {"nodes": {"a": [[1, 2000]]}}
@@ -253,7 +241,7 @@ async def test_two_long_answers_on_one_connection_are_both_whole(autojump_clock:
 
 @pytest.mark.trio
 async def test_long_answer_while_the_tree_changes_is_whole(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, await greeted(node) as client, await greeted(node) as writer:
+    async with solo_node() as node, await greeted(node) as client, await greeted(node) as writer:
         await client.stream.send_all(b"".join(client.frame("set_value", path=["p", n], value=n) for n in range(1500)))
         await client.replies(1500)
         await client.stream.send_all(

@@ -17,19 +17,9 @@ from trio.testing import MockClock
 
 from distkv.config import Limits
 from distkv.services.tree import PART_ENTRIES
-from tests.shell.nodes import Client, Node, Reply, new_world
+from tests.shell.nodes import Client, Node, Reply, new_world, solo_node
 
 pytestmark = pytest.mark.trio
-
-
-@asynccontextmanager
-async def ready_node(**options: Any) -> AsyncIterator[Node]:
-    async with trio.open_nursery() as nursery:
-        world = new_world(nursery)
-        node = await world.start("a", init=1, solo=True, **options)
-        await world.ready("a")
-        yield node
-        nursery.cancel_scope.cancel()
 
 
 async def fill(client: Client, *paths: str) -> None:
@@ -52,18 +42,18 @@ def op(action: str, path: str, **fields: object) -> dict[str, object]:
 
 
 async def test_tree_is_shown_in_order_with_what_lies_at_its_path(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a.c", "b", "a", "a.b.d", "a.b")
         assert await tree(client, ["a"]) == [("a", 2), ("a.b", 4), ("a.b.d", 3), ("a.c", 0)]
 
 
 async def test_tree_of_a_path_with_nothing_there_is_empty(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         assert await tree(client, ["a"]) == []
 
 
 async def test_tree_shows_neither_deleted_values_nor_the_systems_own(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a", "b")
         await client.ask("delete_value", path=["a"])
         assert await tree(client, []) == [("", 1), ("b", 1)]
@@ -85,13 +75,13 @@ async def test_tree_shows_neither_deleted_values_nor_the_systems_own(autojump_cl
     ],
 )
 async def test_tree_is_cut_as_asked(autojump_clock: MockClock, fields: dict[str, int], shown: list[str]) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a", "a.b", "a.b.c", "a.d")
         assert [path for path, _ in await tree(client, ["a"], **fields)] == shown
 
 
 async def test_items_of_a_tree_show_time_and_chain(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         wrote = await client.set("a", 1, nchain=1)
         (item,) = await client.items("get_tree", path=["a"], nchain=1)
         assert (item["tock"], item["chain"]) == (wrote["tock"], wrote["chain"])
@@ -102,7 +92,7 @@ async def test_items_of_a_tree_show_time_and_chain(autojump_clock: MockClock) ->
 
 async def test_large_tree_comes_in_parts_and_whole(autojump_clock: MockClock) -> None:
     count = 2 * PART_ENTRIES + 10
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         for begin in range(0, count, 500):
             await client.ask("batch", ops=[op("set_value", f"t.{n:05}", value=n) for n in range(begin, begin + 500)])
         shown = await tree(client, ["t"])
@@ -112,7 +102,7 @@ async def test_large_tree_comes_in_parts_and_whole(autojump_clock: MockClock) ->
 
 async def test_values_of_a_tree_are_sent_a_few_at_a_time(autojump_clock: MockClock) -> None:
     """A client that does not read makes the server keep one part, not the tree."""
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         for number in range(20):
             await client.set(f"t.{number:02}", b"x" * 200_000)
         sizes = node.sent.as_server[0].sizes
@@ -122,7 +112,7 @@ async def test_values_of_a_tree_are_sent_a_few_at_a_time(autojump_clock: MockClo
 
 
 async def test_tree_that_changes_while_it_is_sent_shows_what_stays_once(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as other:
+    async with solo_node() as node, node.client() as other:
         for begin in range(0, 2000, 500):
             await other.ask("batch", ops=[op("set_value", f"t.{n:04}", value=n) for n in range(begin, begin + 500)])
         stream = node.connect(lockstep=True)
@@ -141,7 +131,7 @@ async def test_tree_that_changes_while_it_is_sent_shows_what_stays_once(autojump
 
 
 async def test_tree_waits_for_the_commit_of_what_it_shows(autojump_clock: MockClock) -> None:
-    async with ready_node(commit_s=1.0) as node, node.client() as writer, node.client() as reader:
+    async with solo_node(commit_s=1.0) as node, node.client() as writer, node.client() as reader:
         await reader.ask("ping")
         await writer.stream.send_all(writer.frame("set_value", path=["a"], value=1))
         await trio.sleep(0.1)
@@ -154,13 +144,13 @@ async def test_tree_waits_for_the_commit_of_what_it_shows(autojump_clock: MockCl
 
 
 async def test_names_are_listed_with_whether_they_have_a_value_and_children(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a.b", "a.c.d", "a.c.e", "a.b.x.y", "z")
         assert (await client.ask("list", path=["a"]))["names"] == [["b", True, 1], ["c", False, 2]]
 
 
 async def test_names_are_ordered_by_type_then_value(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         for name in ("b", b"b", "a", 2, 10, 1.5, True, False, None, "", -1):
             await client.ask("set_value", path=["p", name], value=1)
         names = [name for name, _, _ in (await client.ask("list", path=["p"]))["names"]]
@@ -168,20 +158,20 @@ async def test_names_are_ordered_by_type_then_value(autojump_clock: MockClock) -
 
 
 async def test_name_whose_values_are_all_deleted_is_not_listed(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "p.a.b", "p.c")
         await client.ask("delete_value", path=["p", "a", "b"])
         assert (await client.ask("list", path=["p"]))["names"] == [["c", True, 0]]
 
 
 async def test_system_is_listed_only_when_asked_for(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         assert (await client.ask("list", path=[]))["names"] == []
         assert (await client.ask("list", path=[None]))["names"] == [["node", False, 1]]
 
 
 async def test_more_names_than_the_limit_are_too_large(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(list_names=2)) as node, node.client() as client:
+    async with solo_node(limits=Limits(list_names=2)) as node, node.client() as client:
         await fill(client, "p.a", "p.b")
         assert len((await client.ask("list", path=["p"]))["names"]) == 2
         await fill(client, "p.c")
@@ -192,7 +182,7 @@ async def test_more_names_than_the_limit_are_too_large(autojump_clock: MockClock
 
 
 async def test_tree_is_deleted_and_counted(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a", "a.b", "a.c.d", "b")
         assert (await client.ask("delete_tree", path=["a"]))["count"] == 3
         assert await tree(client, []) == [("", 1), ("b", 3)]
@@ -200,7 +190,7 @@ async def test_tree_is_deleted_and_counted(autojump_clock: MockClock) -> None:
 
 async def test_deleting_an_empty_tree_burns_no_tick(autojump_clock: MockClock) -> None:
     """Lesson 10."""
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a.b")
         await client.ask("delete_tree", path=["a"])
         tick = node.replica.tick
@@ -209,7 +199,7 @@ async def test_deleting_an_empty_tree_burns_no_tick(autojump_clock: MockClock) -
 
 
 async def test_deleting_everything_leaves_the_systems_own(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a", "b")
         assert (await client.ask("delete_tree", path=[]))["count"] == 3
         assert await tree(client, []) == []
@@ -218,13 +208,13 @@ async def test_deleting_everything_leaves_the_systems_own(autojump_clock: MockCl
 
 @pytest.mark.parametrize("path", [[None], [None, "node", "a"]])
 async def test_deleting_the_systems_own_is_refused(autojump_clock: MockClock, path: list[object]) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         assert (await client.ask("delete_tree", path=path))["code"] == "bad_request"
         assert len(await tree(client, [None])) == 2
 
 
 async def test_tree_up_to_the_limit_is_deleted_in_one_commit(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(batch_ops=50)) as node, node.client() as client:
+    async with solo_node(limits=Limits(batch_ops=50)) as node, node.client() as client:
         await client.ask("batch", ops=[op("set_value", f"t.{n}", value=n) for n in range(50)])
         batches, tick = node.log.statistics().batches, node.replica.tick
         assert (await client.ask("delete_tree", path=["t"]))["count"] == 50
@@ -233,7 +223,7 @@ async def test_tree_up_to_the_limit_is_deleted_in_one_commit(autojump_clock: Moc
 
 
 async def test_larger_tree_is_deleted_in_steps_and_others_are_served_between(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(batch_ops=10), commit_s=0.1) as node, node.client() as client:
+    async with solo_node(limits=Limits(batch_ops=10), commit_s=0.1) as node, node.client() as client:
         for begin in range(0, 100, 10):
             await client.ask("batch", ops=[op("set_value", f"t.{n}", value=n) for n in range(begin, begin + 10)])
         await client.stream.send_all(
@@ -248,7 +238,7 @@ async def test_larger_tree_is_deleted_in_steps_and_others_are_served_between(aut
 
 
 async def test_requests_behind_a_deletion_see_it(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a.b")
         await client.stream.send_all(
             client.frame("set_value", path=["a", "c"], value=1)
@@ -265,7 +255,7 @@ async def test_requests_behind_a_deletion_see_it(autojump_clock: MockClock) -> N
 
 
 async def test_batch_does_all_in_order(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a")
         reply = await client.ask(
             "batch",
@@ -284,7 +274,7 @@ async def test_batch_does_all_in_order(autojump_clock: MockClock) -> None:
 
 
 async def test_batch_with_one_bad_operation_changes_nothing(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await fill(client, "a")
         tick = node.replica.tick
         reply = await client.ask(
@@ -297,7 +287,7 @@ async def test_batch_with_one_bad_operation_changes_nothing(autojump_clock: Mock
 
 
 async def test_batch_is_one_commit(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await client.ask("ping")
         batches = node.log.statistics().batches
         await client.ask("batch", ops=[op("set_value", f"t.{n}", value=n) for n in range(100)])
@@ -305,7 +295,7 @@ async def test_batch_is_one_commit(autojump_clock: MockClock) -> None:
 
 
 async def test_batch_waits_for_its_commit(autojump_clock: MockClock) -> None:
-    async with ready_node(commit_s=1.0) as node, node.client() as client, node.client() as other:
+    async with solo_node(commit_s=1.0) as node, node.client() as client, node.client() as other:
         await other.ask("ping")
         began = trio.current_time()
         await client.ask("batch", ops=[op("set_value", "a", value=1)])
@@ -314,7 +304,7 @@ async def test_batch_waits_for_its_commit(autojump_clock: MockClock) -> None:
 
 
 async def test_batch_of_more_operations_than_the_limit_is_too_large(autojump_clock: MockClock) -> None:
-    async with ready_node(limits=Limits(batch_ops=2)) as node, node.client() as client:
+    async with solo_node(limits=Limits(batch_ops=2)) as node, node.client() as client:
         ops = [op("set_value", name, value=1) for name in ("a", "b", "c")]
         assert len((await client.ask("batch", ops=ops[:2]))["results"]) == 2
         assert (await client.ask("batch", ops=ops))["code"] == "too_large"
@@ -325,7 +315,7 @@ async def test_batch_of_more_operations_than_the_limit_is_too_large(autojump_clo
 async def test_batch_that_would_show_too_much_is_refused_before_it_is_done(
     autojump_clock: MockClock, wish: dict[str, object]
 ) -> None:
-    async with ready_node(limits=Limits(batch_bytes=1000)) as node, node.client() as client:
+    async with solo_node(limits=Limits(batch_bytes=1000)) as node, node.client() as client:
         await client.set("big", "x" * 2000)
         reply = await client.ask("batch", ops=[op("set_value", "b", value=1), wish])
         assert reply["code"] == "too_large"
@@ -349,14 +339,14 @@ async def test_batch_that_would_show_too_much_is_refused_before_it_is_done(
 async def test_write_shows_the_old_value_when_asked(
     autojump_clock: MockClock, fields: dict[str, object], prev: Reply
 ) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await client.set("a", [1])
         reply = await client.ask("set_value", path=["a"], **fields)
         assert {name: value for name, value in reply.items() if name == "prev"} == prev
 
 
 async def test_write_of_a_new_path_shows_no_old_value(autojump_clock: MockClock) -> None:
-    async with ready_node() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         assert "prev" not in await client.set("a", 1, prev_value=True)
 
 

@@ -9,26 +9,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from distkv.config import Limits
-from tests.shell.nodes import Client, Node, Reply, new_world
-
-
-@asynccontextmanager
-async def solo(**options: Any) -> AsyncIterator[Node]:
-    """One ready node `a`, with nothing left to commit."""
-    async with trio.open_nursery() as nursery:
-        world = new_world(nursery)
-        node = await world.start("a", init=1, solo=True, **options)
-        await world.ready("a")
-        await node.committer.wait_durable(node.driver.position)
-        yield node
-        nursery.cancel_scope.cancel()
+from tests.shell.nodes import Client, Node, Reply, new_world, solo_node
 
 
 @asynccontextmanager
@@ -64,7 +51,7 @@ async def is_silent(client: Client, for_s: float) -> bool:
 
 @pytest.mark.trio
 async def test_wait_is_answered_at_once_with_what_is_held_past_the_tick(autojump_clock: MockClock) -> None:
-    async with solo() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         before = node.replica.tick
         for number in range(3):
             await client.set(f"x{number}", number)
@@ -75,14 +62,14 @@ async def test_wait_is_answered_at_once_with_what_is_held_past_the_tick(autojump
 
 @pytest.mark.trio
 async def test_tick_zero_asks_for_everything(autojump_clock: MockClock) -> None:
-    async with solo() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         found = await client.ask("events_wait", nodes={"a": 0}, timeout=600)
         assert found["held"] == {"a": [[1, node.replica.tick + 1]]}
 
 
 @pytest.mark.trio
 async def test_wait_is_answered_when_an_event_comes(autojump_clock: MockClock) -> None:
-    async with solo() as node, waiting(node) as peer, node.client() as writer:
+    async with solo_node() as node, waiting(node) as peer, node.client() as writer:
         await trio.sleep(100)
         done = await writer.set("x", 1)
         assert await answer(peer) == {"seq": 2, "held": {"a": [done["tick"]]}}
@@ -103,14 +90,14 @@ async def test_event_of_another_node_answers(autojump_clock: MockClock) -> None:
 
 @pytest.mark.trio
 async def test_event_of_a_node_that_is_not_named_does_not_answer(autojump_clock: MockClock) -> None:
-    async with solo() as node, waiting(node, b=0) as peer, node.client() as writer:
+    async with solo_node() as node, waiting(node, b=0) as peer, node.client() as writer:
         await writer.set("x", 1)
         assert await is_silent(peer, 500)
 
 
 @pytest.mark.trio
 async def test_event_up_to_the_tick_does_not_answer(autojump_clock: MockClock) -> None:
-    async with solo() as node, waiting(node, a=node.replica.tick + 2) as peer, node.client() as writer:
+    async with solo_node() as node, waiting(node, a=node.replica.tick + 2) as peer, node.client() as writer:
         await writer.set("x", 1)
         await writer.set("x", 2)
         assert await is_silent(peer, 300)
@@ -153,7 +140,7 @@ async def test_node_without_data_lets_a_peer_wait_until_it_has_some(autojump_clo
 @pytest.mark.trio
 @pytest.mark.parametrize("is_early", [True, False], ids=["waiting", "asking late"])
 async def test_event_answers_only_after_its_commit(autojump_clock: MockClock, is_early: bool) -> None:
-    async with solo(commit_s=1.0) as node, node.client() as peer, node.client() as writer:
+    async with solo_node(commit_s=1.0) as node, node.client() as peer, node.client() as writer:
         await peer.ask("ping")
         await writer.ask("ping")
         ask = peer.frame("events_wait", nodes=here(node), timeout=600)
@@ -172,7 +159,7 @@ async def test_event_answers_only_after_its_commit(autojump_clock: MockClock, is
 @pytest.mark.trio
 @pytest.mark.parametrize("timeout_s", [0, 0.5, 30])
 async def test_answer_is_empty_when_the_time_is_over(autojump_clock: MockClock, timeout_s: float) -> None:
-    async with solo() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         await client.ask("ping")
         began = trio.current_time()
         found = await client.ask("events_wait", nodes=here(node), timeout=timeout_s)
@@ -181,7 +168,7 @@ async def test_answer_is_empty_when_the_time_is_over(autojump_clock: MockClock, 
 
 @pytest.mark.trio
 async def test_empty_answer_does_not_wait_for_the_commits_of_others(autojump_clock: MockClock) -> None:
-    async with solo(commit_s=1.0) as node, node.client() as client, node.client() as writer:
+    async with solo_node(commit_s=1.0) as node, node.client() as client, node.client() as writer:
         await client.ask("ping")
         await writer.stream.send_all(writer.frame("set_value", path=["x"], value=1))
         await trio.sleep(0.1)
@@ -192,7 +179,7 @@ async def test_empty_answer_does_not_wait_for_the_commits_of_others(autojump_clo
 
 @pytest.mark.trio
 async def test_stop_answers_one_wait_and_no_other(autojump_clock: MockClock) -> None:
-    async with solo() as node, waiting(node, 2) as peer, node.client() as writer:
+    async with solo_node() as node, waiting(node, 2) as peer, node.client() as writer:
         await peer.stream.send_all(peer.frame("stop", task=2))
         assert sorted(map(str, await peer.replies(2))) == ["{'seq': 2, 'held': {}}", "{'seq': 4, 'stopped': True}"]
         await writer.set("x", 1)
@@ -201,20 +188,20 @@ async def test_stop_answers_one_wait_and_no_other(autojump_clock: MockClock) -> 
 
 @pytest.mark.trio
 async def test_stop_of_a_wait_that_was_answered_says_that_there_is_none(autojump_clock: MockClock) -> None:
-    async with solo() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         assert (await client.ask("events_wait", nodes=here(node), timeout=1))["held"] == {}
         assert (await client.ask("stop", task=1))["stopped"] is False
 
 
 @pytest.mark.trio
 async def test_other_requests_are_answered_meanwhile(autojump_clock: MockClock) -> None:
-    async with solo() as node, waiting(node) as peer:
+    async with solo_node() as node, waiting(node) as peer:
         assert (await peer.ask("ping"))["seq"] == 3
 
 
 @pytest.mark.trio
 async def test_connection_that_ends_leaves_no_wait_behind(autojump_clock: MockClock) -> None:
-    async with solo() as node:
+    async with solo_node() as node:
         async with waiting(node, 3):
             assert node.driver.arrivals.count == 3
         await wait_all_tasks_blocked()
@@ -223,7 +210,7 @@ async def test_connection_that_ends_leaves_no_wait_behind(autojump_clock: MockCl
 
 @pytest.mark.trio
 async def test_waits_beyond_the_limit_are_refused_and_the_others_go_on(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(event_waits=2)) as node, waiting(node, 2) as peer, node.client() as writer:
+    async with solo_node(limits=Limits(event_waits=2)) as node, waiting(node, 2) as peer, node.client() as writer:
         assert (await peer.ask("events_wait", nodes={"a": 0}, timeout=0))["code"] == "busy"
         await writer.set("x", 1)
         assert {(await answer(peer))["seq"] for _ in range(2)} == {2, 3}
@@ -233,7 +220,7 @@ async def test_waits_beyond_the_limit_are_refused_and_the_others_go_on(autojump_
 
 @pytest.mark.trio
 async def test_peer_that_reads_no_answers_cannot_pile_them_up(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(event_waits=2)) as node:
+    async with solo_node(limits=Limits(event_waits=2)) as node:
         lazy = node.client(lockstep=True)
         await lazy.receive()  # the greeting
         with trio.move_on_after(60) as patience:
@@ -246,13 +233,13 @@ async def test_peer_that_reads_no_answers_cannot_pile_them_up(autojump_clock: Mo
 
 @pytest.mark.trio
 async def test_wait_does_not_count_as_an_open_answer(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(open_requests=1)) as node, waiting(node) as peer:
+    async with solo_node(limits=Limits(open_requests=1)) as node, waiting(node) as peer:
         assert (await peer.ask("list", path=[]))["names"] == []
 
 
 @pytest.mark.trio
 async def test_state_counts_the_waits(autojump_clock: MockClock) -> None:
-    async with solo() as node, waiting(node, 2), node.client() as client:
+    async with solo_node() as node, waiting(node, 2), node.client() as client:
         assert (await client.ask("get_state"))["counters"]["event_waits"] == 2
 
 
@@ -279,7 +266,7 @@ async def test_state_counts_the_waits(autojump_clock: MockClock) -> None:
 async def test_bad_wait_is_refused_with_what_would_be_right(
     autojump_clock: MockClock, fields: dict[str, object], complaint: str
 ) -> None:
-    async with solo() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         found = await client.ask("events_wait", **fields)
         assert found["code"] == "bad_request"
         assert found["error"].startswith(complaint)

@@ -16,21 +16,9 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from tests.shell.nodes import Client, Node, Reply, new_world
+from tests.shell.nodes import Client, Node, Reply, new_world, solo_node
 
 pytestmark = pytest.mark.usefixtures("both_ways")
-
-
-@asynccontextmanager
-async def solo(**options: Any) -> AsyncIterator[Node]:
-    """One ready node `a`, with nothing left to commit."""
-    async with trio.open_nursery() as nursery:
-        world = new_world(nursery)
-        node = await world.start("a", init=1, solo=True, **options)
-        await world.ready("a")
-        await node.driver.committer.wait_durable(node.driver.position)
-        yield node
-        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -66,7 +54,7 @@ def told(items: list[Reply]) -> list[tuple[str, Any]]:
 
 @pytest.mark.trio
 async def test_watcher_is_told_of_sets_and_deletions_in_order(autojump_clock: MockClock) -> None:
-    async with solo() as node, watching(node, "w") as watcher, node.client() as writer:
+    async with solo_node() as node, watching(node, "w") as watcher, node.client() as writer:
         await writer.set("w.a", 1)
         await writer.set("w", {"b": 2})
         await writer.set("w.a", 3)
@@ -76,7 +64,7 @@ async def test_watcher_is_told_of_sets_and_deletions_in_order(autojump_clock: Mo
 
 @pytest.mark.trio
 async def test_item_says_which_change_it_was(autojump_clock: MockClock) -> None:
-    async with solo() as node, watching(node, "w") as watcher, node.client() as writer:
+    async with solo_node() as node, watching(node, "w") as watcher, node.client() as writer:
         done = await writer.set("w.a", 1)
         (item,) = await frames(watcher, 1)
         assert item.keys() == {"seq", "path", "value", "node", "tick", "tock", "time", "token"}
@@ -85,7 +73,7 @@ async def test_item_says_which_change_it_was(autojump_clock: MockClock) -> None:
 
 @pytest.mark.trio
 async def test_watcher_is_not_told_of_other_paths(autojump_clock: MockClock) -> None:
-    async with solo() as node, watching(node, "w.x") as watcher, node.client() as writer:
+    async with solo_node() as node, watching(node, "w.x") as watcher, node.client() as writer:
         for path in ("w", "wx", "w.y", "v.w.x", "w.xx", "w.x.y"):
             await writer.set(path, 1)
         assert told(await frames(watcher, 1)) == [("w.x.y", 1)]
@@ -93,7 +81,7 @@ async def test_watcher_is_not_told_of_other_paths(autojump_clock: MockClock) -> 
 
 @pytest.mark.trio
 async def test_depths_bound_what_a_watcher_is_told(autojump_clock: MockClock) -> None:
-    async with solo() as node, watching(node, "w", min_depth=1, max_depth=2) as watcher, node.client() as writer:
+    async with solo_node() as node, watching(node, "w", min_depth=1, max_depth=2) as watcher, node.client() as writer:
         for path in ("w", "w.a", "w.a.b", "w.a.b.c", "w.z"):
             await writer.set(path, 1)
         assert told(await frames(watcher, 3)) == [("w.a", 1), ("w.a.b", 1), ("w.z", 1)]
@@ -115,7 +103,7 @@ async def test_watcher_of_the_root_is_not_told_of_the_systems_paths(autojump_clo
 
 @pytest.mark.trio
 async def test_change_is_told_only_after_its_commit(autojump_clock: MockClock) -> None:
-    async with solo(commit_s=1.0) as node, watching(node, "w") as watcher, node.client() as writer:
+    async with solo_node(commit_s=1.0) as node, watching(node, "w") as watcher, node.client() as writer:
         await writer.stream.send_all(writer.frame("set_value", path=["w"], value=1))
         with trio.move_on_after(0.9):
             await watcher.receive()
@@ -126,7 +114,7 @@ async def test_change_is_told_only_after_its_commit(autojump_clock: MockClock) -
 @pytest.mark.trio
 async def test_write_sent_before_the_watch_is_not_told(autojump_clock: MockClock) -> None:
     # The other watcher makes the node hold the change until its commit, when the new one is there already.
-    async with solo(commit_s=0.1) as node, watching(node, "w") as other, node.client() as client:
+    async with solo_node(commit_s=0.1) as node, watching(node, "w") as other, node.client() as client:
         parts = [
             client.frame("set_value", path=["w"], value=1),
             client.frame("watch", path=["w"]),
@@ -180,7 +168,7 @@ async def until_conflict(client: Client) -> list[Reply]:
 
 @pytest.mark.trio
 async def test_stop_ends_one_watch_and_no_other(autojump_clock: MockClock) -> None:
-    async with solo() as node, watching(node, "w") as client, node.client() as writer:
+    async with solo_node() as node, watching(node, "w") as client, node.client() as writer:
         assert (await client.ask("watch", path=["v"]))["state"] == "start"
         await client.stream.send_all(client.frame("stop", task=1))
         found = await frames(client, 2)
@@ -193,13 +181,13 @@ async def test_stop_ends_one_watch_and_no_other(autojump_clock: MockClock) -> No
 
 @pytest.mark.trio
 async def test_stop_of_what_is_no_watch_says_so(autojump_clock: MockClock) -> None:
-    async with solo() as node, node.client() as client:
+    async with solo_node() as node, node.client() as client:
         assert (await client.ask("stop", task=7))["stopped"] is False
 
 
 @pytest.mark.trio
 async def test_connection_that_ends_leaves_no_watcher_behind(autojump_clock: MockClock) -> None:
-    async with solo() as node:
+    async with solo_node() as node:
         async with watching(node, "w"):
             assert node.driver.hub.count == 1
         await trio.testing.wait_all_tasks_blocked()
@@ -208,7 +196,7 @@ async def test_connection_that_ends_leaves_no_watcher_behind(autojump_clock: Moc
 
 @pytest.mark.trio
 async def test_watches_beyond_the_limit_are_refused_and_the_others_go_on(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(watches=1)) as node, watching(node, "w") as client, node.client() as writer:
+    async with solo_node(limits=Limits(watches=1)) as node, watching(node, "w") as client, node.client() as writer:
         assert (await client.ask("watch", path=["v"]))["code"] == "busy"
         await writer.set("w", 1)
         assert told(await frames(client, 1)) == [("w", 1)]

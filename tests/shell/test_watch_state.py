@@ -12,8 +12,8 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from tests.shell.nodes import Client, Node, Reply, new_world, until
-from tests.shell.test_watch import frames, solo, told, until_state, watching
+from tests.shell.nodes import Client, Node, Reply, new_world, solo_node, until
+from tests.shell.test_watch import frames, told, until_state, watching
 
 MANY = 1700
 """More than one part of the state."""
@@ -49,7 +49,7 @@ class Stalled:
 
 @pytest.mark.trio
 async def test_fetch_shows_values_in_the_order_of_a_tree_and_then_says_so(autojump_clock: MockClock) -> None:
-    async with solo() as node, node.client() as writer:
+    async with solo_node() as node, node.client() as writer:
         for path in ("w.b", "v", "w", "w.a.c", "w.gone", "w.B"):
             await writer.set(path, path)
         await writer.ask("delete_value", path=["w", "gone"])
@@ -61,7 +61,7 @@ async def test_fetch_shows_values_in_the_order_of_a_tree_and_then_says_so(autoju
 
 @pytest.mark.trio
 async def test_fetch_of_nothing_is_up_to_date_at_once(autojump_clock: MockClock) -> None:
-    async with solo() as node, watching(node, "w", fetch=True) as watcher:
+    async with solo_node() as node, watching(node, "w", fetch=True) as watcher:
         (mark,) = await frames(watcher, 1)
         assert mark.keys() == {"seq", "state", "token"}
         assert mark["state"] == "uptodate"
@@ -69,7 +69,7 @@ async def test_fetch_of_nothing_is_up_to_date_at_once(autojump_clock: MockClock)
 
 @pytest.mark.trio
 async def test_fetch_respects_depths(autojump_clock: MockClock) -> None:
-    async with solo() as node, node.client() as writer:
+    async with solo_node() as node, node.client() as writer:
         for path in ("w", "w.a", "w.a.b", "w.a.b.c"):
             await writer.set(path, 1)
         async with watching(node, "w", fetch=True, min_depth=1, max_depth=2) as watcher:
@@ -78,7 +78,7 @@ async def test_fetch_respects_depths(autojump_clock: MockClock) -> None:
 
 @pytest.mark.trio
 async def test_fetch_waits_for_the_commit_of_what_it_shows(autojump_clock: MockClock) -> None:
-    async with solo(commit_s=1.0) as node, node.client() as client:
+    async with solo_node(commit_s=1.0) as node, node.client() as client:
         began = trio.current_time()
         await client.stream.send_all(
             client.frame("set_value", path=["w"], value=1) + client.frame("watch", path=["w"], fetch=True)
@@ -92,7 +92,7 @@ async def test_fetch_waits_for_the_commit_of_what_it_shows(autojump_clock: MockC
 async def test_changes_during_a_fetch_are_told_once_each_and_none_is_missing(
     autojump_clock: MockClock, first: int
 ) -> None:
-    async with solo(commit_s=0.05) as node:
+    async with solo_node(commit_s=0.05) as node:
         await write_many(node)
         async with node.client(lockstep=True) as watcher, trio.open_nursery() as nursery:
             nursery.start_soon(rewrite, node, first)
@@ -146,7 +146,7 @@ async def test_open_conflicts_are_shown_before_up_to_date(autojump_clock: MockCl
 
 @pytest.mark.trio
 async def test_watcher_that_stalls_gets_resync_then_everything_then_up_to_date(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(watch_changes=10)) as node, node.client() as writer:
+    async with solo_node(limits=Limits(watch_changes=10)) as node, node.client() as writer:
         await writer.set("w.gone", 1)
         async with Stalled(node) as watcher:
             for number in range(30):
@@ -162,7 +162,7 @@ async def test_watcher_that_stalls_gets_resync_then_everything_then_up_to_date(a
 
 @pytest.mark.trio
 async def test_large_values_count_by_their_bytes(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(watch_bytes=100_000)) as node, node.client() as writer, Stalled(node) as watcher:
+    async with solo_node(limits=Limits(watch_bytes=100_000)) as node, node.client() as writer, Stalled(node) as watcher:
         for _ in range(20):
             await writer.set("w.big", b"x" * 10_000)
         before = await until_state(watcher, "resync")
@@ -173,7 +173,7 @@ async def test_large_values_count_by_their_bytes(autojump_clock: MockClock) -> N
 @pytest.mark.trio
 async def test_stalled_watcher_holds_up_nobody_else(autojump_clock: MockClock) -> None:
     limits = Limits(watch_changes=10)
-    async with solo(limits=limits) as node, Stalled(node), watching(node, "w") as other, node.client() as writer:
+    async with solo_node(limits=limits) as node, Stalled(node), watching(node, "w") as other, node.client() as writer:
         began = trio.current_time()
         for number in range(100):
             await writer.set("w.x", number)
@@ -185,7 +185,7 @@ async def test_stalled_watcher_holds_up_nobody_else(autojump_clock: MockClock) -
 async def test_other_requests_of_a_watching_connection_are_answered_between_its_items(
     autojump_clock: MockClock,
 ) -> None:
-    async with solo() as node, watching(node, "w") as client, node.client() as writer:
+    async with solo_node() as node, watching(node, "w") as client, node.client() as writer:
         for number in range(20):
             await writer.set("w", number)
             await client.stream.send_all(client.frame("get_value", path=["w"]))
@@ -196,7 +196,7 @@ async def test_other_requests_of_a_watching_connection_are_answered_between_its_
 
 @pytest.mark.trio
 async def test_resync_is_counted(autojump_clock: MockClock) -> None:
-    async with solo(limits=Limits(watch_changes=1)) as node, node.client() as writer, Stalled(node) as watcher:
+    async with solo_node(limits=Limits(watch_changes=1)) as node, node.client() as writer, Stalled(node) as watcher:
         for number in range(5):
             await writer.set("w", number)
         await until_state(watcher, "uptodate")

@@ -20,7 +20,6 @@ from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives
 
 from distkv import errors
-from distkv.cli import exits
 from distkv.config import Limits
 from distkv.core.election import TRANSITIONS
 from distkv.core.ready import CoreSettings
@@ -157,16 +156,6 @@ def test_make_targets_that_are_named_exist(path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rules = re.findall(r"^([a-z ]+):", makefile, re.MULTILINE)
     assert set(targets) - {target for rule in rules for target in rule.split()} == set()
-
-
-def test_exit_codes_are_those_of_the_command() -> None:
-    given = {int(row[0]) for row in _rows(_section(DOCS / "cli.rst", "Exit codes"))}
-    # 6 is for what a client is not allowed to do; without authentication nothing ends with it.
-    known = {number for number in vars(exits).values() if isinstance(number, int)}
-    assert given == known - {exits.NOT_ALLOWED}
-
-
-# -- architecture -------------------------------------------------------------------------------------------------
 
 
 def _excerpts() -> Iterator[tuple[str, str]]:

@@ -13,10 +13,9 @@ import attrs
 import pytest
 
 from distkv import __version__
-from distkv.cli.client import read_addresses
 from distkv.cli.exits import exit_code
 from distkv.cli.main import run
-from distkv.cli.session import Session
+from distkv.cli.session import Session, read_addresses
 from distkv.errors import (
     BadPathError,
     BadValueError,
@@ -37,7 +36,6 @@ from distkv.errors import (
     ValueMismatchError,
 )
 from distkv.model.event import NodeName, Tick
-from distkv.wire.replies import encode_reply
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open_server, refusal, reply
@@ -63,7 +61,7 @@ def test_version_is_printed(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ([], "-v --verbose -q --quiet -c --config -C -o --output --version --help"),
+        ([], "-v --verbose -q --quiet --log -c --config -C -o --output --version --help"),
         (["server"], "--init --data-dir --transport --serf --bind --advertise --help"),
         (["client"], "-h --host -p --port --help"),
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
@@ -73,11 +71,18 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "history"], "--limit -o --output --help"),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
-        (["restore"], "-f --file --data-dir --help"),
+        (["restore"], "-f --file --data-dir -o --output --help"),
+        (["completion"], "--help"),
         (["client", "load"], "-f --file --help"),
+        (["config", "show"], "--origin -o --output --help"),
+        (["config", "check"], "-o --output --help"),
         (["client", "dump"], "-o --output --help"),
         (["client", "state"], "--wait --timeout -o --output --help"),
-        (["client", "ping"], "-o --output --help"),
+        (["client", "node"], "--help"),
+        (["client", "node", "list"], "-o --output --help"),
+        (["client", "ping"], "-n --count --interval -o --output --help"),
+        (["client", "bench"], "--seconds --connections -o --output --help"),
+        (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],
 )
 def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: list[str], options: str) -> None:
@@ -89,7 +94,12 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 
 @pytest.mark.parametrize(
     ("group", "commands"),
-    [([], "client restore server"), (["client"], "backup delete dump get history list load ping set state watch")],
+    [
+        ([], "client completion config doctor restore server"),
+        (["config"], "check show"),
+        (["client"], "backup bench delete dump get history list load node ping set state watch"),
+        (["client", "node"], "list"),
+    ],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
     run([*group, "--help"])
@@ -109,6 +119,12 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "get", "a", "-r", "--depth", "-1"], "--depth is '-1'"),
         (["client", "dump", "-o", "raw"], "-o raw: a tree is written as json, yaml, msgpack"),
         (["client", "load", "-f", "/nowhere"], "/nowhere: No such file"),
+        (["--log", "engine", "server", "a"], "--log engine: write SRC=LEVEL"),
+        (["--log", "x=debug", "server", "a"], "--log x=debug: there is no source 'x'"),
+        (["--log", "engine=x", "server", "a"], "--log engine=x: there is no level 'x': it must be one of critical,"),
+        (["-c", "/nowhere", "config", "show"], "/nowhere: the configuration cannot be read"),
+        (["config", "check", "/nowhere"], "/nowhere: the configuration cannot be read"),
+        (["completion", "tcsh"], "'tcsh' is not one of"),
         (["client", "get", "a", "-o", "xml"], "'xml' is not one of"),
         (["client", "set", "a"], "give either VALUE or -f FILE"),
         (["client", "set", "a", "1", "--ttl"], "goes after '--'"),
@@ -122,7 +138,7 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "state", "--wait", "never"], "is not one of"),
         (["client", "state", "--timeout", "-1"], "not in the range"),
         (["server"], "the node has no name"),
-        (["server", "a b"], "NAME: the node name 'a b'"),
+        (["server", "a b"], "NAME: node.name is 'a b'"),
         (["server", "a", "--init", "null"], "null is no value"),
         (["server", "a", "--serf", "x"], "--serf is 'x'"),
         (["server", "a", "--bind", "x"], "--bind: listen is 'x'"),
@@ -369,9 +385,16 @@ def _state(node: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(("form", "read"), [("text", str.split), ("json", json.loads)])
 def test_ping_names_the_node(capsys: Capture, form: str, read: Callable[[str], object]) -> None:
-    with open_server(lambda seq: encode_reply(seq, {})) as server:
-        assert ask(server, "ping", "-o", form) == 0
+    with open_server(*[reply({})] * 5) as server:
+        assert ask(server, "ping", "--interval", "0", "-o", form) == 0
     assert HELLO.node in str(read(capsys.readouterr().out))
+
+
+def test_report_of_doctor_steers_no_terminal(capsys: Capture) -> None:
+    assert run(["-C", "x\x1b[2J=1", "doctor", "a"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("fail  configuration  -C x?[2J=1: there is no setting x?[2J")
+    assert printed.err == "distkv: failed: configuration; the report says what to do\n"
 
 
 # -- addresses ----------------------------------------------------------------------------------------------------

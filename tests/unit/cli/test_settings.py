@@ -101,7 +101,7 @@ def test_node_without_a_name_is_refused() -> None:
 
 
 def test_every_setting_of_the_node_has_a_key() -> None:
-    sections = {"serf", "ping", "history", "limits"}
+    sections = {"serf", "ping", "history", "log", "limits"}
     fields = {(setting.section, setting.field) for setting in SETTINGS.values()}
     for field in attrs.fields(Config):
         if field.name in sections:
@@ -114,7 +114,7 @@ def test_every_setting_of_the_node_has_a_key() -> None:
 
 def test_name_that_is_none_is_refused_with_its_line(file: Path) -> None:
     file.write_text("node: {name: a b}")
-    with pytest.raises(SettingsError, match=r"config.yaml:1: the node name 'a b' must be"):
+    with pytest.raises(SettingsError, match=r"config.yaml:1: node.name is 'a b': it must be"):
         read_settings(str(file), (), {})
 
 
@@ -178,13 +178,16 @@ def test_name_that_would_lead_elsewhere_needs_a_directory(name: str) -> None:
         ("ping: {length: 99}", "FILE:1: ping.length is 99: it must be 2 to 32"),
         ("ping: {clock: .nan}", "FILE:1: ping.clock is nan: it must be 0.5 to 3600 seconds"),
         ("chain: {length: 1}", "FILE:1: chain.length is 1: it must be 2 to 64"),
+        ("log: {format: xml}", "FILE:1: log.format is 'xml': it must be one of text, json"),
+        ("ping:\n  clock: 2\n  length: 4\n  clock: 3\n", "FILE:4: ping.clock stands twice: leave one"),
+        ("ping.clock: 2\nping:\n  clock: 3\n", "FILE:3: ping.clock stands twice: leave one"),
         ("limits:\n  outbox: 0\n", "FILE:2: limits.outbox is 0: it must be 1 or more"),
         ("serf: {port: 0}", "FILE:1: serf.port is 0: it must be 1 to 65535"),
         ("serf: {auth: 7}", "FILE:1: serf.auth is 7: it must be text (quote it when it looks like a number)"),
         ("serf: {event_bytes: 99}", "FILE:1: serf.event_bytes is 99: Serf takes 256 to 9216"),
         ("serf: {packets_per_s: 0}", "FILE:1: serf.packets_per_s is 0.0: it must be above 0, and a million at most"),
         ("serf: {root: a b}", "FILE:1: serf.root is 'a b': it must be 1-63 of letters, digits, '.', '-', '_'"),
-        ("transport: swim", "FILE:1: the transport 'swim' must be one of serf, solo"),
+        ("transport: swim", "FILE:1: transport is 'swim': it must be one of serf, solo"),
         ("data: {dir: ''}", "FILE:1: data.dir is '': it must be the path of a directory"),
         ("listen: []", "FILE:1: listen is []: it must be a list of texts"),
         ("listen: [1]", "FILE:1: listen is [1]: it must be a list of texts"),
@@ -201,7 +204,7 @@ def test_name_that_would_lead_elsewhere_needs_a_directory(name: str) -> None:
         ("ping: 5\n", "FILE:1: ping is a section: it must hold 'key: value' lines"),
         ("- a\n", "FILE:1: the configuration must hold 'key: value' lines"),
         ("text\n", "FILE:1: the configuration must hold 'key: value' lines"),
-        ("data: {}\ndata: {}\n", "FILE:2: the configuration cannot be read: the key 'data' stands twice"),
+        ("data: {}\ndata: {}\n", "FILE:2: data stands twice: leave one"),
         ("x: &a 1\n", "FILE:1: the configuration cannot be read: anchors"),
         ("serf:\n\thost: x\n", "FILE:2: the configuration cannot be read: found character"),
         ("listen: [a:1,\n", "FILE:2: the configuration cannot be read: "),

@@ -287,4 +287,4 @@ def test_one_tick_with_two_contents_is_counted() -> None:
     other = Event(head.path, head.kind, b"\x7f", head.chain, head.tock, head.time)
     ready = fleet.step("a", HeardMessage(Update(header(fleet, "b"), (other,))))
     assert [n.id for n in ready.notes] == ["two_contents"]
-    assert fleet["a"].tree.get(Path(["y"])) is here
+    assert fleet["a"].tree.head(Path(["y"])) is head

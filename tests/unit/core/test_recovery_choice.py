@@ -71,6 +71,17 @@ def test_further_gap_does_not_push_the_pull_back() -> None:
     assert recovery.wake_ms() == due_ms
 
 
+def test_of_a_pull_and_an_exchange_the_earlier_wakes() -> None:
+    recovery = machine("a")
+    recovery.gap_seen(0)
+    pull_ms = recovery.wake_ms()
+    recovery.exchange_soon(0)
+    exchange_ms = recovery.wake_ms()
+    assert exchange_ms is not None
+    assert pull_ms is not None
+    assert exchange_ms < pull_ms
+
+
 def test_one_pull_is_under_way_at_a_time() -> None:
     recovery = machine("a", "b")
     recovery.gap_seen(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -81,6 +83,14 @@ def test_open_loser_counts_as_present_and_not_as_superseded() -> None:
 
 def test_open_loser_changes_the_digest() -> None:
     assert tree_of(A, B).digest not in (tree_of(A).digest, 0)
+
+
+def test_digest_is_made_of_the_same_bytes_in_every_release() -> None:
+    """Nodes compare it, and the archive keeps it."""
+    path = Path(("a.b", 1))
+    said = b"a:.b.:1\nn\xc3\xb6de\n4294967297\n7\n0\n\xa1x"
+    expected = int.from_bytes(blake2b(said, digest_size=8, person=b"live").digest(), "big")
+    assert tree_of(event(link("nöde", LIFE + 1), tock=7, path=path, value=b"\xa1x")).digest == expected
 
 
 def test_open_loser_and_winner_of_the_same_content_weigh_differently() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import ExistsError
-from distkv.storage.archive import Archive, Batch, HistoryRow, LedgerRow, StateRow, open_archive
+from distkv.storage.archive import INSERT_ROWS, Archive, Batch, HistoryRow, LedgerRow, StateRow, open_archive
 
 
 @pytest.fixture
@@ -139,6 +139,18 @@ def test_batch_that_fails_in_its_middle_leaves_nothing(archive: Archive) -> None
     assert archive.history(b"p", 10) == []
     archive.settle(Batch(3, history=[_row(1)]))
     assert archive.sizes().history_rows == 1
+
+
+@pytest.mark.parametrize(
+    "count", [1, INSERT_ROWS - 1, INSERT_ROWS, INSERT_ROWS + 1, 2 * INSERT_ROWS, 2 * INSERT_ROWS + 3]
+)
+def test_every_row_of_a_long_batch_is_there_once(archive: Archive, count: int) -> None:
+    paths = [b"%04d" % number for number in range(count)]
+    archive.settle(Batch(1, states=[StateRow(path, b"old") for path in paths[::2]]))
+    rows = [_row(lsn, path, won=lsn % 3 == 0) for lsn, path in enumerate(paths, 1)]
+    archive.settle(Batch(count + 1, states=[StateRow(path, b"new " + path) for path in paths], history=rows))
+    assert list(archive.load()) == [StateRow(path, b"new " + path) for path in paths]
+    assert archive.by_ticks("a", 0, count + 1, count + 1) == rows
 
 
 # -- history ------------------------------------------------------------------------------------------------------

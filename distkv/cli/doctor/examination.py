@@ -1,0 +1,66 @@
+"""All checks of one node and its surroundings, in their order.
+
+Knows: which facts each check needs.  Does not know how they are gathered, judged or printed.
+
+Invariant: a check whose facts cannot be had is left out, and an earlier line says why they cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from distkv.cli.doctor import checks
+from distkv.cli.doctor.agent import ask_agent
+from distkv.cli.doctor.facts import Finding, Node
+from distkv.cli.doctor.host import look_at_descriptors, look_at_directory
+from distkv.cli.doctor.nodes import ask_node, ask_peers
+from distkv.client.addresses import Address, UnixAddress, read_address
+from distkv.config import Config
+
+ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a server answers that listens everywhere."""
+
+
+def examine(config: Config) -> Iterator[Finding]:
+    """The findings, each as soon as it is made."""
+    directory = look_at_directory(config.data_dir)
+    node = ask_node(_own_address(config))
+    yield checks.check_node(node, config.node, directory)
+    yield from checks.check_directory(directory, node)
+    yield checks.check_descriptors(look_at_descriptors(directory.holder), config.limits)
+    if config.transport == "serf":
+        agent = ask_agent(config.serf)
+        yield from checks.check_agent(agent)
+        if agent.trouble is None and not node.failure:
+            yield from checks.check_members(agent, node)
+    if not node.failure:
+        yield from _examine_network(node)
+    if node.name == config.node:
+        yield from checks.check_restart(node, _configured(config))
+
+
+def _examine_network(node: Node) -> Iterator[Finding]:
+    others = ask_peers(node)
+    yield from checks.check_peers(node, others)
+    nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
+    yield checks.check_releases(nodes)
+    yield from checks.check_clocks(nodes)
+    yield from checks.check_settings(nodes)
+
+
+def _configured(config: Config) -> dict[str, object]:
+    found: dict[str, object] = {
+        "ping.clock": config.ping.clock_s,
+        "ping.length": config.ping.length,
+        "chain.length": config.chain_length,
+    }
+    return found | ({"serf.root": config.serf.root} if config.transport == "serf" else {})
+
+
+def _own_address(config: Config) -> Address:
+    address = read_address(config.listen[0])
+    if isinstance(address, UnixAddress):
+        return address
+    host, port = address
+    return ANY.get(host, host), port

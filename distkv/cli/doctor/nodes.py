@@ -1,0 +1,91 @@
+"""Asks nodes how they are.
+
+Knows: which of their answers hold the facts, and how a round trip bounds what a clock shows.  Does not judge them.
+
+Invariant: a node that does not answer costs seconds, however many do not; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from distkv.cli.doctor.facts import Clock, Node, Peer
+from distkv.client.addresses import Address, address_text
+from distkv.client.blocking import Client
+from distkv.config import parse_address
+from distkv.errors import DistkvError
+from distkv.wire.fields import read_list, read_map, read_ranges, read_time
+from distkv.wire.replies import Hello
+
+CONNECT_S: Final = 2.0
+REPLY_S: Final = 5.0
+ROUNDS: Final = 3
+"""The shortest round trip tells most about a clock."""
+AT_ONCE: Final = 16
+
+
+def ask_node(address: Address) -> Node:
+    """What the node there says, or why it says nothing."""
+    where = address_text(address)
+    try:
+        with Client([address], connect_s=CONNECT_S, reply_s=REPLY_S) as client:
+            rounds = [_round(client) for _ in range(ROUNDS)]
+            return _node(where, client.hello, rounds[-1][0], _clock(rounds))
+    except DistkvError as error:
+        return Node(where, failure=str(error))
+
+
+def ask_peers(node: Node) -> dict[str, Node]:
+    """What the other nodes say that ours takes for alive, by name."""
+    alive = [peer for peer in node.peers if peer.is_alive]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip((peer.name for peer in alive), pool.map(_ask_peer, alive), strict=True))
+
+
+def _ask_peer(peer: Peer) -> Node:
+    try:
+        address = parse_address(peer.addr, f"the address of {peer.name}")
+    except DistkvError as error:
+        return Node(peer.addr, failure=str(error))
+    return ask_node(address)
+
+
+def _round(client: Client) -> tuple[Mapping[str, object], float, float]:
+    """The state, and this host's clock before and after it."""
+    begin, before_s = time.time(), time.monotonic()
+    state = client.state()
+    return state, begin, begin + time.monotonic() - before_s
+
+
+def _clock(rounds: list[tuple[Mapping[str, object], float, float]]) -> Clock | None:
+    """Somewhere between request and reply the node read its clock: halfway, give or take half the round trip."""
+    state, begin, end = min(rounds, key=lambda one: one[2] - one[1])
+    if "time" not in state:
+        return None
+    return Clock(read_time(state["time"], "time") - (begin + end) / 2, (end - begin) / 2)
+
+
+def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | None) -> Node:
+    settings = dict(read_map(state.get("settings", {}), "settings"))
+    root = read_map(state.get("transport", {}), "transport").get("root")
+    missing = read_ranges(state.get("missing", {}), "missing")
+    lost = read_ranges(state.get("lost", {}), "lost")
+    return Node(
+        where,
+        name=hello.node,
+        version=".".join(map(str, hello.version)),
+        state=str(state.get("state")),
+        waits_for=str(state.get("waits_for", "")),
+        network=None if state.get("network") is None else str(state.get("network")),
+        clock=clock,
+        settings={str(key): value for key, value in settings.items()} | ({} if root is None else {"serf.root": root}),
+        missing=tuple(name for name, ranges in missing.items() if not lost.get(name) or ranges - lost[name]),
+        peers=tuple(
+            Peer(str(found.get("node")), str(found.get("addr")), found.get("state") == "alive")
+            for found in (read_map(item, "members") for item in read_list(state.get("members"), "members"))
+            if found.get("node") != hello.node
+        ),
+    )

@@ -1,0 +1,104 @@
+"""`distkv client node list`: the nodes that a node knows.
+
+Knows: its options and what it prints.  Does not know the client protocol.
+
+Invariant: every node that was ever heard of is listed, also one that has only left its changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import asyncclick as click
+import attrs
+
+from distkv.cli.output import Form, print_items, print_result
+from distkv.cli.session import Job, Session, output_option
+from distkv.client.blocking import Client
+from distkv.model.event import tick_text
+from distkv.wire.fields import read_int, read_list, read_map, read_ranges
+
+HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING")
+
+
+@attrs.frozen
+class Member:
+    """A node, as another one sees it."""
+
+    node: str
+    state: str
+    """Of the node that is asked, its own; of others `alive` or `away`; `unknown` of one that was only told of."""
+    addr: str
+    tick: int
+    """Its last change that was heard of; 0: none."""
+    missing: int
+    """How many of its changes the node that is asked does not have."""
+
+
+@click.group("node")
+def node_group() -> None:
+    """Look at the nodes of the network."""
+
+
+@node_group.command("list")
+@output_option
+@click.pass_obj
+def list_command(session: Session, form: str | None) -> Job:
+    """Print the nodes that the node knows, itself first.
+
+    For each whether it was heard of lately (alive) or not (away), where it is, the last of its changes that was heard
+    of, and how many of its changes are missing here.
+    """
+    return partial(_list, session, Form(form) if form else session.form)
+
+
+def _list(session: Session, form: Form) -> None:
+    with Client(session.addresses) as client:
+        members = read_members(client.state())
+    if form is Form.TEXT:
+        print_items(_table(members), form)
+    else:
+        print_result([_map(member) for member in members], form)
+
+
+def read_members(state: Mapping[str, object]) -> list[Member]:
+    """What a `get_state` tells of nodes.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    own = str(state.get("node"))
+    ticks, missing = read_map(state.get("nodes"), "nodes"), read_ranges(state.get("missing"), "missing")
+    seen = {own: (str(state.get("state")), str(state.get("addr", "")))}
+    for item in read_list(state.get("members"), "members"):
+        member = read_map(item, "members")
+        seen.setdefault(str(member.get("node")), (str(member.get("state")), str(member.get("addr"))))
+    others = sorted({*seen, *map(str, ticks)} - {own})
+    count = {str(name): len(ranges) for name, ranges in missing.items()}
+    return [
+        Member(name, *seen.get(name, ("unknown", "")), read_int({name: 0, **ticks}, name), count.get(name, 0))
+        for name in (own, *others)
+    ]
+
+
+def _table(members: Sequence[Member]) -> list[str]:
+    """Lines with columns of one width, without blanks at their ends."""
+    rows = [HEADS, *((m.node, m.state, m.addr or "-", _change(m) or "-", str(m.missing)) for m in members)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _map(member: Member) -> dict[str, object]:
+    return {
+        "node": member.node,
+        "state": member.state,
+        "addr": member.addr,
+        "change": _change(member),
+        "missing": member.missing,
+    }
+
+
+def _change(member: Member) -> str:
+    return tick_text(member.node, member.tick) if member.tick else ""

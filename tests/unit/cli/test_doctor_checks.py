@@ -1,0 +1,252 @@
+"""The judgements of `distkv doctor`: what is well, what is not, and what it says to do.
+
+Knows: facts and findings.  No socket, no file, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+import pytest
+
+from distkv.cli.doctor import checks
+from distkv.cli.doctor.facts import Agent, Clock, Descriptors, Directory, Finding, Level, Node, Peer, Trouble
+from distkv.config import Limits
+
+OK, WARN, FAIL = Level.OK, Level.WARN, Level.FAIL
+
+MIB = 1 << 20
+AGENT = Agent(
+    "h:7373",
+    protocol=5,
+    event_bytes=472,
+    queues={"event": 0, "intent": 0, "query": 0},
+    carriers={"a": ("one",), "b": ("two",)},
+)
+A = Node(
+    "h:1",
+    name="a",
+    version="0.1.0",
+    state="ready",
+    network="00",
+    clock=Clock(0.0, 0.001),
+    settings={"ping.clock": 5.0},
+    peers=(Peer("b", "i:1", True),),
+)
+B = attrs.evolve(A, where="i:1", name="b", peers=(Peer("a", "h:1", True),))
+GONE = Node("h:1", failure="no server answers at h:1")
+DIRECTORY = Directory("/d", exists=True, owner="me", free_bytes=1000 * MIB, archive_bytes=MIB, format=1, holder=7)
+
+
+def judged(found: Finding | Iterable[Finding]) -> list[tuple[str, Level]]:
+    return [(one.check, one.level) for one in ([found] if isinstance(found, Finding) else found)]
+
+
+def said(found: Finding | Iterable[Finding]) -> str:
+    """The complaints; each says what to do."""
+    complaints = [one for one in ([found] if isinstance(found, Finding) else found) if one.level is not OK]
+    return "\n".join(f"{one.says}; {one.do}" for one in complaints)
+
+
+# -- the agent ----------------------------------------------------------------------------------------------------
+
+
+def test_agent_that_is_well_gets_no_complaint() -> None:
+    assert judged(checks.check_agent(AGENT)) == [("agent", OK), ("events", OK), ("queues", OK)]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "advice"),
+    [(Trouble.GONE, "start it with 'serf agent'"), (Trouble.SILENT, "it hangs"), (Trouble.KEY, "set serf.auth")],
+)
+def test_agent_that_says_nothing_fails(trouble: Trouble, advice: str) -> None:
+    found = list(checks.check_agent(Agent("h:1", trouble, "it wants a key: set serf.auth")))
+    assert judged(found) == [("agent", FAIL)]
+    assert advice in said(found)
+
+
+def test_agent_with_small_events_is_warned_of() -> None:
+    assert ("events", WARN) in judged(checks.check_agent(attrs.evolve(AGENT, event_bytes=471)))
+
+
+def test_agent_with_large_events_needs_no_hint() -> None:
+    found = {one.check: one.says for one in checks.check_agent(attrs.evolve(AGENT, event_bytes=1300))}
+    assert "1390" not in found["events"]
+
+
+@pytest.mark.parametrize(("queue", "level"), [(63, OK), (64, WARN)])
+def test_agent_that_is_behind_is_warned_of(queue: int, level: Level) -> None:
+    assert ("queues", level) in judged(checks.check_agent(attrs.evolve(AGENT, queues={"event": 0, "intent": queue})))
+
+
+def test_agent_that_hears_late_is_warned_of() -> None:
+    assert "health score 2" in said(checks.check_agent(attrs.evolve(AGENT, health=2)))
+
+
+# -- members ------------------------------------------------------------------------------------------------------
+
+
+def test_members_that_both_know_get_no_complaint() -> None:
+    assert judged(checks.check_members(AGENT, A)) == [("members", OK)]
+
+
+@pytest.mark.parametrize(
+    ("agent", "node", "complaint"),
+    [
+        (attrs.evolve(AGENT, failed=("x",)), A, "the agent x has failed; start it again, or forget it with 'serf f"),
+        (attrs.evolve(AGENT, carriers={"a": ("one",), "b": ("two", "three")}), A, "the agents two and three both say"),
+        (attrs.evolve(AGENT, carriers={"b": ("two",)}), A, "no agent says that a is beside it"),
+        (AGENT, attrs.evolve(A, peers=()), "b is beside an agent, and a does not know it"),
+        (attrs.evolve(AGENT, carriers={"a": ("one",)}), A, "b is alive, but no agent says so"),
+    ],
+)
+def test_members_that_differ_are_warned_of(agent: Agent, node: Node, complaint: str) -> None:
+    found = list(checks.check_members(agent, node))
+    assert judged(found) == [("members", WARN)]
+    assert said(found).startswith(complaint)
+
+
+def test_node_that_is_away_needs_no_agent() -> None:
+    away = attrs.evolve(A, peers=(Peer("c", "j:1", False), *A.peers))
+    assert judged(checks.check_members(AGENT, away)) == [("members", OK)]
+
+
+# -- the node -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "level", "complaint"),
+    [
+        (A, OK, ""),
+        (attrs.evolve(A, state="cut-off"), WARN, "a at h:1 is cut-off, release 0.1.0; see to the Serf agent"),
+        (attrs.evolve(A, state="passive", waits_for="x"), WARN, "a at h:1 is passive, release 0.1.0: it waits for x"),
+        (attrs.evolve(A, missing=("b", "c")), WARN, "a at h:1 is ready, release 0.1.0, and misses changes of b and c"),
+        (attrs.evolve(A, name="z"), FAIL, "the node at h:1 is called z, not a"),
+        (GONE, FAIL, "process 7 uses /d, but no server answers at h:1; compare 'listen'"),
+    ],
+)
+def test_node_is_judged_by_its_state(node: Node, level: Level, complaint: str) -> None:
+    found = checks.check_node(node, "a", DIRECTORY)
+    assert judged(found) == [("node", level)]
+    assert said(found).startswith(complaint)
+
+
+def test_node_that_nobody_started_fails() -> None:
+    found = checks.check_node(GONE, "a", attrs.evolve(DIRECTORY, holder=0))
+    assert (found.level, found.says) == (FAIL, GONE.failure)
+
+
+# -- other nodes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("node", "others", "level", "complaint"),
+    [
+        (attrs.evolve(A, peers=(Peer("b", "i:1", False),)), {}, WARN, "b at i:1 is away; start it"),
+        (A, {"b": Node("i:1", failure="no way")}, FAIL, "b is alive, but no way; if it runs, let i:1 through"),
+        (A, {"b": attrs.evolve(B, name="a")}, FAIL, "the node at i:1 is called a, not b"),
+        (A, {"b": attrs.evolve(B, network="11")}, FAIL, "b belongs to another network (11, not 00)"),
+        (A, {"b": attrs.evolve(B, state="recovering")}, WARN, "b at i:1 is recovering"),
+    ],
+)
+def test_other_node_that_is_not_well_is_named(
+    node: Node, others: dict[str, Node], level: Level, complaint: str
+) -> None:
+    found = list(checks.check_peers(node, others))
+    assert judged(found) == [("peers", level)]
+    assert said(found).startswith(complaint)
+
+
+def test_other_nodes_that_are_well_get_one_line() -> None:
+    found = list(checks.check_peers(A, {"b": B}))
+    assert [(one.level, one.says) for one in found] == [(OK, "1 other node, all ready")]
+
+
+def test_releases_that_differ_are_named() -> None:
+    assert said(checks.check_releases([A, attrs.evolve(B, version="0.2.0")])).startswith("0.1.0 on a; 0.2.0 on b;")
+    assert judged(checks.check_releases([A, B])) == [("releases", OK)]
+
+
+@pytest.mark.parametrize(
+    ("clock", "level"),
+    [
+        (Clock(0.9, 0.0), OK),
+        (Clock(1.5, 0.6), OK),  # it may be 0.9
+        (Clock(1.5, 0.4), WARN),
+        (Clock(-1.5, 0.4), WARN),
+        (Clock(86_402.0, 0.5), FAIL),  # a node with such a clock is not let in
+    ],
+)
+def test_clock_is_judged_by_what_is_certain(clock: Clock, level: Level) -> None:
+    assert judged(checks.check_clocks([A, attrs.evolve(B, clock=clock)])) == [("clocks", level)]
+
+
+def test_clock_that_is_wrong_is_told_with_its_error() -> None:
+    found = said(checks.check_clocks([attrs.evolve(A, clock=Clock(-3.25, 0.004))]))
+    assert found.startswith("the clock of a is 3.25 s (± 0.004) behind this host's")
+
+
+def test_node_without_a_clock_is_of_an_older_release() -> None:
+    assert said(checks.check_clocks([A, attrs.evolve(B, clock=None)])).startswith("b does not tell its time")
+
+
+def test_settings_that_differ_are_named_with_their_nodes() -> None:
+    other = attrs.evolve(B, settings={"ping.clock": 2.0})
+    found = list(checks.check_settings([A, other, attrs.evolve(A, name="c")]))
+    assert judged(found) == [("settings", WARN)]
+    assert said(found).startswith("ping.clock is 2 on b, 5 on a and c; set it alike")
+
+
+def test_setting_that_one_node_does_not_tell_is_no_difference() -> None:
+    assert judged(checks.check_settings([A, attrs.evolve(B, settings={})])) == [("settings", OK)]
+
+
+def test_setting_that_the_running_node_does_not_have_is_told() -> None:
+    assert said(checks.check_restart(A, {"ping.clock": 3.0})).startswith("a runs with ping.clock 5, and its conf")
+    assert judged(checks.check_restart(A, {"ping.clock": 5.0, "serf.root": "x"})) == []
+
+
+# -- this host ----------------------------------------------------------------------------------------------------
+
+
+def test_directory_that_is_well_gets_no_complaint() -> None:
+    assert judged(checks.check_directory(DIRECTORY, A)) == [("directory", OK), ("format", OK), ("space", OK)]
+
+
+@pytest.mark.parametrize(
+    ("directory", "node", "expected"),
+    [
+        (Directory("/d"), GONE, ("directory", OK)),
+        (Directory("/d"), A, ("directory", WARN)),
+        (attrs.evolve(DIRECTORY, failure="no"), GONE, ("directory", FAIL)),
+        (attrs.evolve(DIRECTORY, failure="no"), A, ("directory", WARN)),
+        (attrs.evolve(DIRECTORY, mode=0o750), A, ("directory", WARN)),
+        (attrs.evolve(DIRECTORY, is_ours=False), A, ("directory", WARN)),
+        (attrs.evolve(DIRECTORY, strangers=("root",)), A, ("directory", WARN)),
+        (attrs.evolve(DIRECTORY, holder=0), A, ("directory", WARN)),
+        (attrs.evolve(DIRECTORY, holder=0), GONE, ("directory", OK)),
+        (attrs.evolve(DIRECTORY, holder=None), A, ("directory", OK)),
+        (attrs.evolve(DIRECTORY, format=None), A, ("format", OK)),
+        (attrs.evolve(DIRECTORY, format=99), A, ("format", FAIL)),
+        (attrs.evolve(DIRECTORY, damage="it is none"), A, ("format", FAIL)),
+        (attrs.evolve(DIRECTORY, free_bytes=31 * MIB), A, ("space", FAIL)),
+        (attrs.evolve(DIRECTORY, free_bytes=64 * MIB), A, ("space", WARN)),
+        (attrs.evolve(DIRECTORY, free_bytes=65 * MIB), A, ("space", OK)),
+        (attrs.evolve(DIRECTORY, free_bytes=None), A, ("space", WARN)),
+    ],
+)
+def test_directory_is_judged(directory: Directory, node: Node, expected: tuple[str, Level]) -> None:
+    assert expected in judged(checks.check_directory(directory, node))
+
+
+def test_descriptors_that_are_nearly_used_up_are_warned_of() -> None:
+    found = checks.check_descriptors(Descriptors(7, 1000, 937), Limits(connections=100))
+    assert judged(found) == [("descriptors", WARN)]
+
+
+@pytest.mark.parametrize(("limit", "level"), [(163, WARN), (164, OK)])
+def test_descriptors_suffice_for_connections_and_some_more(limit: int, level: Level) -> None:
+    found = checks.check_descriptors(Descriptors(7, limit, 20), Limits(connections=100))
+    assert judged(found) == [("descriptors", level)]
+    assert found.says.startswith(f"process 7 may open {limit} files, and has 20")

@@ -1,0 +1,37 @@
+"""What `distkv client node list` makes of a state.
+
+Knows: `get_state`.  No server.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.cli.members import Member, read_members
+from distkv.errors import DecodeError
+
+STATE: dict[str, object] = {"node": "b", "state": "ready", "addr": "h:1", "nodes": {}, "missing": {}, "members": []}
+
+
+def test_node_itself_comes_first_with_its_own_state() -> None:
+    members = [{"node": "a", "addr": "i:1", "state": "away"}]
+    found = read_members(STATE | {"members": members, "nodes": {"a": 3, "b": 7}})
+    assert found == [Member("b", "ready", "h:1", 7, 0), Member("a", "away", "i:1", 3, 0)]
+
+
+def test_node_that_was_only_told_of_is_unknown() -> None:
+    assert read_members(STATE | {"nodes": {"z": 9}})[1:] == [Member("z", "unknown", "", 9, 0)]
+
+
+def test_missing_changes_are_counted() -> None:
+    assert read_members(STATE | {"nodes": {"z": 9}, "missing": {"z": [2, [4, 7]]}})[1].missing == 4
+
+
+def test_node_of_an_older_release_tells_no_address_of_its_own() -> None:
+    assert read_members({name: value for name, value in STATE.items() if name != "addr"})[0].addr == ""
+
+
+@pytest.mark.parametrize("change", [{"nodes": 1}, {"members": {}}, {"members": [1]}, {"nodes": {"a": "x"}}])
+def test_state_that_is_none_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(DecodeError):
+        read_members(STATE | change)
