@@ -24,7 +24,7 @@ CHECKPOINT_PAGES: Final = 2000
 """Committed pages go from the WAL into the file at 16 MiB: fewer, larger, more sequential writes than at 4 MiB."""
 WAL_BYTES_MAX: Final = 64 << 20
 """A larger WAL, left by one very large transaction, is cut when it is used again."""
-CACHE_KIB: Final = 8192
+CACHE_KIB: Final = 4096
 """Per writing connection: holds the inner pages of all indexes, and what one settlement changes."""
 BUSY_S: Final = 5.0
 """Only a program that is not ours holds a lock: an operator's shell, for instance."""
