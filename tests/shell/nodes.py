@@ -25,7 +25,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
-from distkv.engine.commit import Append, Committer, RunBlocking
+from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
 from distkv.engine.driver import Caller, Driver
 from distkv.engine.settler import Settler
 from distkv.errors import DistkvError
@@ -298,7 +298,12 @@ class Node:
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
             self.replica = new_replica(self.name, alone=self.solo, init_value=init, network_id=network_id)
-            self.committer = Committer(self.log, run_blocking=committing_in(self.commit_s), clock=trio.current_time)
+            self.committer = Committer(
+                self.log,
+                run_blocking=committing_in(self.commit_s),
+                clock=trio.current_time,
+                inline_s=0 if self.commit_s >= INLINE_SYNC_S else INLINE_SYNC_S,
+            )
             caller = self.caller or PeerCaller(connect=self._dial)
             settler = None
             if archive is None:

@@ -7,8 +7,9 @@ Knows: `Committer` and a log on a disk in memory.  Does not know records, replic
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import cast
 
 import attrs
 import pytest
@@ -23,10 +24,30 @@ from distkv.storage.memory import MemoryDisk
 from tests.shell.nodes import SEGMENT_BYTES, committing_in
 
 
+class TimedLog:
+    """A log whose appends take `seconds` by a clock of its own, which otherwise goes as the others do."""
+
+    def __init__(self, inner: Log, seconds: float) -> None:
+        self._inner = inner
+        self.seconds = seconds
+        self._lead = 0.0
+
+    def clock(self) -> float:
+        return trio.current_time() + self._lead
+
+    def append(self, records: Sequence[bytes]) -> int:
+        self._lead += self.seconds
+        return self._inner.append(records)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
 @attrs.define
 class Bench:
     disk: MemoryDisk
     log: Log
+    timed: TimedLog
     committer: Committer
     nursery: trio.Nursery
     woken: list[int] = attrs.field(factory=list)
@@ -48,14 +69,16 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(commit_s: float) -> AsyncIterator[Bench]:
+async def bench(commit_s: float, disk_s: float = 0) -> AsyncIterator[Bench]:
+    """`commit_s`: what a commit on a thread takes until the loop hears of it, `disk_s` what of that the disk takes."""
     disk = MemoryDisk()
     log = open_log(disk, segment_bytes=SEGMENT_BYTES)
     log.refill()
-    committer = Committer(log, run_blocking=committing_in(commit_s), clock=trio.current_time)
+    timed = TimedLog(log, disk_s)
+    committer = Committer(cast(Log, timed), run_blocking=committing_in(commit_s), clock=timed.clock)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
-        yield Bench(disk, log, committer, nursery)
+        yield Bench(disk, log, timed, committer, nursery)
         nursery.cancel_scope.cancel()
     log.close()
 
@@ -121,11 +144,42 @@ async def test_lone_writer_on_a_fast_disk_commits_inline(autojump_clock: MockClo
 
 @pytest.mark.trio
 async def test_lone_writer_on_a_slow_disk_leaves_the_loop_free(autojump_clock: MockClock) -> None:
-    async with bench(0.02) as b:
+    async with bench(0.02, disk_s=0.01) as b:
         writer = object()
-        for number in range(20):
+        for number in range(10):
             await b.write(number, writer)
+        until_known = b.committer.inline_count
+        for number in range(10, 30):
+            await b.write(number, writer)
+        assert b.committer.inline_count == until_known < 10
+
+
+@pytest.mark.trio
+async def test_one_slow_sync_does_not_make_a_fast_disk_slow(autojump_clock: MockClock) -> None:
+    async with bench(0.02, disk_s=0.0001) as b:
+        writer = object()
+        for number in range(30):
+            await b.write(number, writer)
+        on_thread = b.committer.thread_count
+        b.timed.seconds = 1.0
+        await b.write(30, writer)
+        b.timed.seconds = 0.0001
+        for number in range(31, 40):
+            await b.write(number, writer)
+        assert b.committer.thread_count == on_thread
+
+
+@pytest.mark.trio
+async def test_loop_that_hears_late_of_a_commit_does_not_make_a_fast_disk_slow(autojump_clock: MockClock) -> None:
+    async with bench(0.02, disk_s=0.0005) as b:
+        writers = object(), object()
+        for number in range(20):
+            await b.write(number, writers[number % 2])
         assert b.committer.inline_count == 0
+        await trio.sleep(SHARED_S)
+        for number in range(20, 40):
+            await b.write(number, writers[1])
+        assert b.committer.inline_count == 20
 
 
 @pytest.mark.trio
