@@ -15,11 +15,14 @@ import trio
 
 from distkv.config import parse_address
 from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
+from distkv.model.event import NodeName, Tick
+from distkv.model.ledger import TickRanges
 from distkv.wire.codec import Payload, read_payload
+from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.frames import encode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import Request
+from distkv.wire.request import EventsWait, Request
 
 CONNECT_S: Final = 3.0
 IDLE_S: Final = 10.0
@@ -30,6 +33,7 @@ RECEIVE_BYTES: Final = 1 << 18
 
 Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
+Take: TypeAlias = Callable[[Fields], Awaitable[None]]
 
 
 class PeerCaller:
@@ -48,6 +52,27 @@ class PeerCaller:
             RequestError: the peer refused; it is the peer's error.
             PeerError: it cannot be reached, fell silent, or does not speak the protocol.
         """
+
+        async def take_fields(fields: Fields) -> None:
+            await take(read_payload(fields))
+
+        await self._call(addr, request, take_fields)
+
+    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
+        """Wait until the node at `addr` holds later events than these, durably; nothing, when none came for some seconds.
+
+        Raises:
+            RequestError, PeerError: as `call`.
+        """
+        found: TickRanges = {}
+
+        async def take_fields(fields: Fields) -> None:
+            found.update(read_ranges(fields.get("held"), "held"))
+
+        await self._call(addr, EventsWait(1, nodes, IDLE_S / 2), take_fields)
+        return found
+
+    async def _call(self, addr: str, request: Request, take: Take) -> None:
         try:
             host, port = parse_address(addr, "a peer's address")
             with trio.fail_after(CONNECT_S):
@@ -68,9 +93,7 @@ class PeerCaller:
         if refusal is not None:
             raise refusal
 
-    async def _read_answer(
-        self, addr: str, stream: trio.abc.Stream, take: Callable[[Payload], Awaitable[None]]
-    ) -> DistkvError | None:
+    async def _read_answer(self, addr: str, stream: trio.abc.Stream, take: Take) -> DistkvError | None:
         """Take a whole answer; what is returned is the peer's refusal."""
         reader = FrameReader(self._answer_bytes_max)
         is_greeted = is_long = False
@@ -93,6 +116,6 @@ class PeerCaller:
                 elif is_end(fields):
                     return None
                 else:
-                    await take(read_payload(dict(fields)))
+                    await take(dict(fields))
                     if not is_long:
                         return None

@@ -52,6 +52,7 @@ from distkv.wire.request import (
     GetValueAt,
     ListNames,
     PingRequest,
+    ReplicatedWrite,
     Request,
     SetValue,
     Stop,
@@ -67,6 +68,9 @@ WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
 
 WAIT_S_MAX: Final = 3600.0
+REPLICAS_MAX: Final = 1024
+REPLICAS_S: Final = 10.0
+"""How long a write waits for other nodes that does not say so."""
 
 
 @attrs.frozen(slots=True)
@@ -112,6 +116,9 @@ def encode_request(request: Request) -> bytes:
     match request:
         case GetValue() | SetValue():
             _write_op(request, fields, raw)
+        case ReplicatedWrite(write=write):
+            _write_op(write, fields, raw)
+            fields |= {"replicas": request.replicas, "timeout": request.timeout_s}
         case Batch(ops=ops):
             raw["ops"] = packing.array_header(len(ops)) + b"".join(map(_packed_op, ops))
         case GetTree():
@@ -177,8 +184,24 @@ def _delete_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
     return _write(seq, read_lasting_path(fields.get("path")), None, fields, frame)
 
 
+def _replicated(write: Callable[[int, Fields, bytes], SetValue]) -> Callable[[int, Fields, bytes], Request]:
+    """The reader of a write of its own, which may ask to be answered when other nodes hold it."""
+
+    def read(seq: int, fields: Fields, frame: bytes) -> Request:
+        if "replicas" not in fields:
+            return write(seq, fields, frame)
+        wishes = ("replicas", "timeout")
+        count = read_int(fields, "replicas", REPLICAS_MAX, 1)
+        timeout_s = read_seconds(fields, "timeout", WAIT_S_MAX) if "timeout" in fields else REPLICAS_S
+        rest = {name: value for name, value in fields.items() if name not in wishes}
+        return ReplicatedWrite(write(seq, rest, frame), count, timeout_s)
+
+    return read
+
+
 def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
-    _refuse(fields, ("ttl", "replicas", "timeout", "fence"), "is not supported yet by this server")
+    _refuse(fields, ("replicas", "timeout"), "is for a write of its own that waits for other nodes: give 'replicas'")
+    _refuse(fields, ("ttl", "fence"), "is not supported yet by this server")
     prev = None
     if "prev" in fields:
         if fields["prev"] is None:
@@ -277,6 +300,8 @@ _OPS: Final[dict[str, Callable[[int, Fields, bytes], GetValue | SetValue]]] = {
 
 _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     **_OPS,
+    "set_value": _replicated(_set_value),
+    "delete_value": _replicated(_delete_value),
     "get_value": _get_value_at,
     "history": _history,
     "backup": _backup,
@@ -300,6 +325,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetHistory: "history",
     Backup: "backup",
     SetValue: "set_value",
+    ReplicatedWrite: "set_value",
     Batch: "batch",
     GetTree: "get_tree",
     ListNames: "list",

@@ -76,6 +76,19 @@ class SetValue:
 
 
 @attrs.frozen(slots=True)
+class ReplicatedWrite:
+    """A write that is answered when so many nodes hold it durably, this one included, or when its time is over."""
+
+    write: SetValue
+    replicas: int
+    timeout_s: float
+
+    @property
+    def seq(self) -> int:
+        return self.write.seq
+
+
+@attrs.frozen(slots=True)
 class Batch:
     """Writes and reads in one step: all, or none when one of them is refused."""
 
@@ -192,6 +205,7 @@ Request: TypeAlias = (
     | GetHistory
     | Backup
     | SetValue
+    | ReplicatedWrite
     | Batch
     | GetTree
     | ListNames
