@@ -43,7 +43,7 @@ from distkv.engine.commit import Committer
 from distkv.engine.hub import Hub, Seen, open_losers
 from distkv.engine.settler import Settler
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
-from distkv.model.event import Event
+from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
@@ -87,6 +87,9 @@ class Caller(Protocol):
         Raises:
             DistkvError: what the peer refused with, or PeerError when it cannot be reached or talks nonsense.
         """
+
+    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
+        """Wait, some seconds at the most, until the node at `addr` holds later events than these; raises as `call`."""
 
 
 class Driver:
@@ -171,6 +174,14 @@ class Driver:
     async def wait_ready(self) -> None:
         """Wait until clients are served."""
         await self._ready.wait()
+
+    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
+        """Wait until the node at `addr` durably holds later events than these; none after some seconds.
+
+        Raises:
+            DistkvError: it cannot be reached, or refuses.
+        """
+        return await self._caller.wait_held(addr, nodes)
 
     # -- work
 

@@ -44,6 +44,19 @@ def set_value(driver: Driver, request: SetValue, size: int) -> bytes:
     """Carry out a write of `size` bytes; the reply may leave when `driver.position` is durable.
 
     Raises:
+        RequestError: as for `write`.
+    """
+    written = write(driver, request, size)
+    event = written.event or written.prev
+    if event is not None and not request.nchain and not request.prev_value:
+        return encode_written(request.seq, event, changed=written.event is not None)
+    return written_reply(request, written)
+
+
+def write(driver: Driver, request: SetValue, size: int) -> Written:
+    """Carry out a write of `size` bytes; what it did is durable when `driver.position` is.
+
+    Raises:
         RequestError: a condition does not hold, the node is not ready, or the disk is full; nothing changed.
     """
     driver.check_room(size + EVENT_OVERHEAD_BYTES)
@@ -52,12 +65,14 @@ def set_value(driver: Driver, request: SetValue, size: int) -> bytes:
         raise reply
     if not isinstance(reply, Written):
         raise TypeError(f"a write was answered with {type(reply).__name__}")
-    event = reply.event or reply.prev
-    if event is not None and not request.nchain and not request.prev_value:
-        return encode_written(request.seq, event, changed=reply.event is not None)
-    fields = _done(request, reply)
-    if request.prev_value and reply.prev is not None:
-        return encode_result({"seq": request.seq, **fields}, {"prev": reply.prev.value})
+    return reply
+
+
+def written_reply(request: SetValue, written: Written, **more: object) -> bytes:
+    """What a write is answered with."""
+    fields = {**_done(request, written), **more}
+    if request.prev_value and written.prev is not None:
+        return encode_result({"seq": request.seq, **fields}, {"prev": written.prev.value})
     return encode_reply(request.seq, fields)
 
 

@@ -20,6 +20,7 @@ from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, Too
 from distkv.services import backup, history, kv, peer, status, tree
 from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
+from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
 from distkv.services.wait import Waits
 from distkv.services.watch import Watches
@@ -41,6 +42,7 @@ from distkv.wire.request import (
     GetValueAt,
     ListNames,
     PingRequest,
+    ReplicatedWrite,
     Request,
     SetValue,
     Stop,
@@ -68,6 +70,7 @@ class Session:
         self._answers = LongAnswers(driver, self.sender, nursery)
         self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
         self._waits = Waits(driver, self.sender.send)
+        self._replicated = ReplicatedWrites(driver, self.sender, nursery)
 
     async def serve(self) -> bool:
         """Greet, then answer until the other side closes. False: it broke the protocol, and was told so.
@@ -159,6 +162,8 @@ class Session:
                 self._reply(reply, when_durable=not is_durable)
             case SetValue():
                 self._reply(kv.set_value(driver, request, size), when_durable=True)
+            case ReplicatedWrite():
+                self._replicated.begin(request, size)
             case Batch():
                 self._reply(kv.batch(driver, request, size), when_durable=True)
             case ListNames():
@@ -171,7 +176,7 @@ class Session:
                 # It never ends by itself: so it is no open answer, for which reading may have to wait.
                 self._nursery.start_soon(self._watches.begin(request).run)
             case Stop(task=task):
-                self._reply(encode_reply(request.seq, {"stopped": self._watches.stop(task) or self._waits.stop(task)}))
+                self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)
@@ -183,6 +188,9 @@ class Session:
                 self._left = request
             case _:
                 assert_never(request)
+
+    def _stop(self, task: int) -> bool:
+        return any(some.stop(task) for some in (self._watches, self._waits, self._replicated))
 
     def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetSnapshot | Backup) -> LongAnswer:
         driver = self._driver

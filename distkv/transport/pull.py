@@ -59,7 +59,7 @@ class PeerCaller:
         await self._call(addr, request, take_fields)
 
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
-        """Wait until the node at `addr` holds later events than these, durably; nothing, when none came for some seconds.
+        """Wait until the node at `addr` durably holds later events than these; none after some seconds.
 
         Raises:
             RequestError, PeerError: as `call`.
