@@ -11,6 +11,7 @@ import pytest
 
 from distkv.model.path import Path
 from distkv.wire.packing import pack_map
+from distkv.wire.request import ReplicatedWrite, SetValue
 from distkv.wire.values import pack_value
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Wire, events_of, get_many
@@ -117,6 +118,19 @@ def test_values_of_all_types_reach_the_others_byte_by_byte(cluster: Cluster) -> 
         assert {name: kept[f"type.n{number}"] for number, name in enumerate(expected)} == expected
         read = get_many(server, [f"type.n{number}" for number in range(len(expected))])
         assert [pack_value(value) for value in read.values()] == list(expected.values())
+
+
+@pytest.mark.parametrize("size", [10, 300_000], ids=["gossiped", "pulled"])
+def test_write_that_waits_for_all_nodes_is_readable_on_all_of_them_when_it_is_answered(
+    cluster: Cluster, size: int
+) -> None:
+    path = Path.parse(f"everywhere.n{size}")
+    write = SetValue(1, path, pack_value(bytes(size)))
+    with Wire(cluster["b"], timeout_s=60) as wire:
+        (reply,) = wire.ask([ReplicatedWrite(write, replicas=3, timeout_s=30)])
+    assert reply["replicas"] == 3
+    for server in cluster:
+        assert get_many(server, [str(path)]) == {str(path): bytes(size)}
 
 
 @pytest.mark.parametrize("raw", REFUSED.values(), ids=REFUSED.keys())
