@@ -23,6 +23,7 @@ from distkv.errors import DistkvError
 from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.wire.fields import Fields
+from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
 from distkv.wire.values import pack_value
 
@@ -105,6 +106,8 @@ class AsyncClient:
         idem: bool = False,
         head: Link | None = None,
         previous: object = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
     ) -> Written:
         """Store `value`. The conditions are judged on this node alone; two nodes can both find them true.
 
@@ -115,32 +118,49 @@ class AsyncClient:
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
             previous: only when this value is there; None: whatever is there.
+            replicas: return when so many nodes hold it durably, the one that is asked included.
+            timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the write stands all the same:
+                `Written.replicas` says how many nodes are known to hold it.
 
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
+            RequestError: more `replicas` than 1024, or a `timeout_s` above 3600; it was not sent.
         """
         packed = pack_value(value)
-        previous_packed = None if previous is None else pack_value(previous)
-        return await self.set_packed(path, packed, new=new, idem=idem, head=head, previous=previous_packed)
+        old = None if previous is None else pack_value(previous)
+        return await self.set_packed(
+            path, packed, new=new, idem=idem, head=head, previous=old, replicas=replicas, timeout_s=timeout_s
+        )
 
     async def set_packed(
         self,
         path: Path | str,
-        value: bytes,
+        value: bytes | None,
         *,
         new: bool = False,
         idem: bool = False,
         head: Link | None = None,
         previous: bytes | None = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
     ) -> Written:
-        """As `set`, of values that `pack_value` made."""
-        question = questions.set_value(path, value, new=new, idem=idem, head=head, previous=previous)
+        """As `set`, of values that `pack_value` made. None deletes, and tells more than `delete` does."""
+        question = questions.set_value(
+            path, value, new=new, idem=idem, head=head, previous=previous, replicas=replicas, timeout_s=timeout_s
+        )
         return await self._connection.ask(question)
 
-    async def delete(self, path: Path | str) -> bool:
-        """Delete the value of `path`; whether there was one."""
-        written = await self._connection.ask(questions.set_value(path, None))
+    async def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:
+        """Delete the value of `path`; whether there was one.
+
+        Args:
+            path: where.
+            replicas: return when so many nodes hold the deletion durably, the one that is asked included.
+            timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
+                how many nodes are known to hold it, `set_packed` without a value tells.
+        """
+        written = await self.set_packed(path, None, replicas=replicas, timeout_s=timeout_s)
         return written.changed
 
     async def batch(self, operations: Iterable[Operation]) -> tuple[Entry | Written | None, ...]:

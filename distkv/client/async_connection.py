@@ -101,7 +101,7 @@ class AsyncConnection:
         """
         call = Call(question)
         waiter: _Waiter | None = None
-        with anyio.move_on_after(self._reply_s):
+        with anyio.move_on_after(self._reply_s + question.wait_s):
             while waiter is None or waiter.answer is None:
                 if waiter is not None:
                     call.lose(waiter.link.failure)

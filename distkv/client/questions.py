@@ -29,7 +29,7 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.frames import encode_request
+from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX, encode_request
 from distkv.wire.request import (
     Backup,
     Batch,
@@ -41,6 +41,7 @@ from distkv.wire.request import (
     GetValueAt,
     ListNames,
     PingRequest,
+    ReplicatedWrite,
     Request,
     SetValue,
 )
@@ -71,6 +72,8 @@ class Question(Generic[Answer]):
     repeat: Repeat
     tells_start: bool = False
     """Whether the start of a long result is read like an item."""
+    wait_s: float = 0.0
+    """How long the node may wait on purpose before it replies."""
 
 
 @attrs.frozen
@@ -93,6 +96,8 @@ class Written:
     changed: bool
     link: Link | None
     """The change that the path shows now; None when nothing was there and nothing was done."""
+    replicas: int = 1
+    """How many nodes are known to hold it, the one that was asked included; 1 when no more were asked for."""
 
 
 # -- one value ----------------------------------------------------------------------------------------------------
@@ -144,16 +149,28 @@ def set_value(
     idem: bool = False,
     head: Link | None = None,
     previous: bytes | None = None,
+    replicas: int = 1,
+    timeout_s: float = REPLICAS_S,
 ) -> Question[Written]:
     """Store packed bytes, or delete when there are none.
 
     Only a write with `head` cannot take place twice: no later state of the path has this link as its last one again.
     All other conditions can come true again when somebody else writes in between.
+
+    Raises:
+        RequestError: `replicas` or `timeout_s` is none that a node takes.
     """
     place = as_path(path)
     chain = None if head is None else (head,)
     repeat = Repeat.NEVER if head is None else Repeat.SAME_NODE
-    return _question(lambda seq: SetValue(seq, place, value, chain, new, previous, idem, nchain=1), _written, repeat)
+
+    def write(seq: int) -> SetValue:
+        return SetValue(seq, place, value, chain, new, previous, idem, nchain=1)
+
+    if replicas == 1:
+        return _question(write, _written, repeat)
+    _check_wish(replicas, timeout_s)
+    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), _written, repeat, timeout_s)
 
 
 @attrs.frozen(slots=True)
@@ -287,9 +304,17 @@ def as_path(path: Path | str) -> Path:
 
 
 def _question(
-    request: Callable[[int], Request], read: Callable[[Fields], Answer], repeat: Repeat
+    request: Callable[[int], Request], read: Callable[[Fields], Answer], repeat: Repeat, wait_s: float = 0.0
 ) -> Question[Answer]:
-    return Question(lambda seq: encode_request(request(seq)), read, repeat)
+    return Question(lambda seq: encode_request(request(seq)), read, repeat, wait_s=wait_s)
+
+
+def _check_wish(replicas: int, timeout_s: float) -> None:
+    """Before anything is sent: the client's own deadline depends on it."""
+    if not 1 <= replicas <= REPLICAS_MAX:
+        raise RequestError(f"replicas is {replicas}: it must be from 1 to {REPLICAS_MAX}")
+    if not 0 <= timeout_s <= WAIT_S_MAX:
+        raise RequestError(f"timeout_s is {timeout_s}: it must be from 0 to {WAIT_S_MAX:g}")
 
 
 def _operation(wanted: Operation) -> GetValue | SetValue:
@@ -355,7 +380,8 @@ def _past(item: Fields) -> Past:
 
 def _written(reply: Fields) -> Written:
     link = read_chain(reply["chain"], "chain")[0][0] if "chain" in reply else None
-    return Written(read_flag(reply, "changed"), link)
+    replicas = read_int(reply, "replicas", low=1) if "replicas" in reply else 1
+    return Written(read_flag(reply, "changed"), link, replicas)
 
 
 def _rest(reply: Fields) -> Mapping[str, object]:

@@ -36,7 +36,7 @@ from distkv.errors import (
     ValueMismatchError,
 )
 from distkv.model.event import NodeName, Tick
-from distkv.wire.request import SetValue
+from distkv.wire.request import ReplicatedWrite, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open_server, refusal, reply
 
@@ -65,8 +65,11 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["server"], "--init --data-dir --transport --serf --bind --advertise --help"),
         (["client"], "-h --host -p --port --help"),
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
-        (["client", "set"], "-s --string -j --json -f --file --new --if-chain --if-value --idem --help"),
-        (["client", "delete"], "-r --recursive --help"),
+        (
+            ["client", "set"],
+            "-s --string -j --json -f --file --new --if-chain --if-value --idem --replicas --timeout --help",
+        ),
+        (["client", "delete"], "-r --recursive --replicas --timeout --help"),
         (["client", "list"], "-o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
@@ -132,6 +135,18 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "set", "a", "null"], "null is no value"),
         (["client", "set", "a", "1", "--if-value", "null"], "null is no value"),
         (["client", "set", "a", "1", "--if-chain", "x"], "names no change"),
+        (["client", "set", "a", "1", "--replicas", "0"], "--replicas is '0': it must be a number from 1 to 1024"),
+        (["client", "set", "a", "1", "--replicas", "-1"], "--replicas is '-1'"),
+        (["client", "set", "a", "1", "--replicas", "1025"], "--replicas is '1025'"),
+        (["client", "set", "a", "1", "--replicas", "2", "--timeout", "-1"], "--timeout is '-1': it must be seconds"),
+        (["client", "set", "a", "1", "--replicas", "2", "--timeout", "nan"], "--timeout is 'nan'"),
+        (["client", "set", "a", "1", "--replicas", "2", "--timeout", "soon"], "--timeout is 'soon'"),
+        (["client", "set", "a", "1", "--replicas", "1", "--timeout", "3601"], "from 0 to 3600"),
+        (["client", "set", "a", "1", "--timeout", "5"], "--timeout is for --replicas"),
+        (["client", "delete", "a", "--timeout", "5"], "--timeout is for --replicas"),
+        (["client", "delete", "a", "--replicas", "-1"], "--replicas is '-1'"),
+        (["client", "delete", "a", "-r", "--replicas", "2"], "for one value: leave out -r"),
+        (["client", "delete", "a", "-r", "--timeout", "2"], "for one value: leave out -r"),
         (["client", "get", "a..b"], "empty element"),
         (["client", "delete", ""], "empty element"),
         (["client", "-p", "x", "ping"], "--port is 'x'"),
@@ -313,6 +328,43 @@ def test_set_sends_its_conditions() -> None:
 def test_delete_of_nothing_is_3() -> None:
     with open_server(reply(DONE), reply({"changed": False})) as server:
         assert [ask(server, "delete", "a"), ask(server, "delete", "a")] == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "replicas", "timeout_s"),
+    [(["--replicas", "3"], 3, 10.0), (["--replicas", "1024", "--timeout", "0.5"], 1024, 0.5)],
+)
+@pytest.mark.parametrize(("command", "value"), [(["set", "a", "-5"], -5), (["delete", "a"], None)])
+def test_write_asks_for_its_replicas(
+    command: list[str], value: object, arguments: list[str], replicas: int, timeout_s: float
+) -> None:
+    with open_server(reply(DONE | {"replicas": replicas})) as server:
+        assert ask(server, *command, *arguments) == 0
+    (request,) = server.requests
+    assert isinstance(request, ReplicatedWrite)
+    assert (request.replicas, request.timeout_s) == (replicas, timeout_s)
+    assert request.write.value == (None if value is None else pack_value(value))
+
+
+def test_one_replica_is_a_plain_write() -> None:
+    with open_server(reply(DONE)) as server:
+        assert ask(server, "set", "a", "1", "--replicas", "1", "--timeout", "5") == 0
+    assert [type(request) for request in server.requests] == [SetValue]
+
+
+@pytest.mark.parametrize(("command", "done"), [(["set", "a", "1"], "stored"), (["delete", "a"], "deleted")])
+def test_write_that_too_few_nodes_hold_stands_and_is_1(capsys: Capture, command: list[str], done: str) -> None:
+    with open_server(reply(DONE | {"replicas": 2})) as server:
+        assert ask(server, *command, "--replicas", "3", "--timeout", "0.5") == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == f"distkv: {done}, but after 0.5 s only 2 of 3 nodes are known to hold it\n"
+
+
+def test_delete_of_nothing_is_3_whatever_replicas_were_asked_for(capsys: Capture) -> None:
+    with open_server(reply({"changed": False, "replicas": 1})) as server:
+        assert ask(server, "delete", "a", "--replicas", "3") == 3
+    assert "nothing was deleted" in capsys.readouterr().err
 
 
 # -- state and ping -----------------------------------------------------------------------------------------------

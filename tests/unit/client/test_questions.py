@@ -9,17 +9,68 @@ import pytest
 
 from distkv.client import questions
 from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Repeat, Set, Written
-from distkv.errors import BadPathError, BadValueError, DecodeError
+from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.frames import decode_request
-from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, SetValue
+from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, ReplicatedWrite, SetValue
 from distkv.wire.values import pack_value
 
 A1 = {"node": "a", "tick": 1, "prev": None}
 HEAD = (NodeName("a"), Tick(1))
 ENTRY = Entry(21, (HEAD,), Tock(3), 1.5)
 SHOWN = {"value": 21, "chain": A1, "tock": 3, "time": 1.5}
+
+
+WRITE = SetValue(5, Path(("a",)), pack_value(1), nchain=1)
+
+
+# -- replicas -----------------------------------------------------------------------------------------------------
+
+
+def test_write_that_shall_be_on_several_nodes_says_on_how_many_and_until_when() -> None:
+    question = questions.set_value("a", pack_value(1), replicas=3, timeout_s=2.5)
+    assert decode_request(question.encode(5)) == ReplicatedWrite(WRITE, 3, 2.5)
+    assert question.wait_s == 2.5
+
+
+def test_write_that_shall_be_on_one_node_is_a_plain_one() -> None:
+    question = questions.set_value("a", pack_value(1), replicas=1, timeout_s=2.5)
+    assert decode_request(question.encode(5)) == WRITE
+    assert question.wait_s == 0
+
+
+@pytest.mark.parametrize(("head", "repeat"), [(None, Repeat.NEVER), (HEAD, Repeat.SAME_NODE)])
+def test_write_on_several_nodes_is_repeated_like_any_other(head: tuple[NodeName, Tick] | None, repeat: Repeat) -> None:
+    assert questions.set_value("a", None, head=head, replicas=2).repeat is repeat
+
+
+@pytest.mark.parametrize(("shown", "count"), [({}, 1), ({"replicas": 1}, 1), ({"replicas": 3}, 3)])
+def test_write_tells_how_many_nodes_hold_it(shown: dict[str, object], count: int) -> None:
+    question = questions.set_value("a", pack_value(1), replicas=3)
+    assert question.read({"changed": True, "chain": A1, **shown}) == Written(True, HEAD, count)
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "2", None])
+def test_count_of_nodes_that_is_none_is_nonsense(count: object) -> None:
+    with pytest.raises(DecodeError, match="replicas"):
+        questions.set_value("a", pack_value(1), replicas=3).read({"changed": True, "replicas": count})
+
+
+@pytest.mark.parametrize(
+    ("replicas", "timeout_s", "problem"),
+    [
+        (0, 1.0, "replicas is 0: it must be from 1 to 1024"),
+        (1025, 1.0, "replicas is 1025"),
+        (2, -1.0, "timeout_s is -1.0: it must be from 0 to 3600"),
+        (2, 3601.0, "timeout_s is 3601.0"),
+        (2, float("inf"), "timeout_s is inf"),
+        (2, float("nan"), "timeout_s is nan"),
+    ],
+)
+def test_wish_that_no_node_takes_is_refused_at_once(replicas: int, timeout_s: float, problem: str) -> None:
+    with pytest.raises(RequestError, match=problem):
+        questions.set_value("a", None, replicas=replicas, timeout_s=timeout_s)
 
 
 # -- batches ------------------------------------------------------------------------------------------------------
