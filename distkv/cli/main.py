@@ -11,12 +11,9 @@ Invariant: a failure is one line on stderr, never a traceback but with -vvv.
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 import traceback
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
@@ -30,7 +27,7 @@ from distkv.cli.completion import answer, asking_shell, completion_command
 from distkv.cli.config import config
 from distkv.cli.doctor.command import doctor_command
 from distkv.cli.logs import TRACEBACKS, read_log_option
-from distkv.cli.output import Form, complain
+from distkv.cli.output import Form, complain, give_up
 from distkv.cli.server import server
 from distkv.cli.session import Session, output_option
 from distkv.cli.suggestions import suggest_log_levels, suggest_settings
@@ -80,14 +77,14 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return exits.INTERRUPTED
     except BrokenPipeError:
-        _give_up_stdout()  # who reads our output has seen enough
+        give_up(sys.stdout)  # who reads our output has seen enough
         return exits.FAILED
     except OSError as error:
         if session.verbosity >= TRACEBACKS:
             traceback.print_exception(error)
         complain(f"{error.filename or 'output'}: {error.strerror or error}")
         if error.filename is None:
-            _give_up_stdout()
+            give_up(sys.stdout)
         return exits.FAILED
 
 
@@ -153,12 +150,6 @@ def _read_to_end(reading: Coroutine[object, None, Result]) -> Result:
         return found
     reading.close()
     raise RuntimeError("reading the command line waited for something")
-
-
-def _give_up_stdout() -> None:
-    """What is still buffered has nowhere to go, also when Python exits and tries once more."""
-    with suppress(AttributeError, io.UnsupportedOperation):  # when it is closed, or no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_line(error: click.UsageError) -> str:

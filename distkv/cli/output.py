@@ -9,11 +9,13 @@ line on stderr.
 from __future__ import annotations
 
 import errno
+import io
+import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 import asyncclick as click
 
@@ -69,8 +71,16 @@ def print_items(items: Iterable[object], form: Form) -> int:
 
 def complain(text: str) -> None:
     """Say what is wrong, and what to do, on stderr; the exit code says it where nobody can be told."""
-    with suppress(OSError):
+    try:
         click.echo(f"distkv: {' '.join(text.split())}", err=True)
+    except OSError:
+        give_up(sys.stderr)
+
+
+def give_up(stream: TextIO) -> None:
+    """What is still buffered has nowhere to go, also when Python exits and tries once more."""
+    with suppress(AttributeError, io.UnsupportedOperation):  # when it is closed, or no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def rendered(value: object, form: Form) -> bytes:
