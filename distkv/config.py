@@ -118,7 +118,8 @@ class Limits:
     watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
     """How many bytes of changes wait for one watcher; past it the same happens."""
     event_waits: int = attrs.field(default=16, validator=_above_zero)
-    """Open `events_wait` of one connection; a further one is refused with `busy`."""
+    """Open `events_wait` of one connection, and likewise writes that wait for replicas; a further one is refused with
+    `busy`."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
     """A message this far ahead of our Lamport clock is refused."""
     batch_ops: int = attrs.field(default=1000, validator=_above_zero)

@@ -21,7 +21,7 @@ import trio
 from distkv.config import UNIX, Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
-from distkv.daemon.directory import open_directory
+from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
@@ -86,30 +86,20 @@ async def _run_at(
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
-        replica = _replica(config, init_value, addr)
-        committer = Committer(directory.log)
-        settler = Settler(replica, committer, directory.archive, directory.log)
-        directory.load_into(replica, settler)
-        if config.transport == "solo" and replica.network is None and init_value is None:
-            raise SettingsError(
-                f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
-                " give --init VALUE to begin with"
-            )
-        transport = _transport(config, addr)
-        driver = Driver(replica, committer, transport, PeerCaller(), config.limits, settler)
+        driver = _driver(config, init_value, addr, directory)
         async with trio.open_nursery() as nursery:
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
             nursery.start_soon(_keep_room, directory.log)
-            nursery.start_soon(_spare_entries, replica)
+            nursery.start_soon(_spare_entries, driver.replica)
             nursery.start_soon(forget_history, directory.archive, config.history)
             nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
             if manager.is_there:
                 nursery.start_soon(_keep_status, driver, ", ".join(bound), manager)
                 nursery.start_soon(manager.keep_watchdog)
-            had_data = replica.network is not None
+            had_data = driver.replica.network is not None
             await nursery.start(driver.run)
-            if transport is not None and not had_data and not driver.is_up:
+            if driver.transport is not None and not had_data and not driver.is_up:
                 serf = config.serf
                 raise UnreachableError(
                     f"no Serf agent answers at {serf.host}:{serf.port}: start one (`serf agent`), name another with"
@@ -118,6 +108,20 @@ async def _run_at(
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
+
+
+def _driver(config: Config, init_value: bytes | None, addr: str, directory: Directory) -> Driver:
+    """A node as the directory has it; it does nothing yet."""
+    replica = _replica(config, init_value, addr)
+    committer = Committer(directory.log)
+    settler = Settler(replica, committer, directory.archive, directory.log)
+    directory.load_into(replica, settler)
+    if config.transport == "solo" and replica.network is None and init_value is None:
+        raise SettingsError(
+            f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
+            " give --init VALUE to begin with"
+        )
+    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler)
 
 
 def _replica(config: Config, init_value: bytes | None, addr: str) -> Replica:
