@@ -77,7 +77,7 @@ class Trouble:
                 self.wipes -= 1
                 fleet.wipe(member.name)
         elif draw < 0.97:
-            fleet.transport(member.name, up=not member.is_up)
+            fleet.transport(member.name, up=not member.agent.is_up)
 
     def _others(self, member: Member) -> list[Member]:
         return [other for other in self.fleet.running() if other is not member]
@@ -96,7 +96,7 @@ class Trouble:
     def _start_all(self, *, up: bool) -> None:
         for name in self.names:
             member = self.fleet.members.get(name)
-            if member is not None and member.replica is None:
+            if member is not None and member.process is None:
                 self.fleet.start(name, up=up, **self.more)
 
     def _all_is_well(self) -> None:
@@ -105,7 +105,7 @@ class Trouble:
         fleet.faults = Faults()
         self._start_all(up=True)
         for member in list(fleet.running()):
-            if not member.is_up:
+            if not member.agent.is_up:
                 fleet.transport(member.name, up=True)
 
 
