@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from distkv.core.ready import (
+    AnnounceDue,
     Ask,
     CoreSettings,
     HeardMessage,
@@ -33,6 +34,7 @@ from distkv.sim.host import Host
 from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
+from distkv.storage.memory import MemoryDisk
 from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Start, Update
 from distkv.wire.values import pack_value
@@ -59,7 +61,8 @@ class Fleet:
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
         self.watchers = tuple(watchers)
-        self._commit_ms = (0, 0)
+        self.commit_ms = (0, 0)
+        """How long a commit takes; nothing: it is done at once."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         if members_seen:
@@ -128,6 +131,14 @@ class Fleet:
         for watcher in self.watchers:
             watcher.lost_disk(host)
 
+    def set_back(self, name: str, copy: MemoryDisk) -> None:
+        """End the process if it runs; its disk is what it was."""
+        host = self.hosts[name]
+        self.end(host)
+        host.disk.roll_back(copy)
+        for watcher in self.watchers:
+            watcher.lost_disk(host)
+
     def transport(self, name: str, *, up: bool) -> None:
         """The agent starts or stops."""
         host = self.hosts[name]
@@ -190,7 +201,7 @@ class Fleet:
         """Something waits for the disk: write it."""
         host = process.host
         if host.disk.take_off():
-            low, high = self._commit_ms
+            low, high = self.commit_ms
             if high:
                 delay_ms = low + int(self.rng.random() * (high - low + 1))
                 self.later(delay_ms, lambda: host.give(process, partial(self._landed, process)))
@@ -206,11 +217,12 @@ class Fleet:
         """A message to all, the sender included."""
         for watcher in self.watchers:
             watcher.left(process, message)
-        sender, is_update = process.host.name, isinstance(message, Update)
-        heard = decode_message(KINDS[type(message)], encode_message(message))
-        for name in self.hosts:
-            for delay_ms in self.network.gossip(sender, name, is_update=is_update):
-                self.later(delay_ms, partial(self._arrive, sender, name, heard))
+        agent = process.host.agent
+        if agent.is_limited:
+            agent.put(message, self.now_ms)
+            self._pump(process.host)
+        else:
+            self._carry(process.host, decode_message(KINDS[type(message)], encode_message(message)))
 
     def delivered(self, host: Host, what: Input) -> None:
         """Something from another host is about to be handed to a process."""
@@ -243,6 +255,31 @@ class Fleet:
         if process.is_running:
             self.commit(process)
 
+    def _carry(self, host: Host, message: Message) -> None:
+        """A message leaves the agent for all hosts, its own included."""
+        is_update = isinstance(message, Update)
+        for name in self.hosts:
+            for delay_ms in self.network.gossip(host.name, name, is_update=is_update):
+                self.later(delay_ms, partial(self._arrive, host.name, name, message))
+
+    def _pump(self, host: Host) -> None:
+        """Let the agent send what its budget allows, and plan when to look again."""
+        agent, process = host.agent, host.process
+        announces = agent.flush(self.now_ms)
+        for message in agent.leaving():
+            self._carry(host, message)
+        next_ms = agent.next_flush_ms(self.now_ms)
+        if next_ms is not None and next_ms != agent.next_ms:
+            agent.next_ms = next_ms
+            self.at(next_ms, partial(self._pump_at, host, next_ms))
+        if announces and process is not None and agent.is_up:
+            host.give(process, partial(self._tell, host, AnnounceDue()))
+
+    def _pump_at(self, host: Host, at_ms: int) -> None:
+        if host.agent.next_ms == at_ms:
+            host.agent.next_ms = None
+            self._pump(host)
+
     def _arrive(self, sender: str, name: str, message: Message) -> None:
         host = self.hosts[name]
         if not self.network.passes(sender, name):
@@ -256,6 +293,7 @@ class Fleet:
         if isinstance(message, Update) and not host.disk.has_room(EVENT_BYTES * len(message.events)):
             self.notes["dropped_no_space"] += 1
             return
+        host.agent.heard(message, self.now_ms)
         if sender != host.name:
             self.delivered(host, what)
         self._tell(host, what)

@@ -9,34 +9,19 @@ stream had no room for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName
+from distkv.sim.agent import Agent
 from distkv.sim.clock import HostClock
 from distkv.sim.disk import VirtualDisk
 
 if TYPE_CHECKING:
     from distkv.core.replica import Replica
     from distkv.sim.process import Process
-
-STREAM_EVENTS: Final = 512
-"""What a stream of a Serf agent holds for a reader that does not read; the rest is dropped without a word."""
-
-
-@attrs.define
-class Agent:
-    """The Serf agent beside a server."""
-
-    is_up: bool = False
-    seen: dict[str, str] | None = None
-    """The members that the server was told of last."""
-    stream_events: int = STREAM_EVENTS
-    held: int = 0
-    """How many events wait in the stream."""
-
 
 @attrs.define(eq=False)
 class Host:

@@ -50,15 +50,13 @@ class Process:
 
     def begin(self) -> None:
         fleet, clock = self._fleet, self.host.clock
-        self._carry_out(self.replica.begin(clock.monotonic_ms(fleet.now_ms), clock.wall(fleet.now_ms)))
+        self._carry_out(None, self.replica.begin(clock.monotonic_ms(fleet.now_ms), clock.wall(fleet.now_ms)))
 
     def step(self, what: Input) -> Ready:
         """Take one input, and carry out what comes of it."""
         fleet, clock = self._fleet, self.host.clock
         ready = self.replica.step(clock.monotonic_ms(fleet.now_ms), clock.wall(fleet.now_ms), what)
-        for watcher in fleet.watchers:
-            watcher.stepped(self, what, ready)
-        self._carry_out(ready)
+        self._carry_out(what, ready)
         return ready
 
     def wake(self, at_ms: int) -> None:
@@ -105,8 +103,10 @@ class Process:
 
     # -- inside
 
-    def _carry_out(self, ready: Ready) -> None:
+    def _carry_out(self, what: Input | None, ready: Ready) -> None:
         fleet, disk = self._fleet, self.host.disk
+        for watcher in fleet.watchers:
+            watcher.stepped(self, what, ready)
         for note in ready.notes:
             fleet.notes[note.id] += 1
         if ready.records:

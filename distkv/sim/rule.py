@@ -40,8 +40,8 @@ class Watcher:
     def started(self, process: Process, records: Sequence[Record]) -> None:
         """A process replayed what its disk held, and has not begun."""
 
-    def stepped(self, process: Process, what: Input, ready: Ready) -> None:
-        """A step was taken; nothing of it is carried out yet."""
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        """A step was taken, or (None) the process began; nothing of it is carried out yet."""
 
     def landed(self, process: Process, records: Sequence[Record]) -> None:
         """Records became durable."""

@@ -35,6 +35,18 @@ def state_of(replica: Replica) -> Held:
     return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry)
 
 
+def is_at_rest(fleet: Fleet) -> bool:
+    """Whether all serve, hold the same, and miss nothing but what is given up; the cheap signs first."""
+    replicas = [host.live for host in fleet.running()]
+    first = replicas[0].tree
+    if not all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas):
+        return False
+    if any(replica.tree.ledger.hash() != first.ledger.hash() for replica in replicas):
+        return False
+    states = [state_of(replica) for replica in replicas]
+    return all(state == states[0] and not state.missing for state in states)
+
+
 class AllAlike(Watcher):
     """Equal trees, open losers, digests, tick maps and registries."""
 

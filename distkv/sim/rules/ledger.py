@@ -31,7 +31,7 @@ class LedgerPartition(Watcher):
     def __init__(self) -> None:
         self._steps = 0
 
-    def stepped(self, process: Process, what: Input, ready: Ready) -> None:  # noqa: ARG002
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         tree, name = process.replica.tree, process.host.name
         for record in ready.records:
             if isinstance(record, EventRecord):

@@ -23,7 +23,7 @@ class ReadyStays(Watcher):
     def __init__(self) -> None:
         self._serving: dict[str, Process] = {}
 
-    def stepped(self, process: Process, what: Input, ready: Ready) -> None:  # noqa: ARG002
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         name = process.host.name
         if process.replica.is_serving:
             self._serving[name] = process
@@ -39,7 +39,7 @@ class NoBusyLoop(Watcher):
     def __init__(self) -> None:
         self._wakes: dict[str, tuple[int, int]] = {}
 
-    def stepped(self, process: Process, what: Input, ready: Ready) -> None:  # noqa: ARG002
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         if not isinstance(what, Wake):
             return
         name, now_ms = process.host.name, process.now_ms

@@ -1,0 +1,65 @@
+"""Acknowledged writes stay: each is a winner, an open loser, or was known to whoever replaced it.
+
+Knows: every event that any disk kept, and with it who knew whom: a reference that forgets nothing, beside the bounded
+chains of the product.  Does not look at ledgers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distkv.model.entry import LOSERS_MAX
+from distkv.model.event import Event, Link, contains, order
+from distkv.model.path import Path
+from distkv.sim.fleet import Fleet
+from distkv.sim.process import Process
+from distkv.sim.rule import Watcher
+from distkv.wire.message import EventRecord, Record
+
+
+class AcknowledgedStay(Watcher):
+    """No client is told that a write is done which is nowhere in the end."""
+
+    rule = "acknowledged writes stay"
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._acknowledged: list[Event] = []
+        self._seen: dict[Path, dict[Link, Event]] = {}
+
+    def acknowledged(self, process: Process, event: Event) -> None:  # noqa: ARG002
+        self.count += 1
+        self._acknowledged.append(event)
+
+    def started(self, process: Process, records: Sequence[Record]) -> None:
+        self.landed(process, records)
+
+    def landed(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
+        for record in records:
+            if isinstance(record, EventRecord):
+                self._seen.setdefault(record.event.path, {}).setdefault(record.event.link, record.event)
+
+    def settled(self, fleet: Fleet) -> None:
+        tree = next(fleet.running()).live.tree
+        kept: dict[Path, set[Link]] = {}
+        for path, events in self._seen.items():
+            entry = tree.get(path)
+            here = {event.link for event in (entry.head, *entry.losers)} if entry is not None else set()
+            if entry is not None and len(entry.losers) >= LOSERS_MAX:
+                continue  # what does not fit among the losers is in local histories only (OPEN-3)
+            kept[path] = _kept(list(events.values()), here)
+        for event in self._acknowledged:
+            if event.path in kept and event.link not in kept[event.path]:
+                raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
+
+
+def _kept(events: list[Event], here: set[Link]) -> set[Link]:
+    """Which events are here, or known to one that is kept; who knows an event is above it."""
+    events.sort(key=order, reverse=True)
+    kept = set(here)
+    known: list[Event] = []
+    for event in events:
+        if event.link in here or any(contains(other, event) for other in known):
+            kept.add(event.link)
+            known.append(event)
+    return kept
