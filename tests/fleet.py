@@ -77,7 +77,13 @@ class Fleet(SimulatedFleet):
         return self._contents.contents
 
     def crash(self, name: str) -> None:
+        """End the process, and its agent."""
         self.end(self.hosts[name])
+        self.hosts[name].agent.is_up = False
+
+    def wipe(self, name: str) -> None:
+        self.crash(name)
+        super().wipe(name)
 
     def records(self, name: str) -> list[Record]:
         """What is on the disk of a node."""

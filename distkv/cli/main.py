@@ -29,6 +29,7 @@ from distkv.cli.logs import TRACEBACKS
 from distkv.cli.output import Form
 from distkv.cli.server import server
 from distkv.cli.session import Job, Session, output_option
+from distkv.cli.sim import sim_command
 from distkv.errors import DistkvError
 
 
@@ -53,9 +54,8 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
     session = session or Session()
     try:
         job = _read_to_end(everything.main(list(arguments), "distkv", standalone_mode=False, obj=session))
-        if callable(job):
-            job()
-        return job if isinstance(job, int) else exits.DONE
+        code = job() if callable(job) else job
+        return exits.DONE if code is None else code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return exits.USAGE
@@ -102,6 +102,7 @@ def everything(
 everything.add_command(server)
 everything.add_command(client)
 everything.add_command(restore_command)
+everything.add_command(sim_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

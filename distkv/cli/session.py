@@ -16,8 +16,8 @@ import attrs
 from distkv.cli.output import Form
 from distkv.client.addresses import Address
 
-Job: TypeAlias = Callable[[], None]
-"""What a command returns: its work. It runs when the command line has been read to its end."""
+Job: TypeAlias = Callable[[], int | None]
+"""What a command returns: its work. It runs when the command line has been read to its end; it may say how to exit."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 

@@ -31,6 +31,8 @@ class Agent:
     is_up: bool = False
     seen: dict[str, str] | None = None
     """The members that the server was told of last."""
+    doubts_ms: int = 0
+    """For how long another agent must be silent, or there again, before it is taken for that."""
     stream_events: int = STREAM_EVENTS
     held: int = 0
     """How many events wait in the stream of a server that does not read."""
@@ -38,6 +40,8 @@ class Agent:
     """When something is to be done for what is gathered."""
     _outgoing: Outgoing | None = None
     """None: everything is carried at once."""
+    _view: dict[str, str] | None = None
+    _view_since_ms: int = 0
 
     def limit(self, packets_per_s: float, agents: int) -> None:
         """Carry no more than that."""
@@ -47,6 +51,12 @@ class Agent:
     @property
     def is_limited(self) -> bool:
         return self._outgoing is not None
+
+    def believes(self, alive: dict[str, str], now_ms: int) -> bool:
+        """Whether the agents that answer now have been the same for long enough."""
+        if self._view != alive:
+            self._view, self._view_since_ms = alive, now_ms
+        return now_ms - self._view_since_ms >= self.doubts_ms
 
     def put(self, message: Message, now_ms: int) -> None:
         """The server sends something."""

@@ -303,15 +303,17 @@ class Fleet:
             host.process.step(what)
 
     def _tell_members(self) -> None:
+        """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""
         for host in list(self.running()):
-            if not host.agent.is_up or host.is_paused:
+            agent = host.agent
+            if not agent.is_up or host.is_paused:
                 continue
             alive: dict[str, str] = {
                 other.name: other.addr
-                for other in self.running()
+                for other in self.hosts.values()
                 if other.agent.is_up and self.network.connects(host.name, other.name)
             }
-            if alive != host.agent.seen:
-                host.agent.seen = alive
+            if agent.believes(alive, self.now_ms) and agent.seen != alive:
+                agent.seen = alive
                 self._tell(host, MembersSeen(alive))
         self.later(MEMBERS_MS, self._tell_members)

@@ -1,6 +1,6 @@
 """Which rules of the protocol a run came by, so that a rule that no run reaches is seen.
 
-Knows: by what each rule shows itself from outside: a note of the core, a record, a message, an answer.  Does not know
+Knows: by what each rule shows itself from outside: a note, a record, a message, an answer.  Does not know
 whether the rule was followed: other watchers do.
 """
 
@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Input, JoinerAsked, PeerAnswered, PeerOffered, Ready
+from distkv.core.ready import (
+    Ask,
+    AskEvents,
+    AskMaps,
+    AskSnapshot,
+    HeardMessage,
+    Input,
+    JoinerAsked,
+    PeerAnswered,
+    PeerOffered,
+    Ready,
+)
 from distkv.model.event import Kind
+from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
@@ -26,6 +38,7 @@ from distkv.wire.message import (
     PullEnd,
     Record,
     ResetRecord,
+    State,
     Update,
 )
 
@@ -53,6 +66,11 @@ SIGNS: Final[dict[str, str]] = {
     "a download is asked for": "START-13",
     "a joiner is sponsored": "REG-2",
     "ready": "START-7",
+    "ready without a transport": "START-9",
+    "an update reaches a node without data": "UPD-2",
+    "dropped_no_space": "UPD-3",
+    "outbox_full": "UPD-1",
+    "gossip_lost": "GAP-1",
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
     "name_claimed": "NAME-1",
@@ -68,7 +86,7 @@ SIGNS: Final[dict[str, str]] = {
     "peer_empty": "XCHG-4",
     "same_address": "NAME-2",
 }
-"""What shows that a rule was reached, and its label in docs/protocol. Names of one word are the core's notes."""
+"""What shows that a rule was reached, and its label in docs/protocol. Names without a blank are notes, as they are."""
 
 _BY_RECORD: Final[dict[type[Record], str]] = {
     KnownRecord: "ticks known as superseded",
@@ -93,7 +111,8 @@ class Reached(Watcher):
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         signs = self.signs
         for note in ready.notes:
-            signs[note.id] += 1
+            if note.id == "ready" and note.fields["state"] == State.CUT_OFF.value:
+                signs["ready without a transport"] += 1
         for record in ready.records:
             sign = _BY_RECORD.get(type(record))
             if sign is not None:
@@ -129,9 +148,14 @@ class Reached(Watcher):
             case Update():
                 pass
 
-    def delivered(self, host: Host, what: Input) -> None:  # noqa: ARG002
+    def delivered(self, host: Host, what: Input) -> None:
+        if isinstance(what, HeardMessage) and isinstance(what.message, Update) and host.live.life is None:
+            self.signs["an update reaches a node without data"] += 1
         if isinstance(what, PeerAnswered) and isinstance(what.answer, PullEnd) and what.answer.lacks:
             self.signs["ticks that a peer lacks"] += 1
+
+    def settled(self, fleet: Fleet) -> None:
+        self.signs.update(fleet.notes)
 
     def _event(self, process: Process, record: EventRecord) -> None:
         event = record.event

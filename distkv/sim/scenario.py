@@ -146,6 +146,8 @@ class Scenario:
     """How fast each host's clock runs."""
     wall_off_s: tuple[float, ...]
     stream_events: int
+    doubts_ms: int
+    """How long agents take to see that another one is gone, or back."""
     network: Faults
     quiet_ms: int
     """For so long there are no faults but those of the network."""
@@ -159,7 +161,8 @@ class Scenario:
 
     def only(self, numbers: Collection[int]) -> Scenario:
         """With these actions only."""
-        kept = tuple(action for number, action in enumerate(self.actions) if number in numbers)
+        wanted = frozenset(numbers)
+        kept = tuple(action for number, action in enumerate(self.actions) if number in wanted)
         return attrs.evolve(self, actions=kept)
 
     def text(self) -> list[str]:
@@ -169,7 +172,7 @@ class Scenario:
         head = [
             f"{nodes} nodes, {late} of which join later; {paths} paths",
             f"chains of {self.chain_length} links, pulls of {self.pull_events} ticks, commits of {self.commit_ms} ms",
-            f"agents carry {carry}, their streams hold {self.stream_events} events",
+            f"agents carry {carry}, their streams hold {self.stream_events} events, they doubt for {self.doubts_ms} ms",
             f"clock rates {self.rates}, wall clocks off by {[round(off_s) for off_s in self.wall_off_s]} s",
             f"network: {self.network}",
         ]

@@ -1,69 +1,66 @@
-"""A failing scenario with as little in it as still fails the same way.
+"""A failing scenario with as little in it as still fails by the same rule.
 
 Knows: how to leave things out.  Does not know what they are.
 
-Invariant: what is returned fails by the same rule as what was given; the work is bounded.
+Invariant: what is left fails as the whole did, and the work is bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Final
 
-import attrs
-
-from distkv.sim.network import Faults
+from distkv.sim.draft import draw
 from distkv.sim.run import Verdict, run
-from distkv.sim.scenario import Scenario
+from distkv.sim.scenario import Fault, Scenario
 
-RUNS_MAX = 150
+RUNS_MAX: Final = 150
 """How many runs a shrinking may take."""
 
 
 class Shrinker:
-    """Cuts one scenario down."""
+    """Cuts the scenario of one seed down: first whole kinds of faults, then single actions."""
 
-    def __init__(self, scenario: Scenario, rule: str, runs_max: int = RUNS_MAX) -> None:
-        self._scenario = scenario
+    def __init__(self, seed: int, off: Collection[Fault], rule: str, kept: Collection[int] | None = None) -> None:
+        self.off = frozenset(off)
+        """The faults that are not needed."""
+        self.kept = tuple(range(len(draw(seed, off).actions))) if kept is None else tuple(sorted(kept))
+        """The numbers of the actions that are needed."""
+        self._seed = seed
         self._rule = rule
-        self._left = runs_max
-        self.kept = tuple(range(len(scenario.actions)))
-        """The numbers of the actions that are left."""
+        self._left = RUNS_MAX
+        self._has_all = kept is None
 
     def shrink(self) -> Scenario:
         """The smallest that was found."""
-        self._without_network_faults()
+        if self._has_all:  # numbers that were given would mean other actions
+            self._without_faults()
         self._without_actions()
-        return self._scenario.only(self.kept)
+        return draw(self._seed, self.off).only(self.kept)
 
-    def _without_network_faults(self) -> None:
-        for field in attrs.fields(Faults):
-            if field.name == "silence_ms":
-                continue
-            clean = getattr(Faults(), field.name)
-            network = attrs.evolve(self._scenario.network, **{field.name: clean})
-            if network != self._scenario.network:
-                smaller = attrs.evolve(self._scenario, network=network)
-                if self._fails(smaller, self.kept):
-                    self._scenario = smaller
+    def _without_faults(self) -> None:
+        for fault in Fault:
+            off = self.off | {fault}
+            scenario = draw(self._seed, off)
+            if fault not in self.off and self._fails(scenario):
+                self.off, self.kept = off, tuple(range(len(scenario.actions)))
 
     def _without_actions(self) -> None:
         """Leave out halves, then quarters, and so on down to single actions."""
+        scenario = draw(self._seed, self.off)
         size = len(self.kept) // 2
         while size and self._left > 0:
-            is_smaller = False
-            for part in list(_parts(self.kept, size)):
+            for part in _parts(self.kept, size):
                 rest = tuple(number for number in self.kept if number not in part)
-                if self._fails(self._scenario, rest):
+                if self._fails(scenario.only(rest)):
                     self.kept = rest
-                    is_smaller = True
-            if not is_smaller or size > len(self.kept):
-                size //= 2
+            size //= 2
 
-    def _fails(self, scenario: Scenario, kept: tuple[int, ...]) -> bool:
+    def _fails(self, scenario: Scenario) -> bool:
         if self._left <= 0:
             return False
         self._left -= 1
-        outcome = run(scenario.only(frozenset(kept)))
+        outcome = run(scenario)
         return outcome.verdict is Verdict.FAILED and outcome.rule == self._rule
 
 

@@ -34,7 +34,7 @@ class Stage:
         }
         for name, rate, off_s in zip(scenario.names, scenario.rates, scenario.wall_off_s, strict=True):
             agent = fleet.host(name, clock=HostClock(rate, off_s)).agent
-            agent.stream_events = scenario.stream_events
+            agent.stream_events, agent.doubts_ms = scenario.stream_events, scenario.doubts_ms
             if scenario.packets_per_s is not None:
                 agent.limit(scenario.packets_per_s, scenario.host_count)
 
