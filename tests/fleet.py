@@ -81,9 +81,9 @@ class Fleet(SimulatedFleet):
         self.end(self.hosts[name])
         self.hosts[name].agent.is_up = False
 
-    def wipe(self, name: str) -> None:
+    def wipe(self, name: str, *, is_copied: bool = False) -> None:
         self.crash(name)
-        super().wipe(name)
+        super().wipe(name, is_copied=is_copied)
 
     def records(self, name: str) -> list[Record]:
         """What is on the disk of a node."""

@@ -19,8 +19,8 @@ from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all, tear_by_sec
 from distkv.wire.message import Record
 from distkv.wire.records import decode_record, encode_record
 
-SEGMENT_BYTES: Final = 128 << 10
-CONTROL_BYTES: Final = 16 << 10
+SEGMENT_BYTES: Final = 32 << 10
+CONTROL_BYTES: Final = 8 << 10
 """What writes leave free, so that the records of replication control always fit."""
 OPERATIONS_OF_A_COMMIT: Final = 2
 """A write and a sync, after which a batch is durable; more when it needs a new segment."""

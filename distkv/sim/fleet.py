@@ -123,21 +123,21 @@ class Fleet:
             self._gone(host, process)
         host.agent.is_up = False
 
-    def wipe(self, name: str) -> None:
-        """End the process if it runs, and lose its disk."""
+    def wipe(self, name: str, *, is_copied: bool = False) -> None:
+        """End the process if it runs, and lose its disk; watchers hear whether another one has all that was on it."""
         host = self.hosts[name]
         self.end(host)
         host.disk.wipe()
         for watcher in self.watchers:
-            watcher.lost_disk(host)
+            watcher.lost_disk(host, is_copied=is_copied)
 
-    def set_back(self, name: str, copy: MemoryDisk) -> None:
+    def set_back(self, name: str, copy: MemoryDisk, *, is_copied: bool = False) -> None:
         """End the process if it runs; its disk is what it was."""
         host = self.hosts[name]
         self.end(host)
         host.disk.roll_back(copy)
         for watcher in self.watchers:
-            watcher.lost_disk(host)
+            watcher.lost_disk(host, is_copied=is_copied)
 
     def transport(self, name: str, *, up: bool) -> None:
         """The agent starts or stops."""

@@ -58,8 +58,8 @@ class Watcher:
     def ended(self, process: Process) -> None:
         """A process is about to end; its disk is as it left it."""
 
-    def lost_disk(self, host: Host) -> None:
-        """A disk was wiped or set back."""
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:
+        """A disk was wiped or set back; whether another one has all that was on it."""
 
     def settled(self, fleet: Fleet) -> None:
         """The faults are over and the network is at rest, or its time is up."""

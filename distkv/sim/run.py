@@ -94,7 +94,7 @@ class Run:
         self._scenario = scenario
         self._trace, self._reached, self._traffic = Trace(write), Reached(), _Traffic()
         self._writes = AcknowledgedStay()
-        rules = [*always(), OneContent(), TicksRise(), self._writes, RingStays(), AllAlike()]
+        rules = [*always(), OneContent(), TicksRise(), self._writes, RingStays()]
         self._fleet = Fleet(
             scenario.seed, members_seen=True, watchers=[self._trace, self._reached, self._traffic, *rules]
         )
@@ -138,10 +138,11 @@ class Run:
         self._stage.all_is_well()
         rested = fleet.run_until(lambda: is_at_rest(fleet), REST_MS)
         self._check_fatal()
+        if not rested:
+            AllAlike().settled(fleet)  # it says what differs
+            raise BrokenRuleError(AllAlike.rule, f"after {REST_MS} ms they did not")
         for watcher in fleet.watchers:
             watcher.settled(fleet)
-        if not rested:
-            raise BrokenRuleError("the network comes to rest", f"after {REST_MS} ms it has not")
         return self._too_little()
 
     def _do(self, action: Action) -> None:
@@ -159,10 +160,10 @@ class Run:
 
     def _too_little(self) -> tuple[str, str]:
         deliveries, before, writes = self._traffic.deliveries, self._before_faults, self._writes.count
-        if deliveries < DELIVERIES_MIN:
-            return "too little traffic", f"{deliveries} deliveries"
         if before is not None and before < BEFORE_FAULTS_MIN:
             return "too little traffic before the first fault", f"{before} deliveries"
+        if deliveries < DELIVERIES_MIN:
+            return "too little traffic", f"{deliveries} deliveries"
         if writes < WRITES_MIN:
             return "too few writes", f"{writes} were acknowledged"
         return "", ""

@@ -35,6 +35,7 @@ class Shrinker:
         """The smallest that was found."""
         if self._has_all:  # numbers that were given would mean other actions
             self._without_faults()
+        self._without_what_came_later()
         self._without_actions()
         return draw(self._seed, self.off).only(self.kept)
 
@@ -44,6 +45,14 @@ class Shrinker:
             scenario = draw(self._seed, off)
             if fault not in self.off and self._fails(scenario):
                 self.off, self.kept = off, tuple(range(len(scenario.actions)))
+
+    def _without_what_came_later(self) -> None:
+        """A run ends when it fails, so most of what would have come later did not happen at all."""
+        scenario = draw(self._seed, self.off)
+        outcome = run(scenario.only(self.kept))
+        early = tuple(n for n in self.kept if scenario.actions[n].at_ms < outcome.virtual_ms)
+        if self._fails(scenario.only(early)):
+            self.kept = early
 
     def _without_actions(self) -> None:
         """Leave out halves, then quarters, and so on down to single actions."""

@@ -82,8 +82,6 @@ class Stage:
             case Verb.START:
                 self._start(host)
                 return True
-            case Verb.ROLL_BACK:
-                return self._roll_back(host)
             case Verb.MAKE_SPACE:
                 host.disk.make_space()
                 return True
@@ -126,9 +124,9 @@ class Stage:
             case Verb.POWER:
                 fleet.lose_power(host)
             case Verb.WIPE if self._has_copy(host):
-                self._lose_disk(host)
+                self._lose_disk(host, is_copied=True)
             case Verb.BURN if any(other.live.is_serving for other in self._others(host)):
-                self._lose_disk(host)
+                self._lose_disk(host, is_copied=False)
             case Verb.COPY if host.live.is_serving:
                 self._copies[host.name] = host.disk.copy()
             case Verb.ROLL_BACK:
@@ -147,18 +145,16 @@ class Stage:
                 return False
         return True
 
-    def _lose_disk(self, host: Host) -> None:
+    def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
         self._workload.ring_is_over |= host.name == OWNER
-        self._fleet.wipe(host.name)
+        self._fleet.wipe(host.name, is_copied=is_copied)
 
     def _roll_back(self, host: Host) -> bool:
         copy = self._copies.pop(host.name, None)
-        if copy is None:
-            return False
-        if host.process is not None and not self._has_copy(host):
+        if copy is None or not self._has_copy(host):
             return False
         self._workload.ring_is_over |= host.name == OWNER
-        self._fleet.set_back(host.name, copy)
+        self._fleet.set_back(host.name, copy, is_copied=True)
         return True
 
     # -- whether a disk may go

@@ -17,7 +17,6 @@ from distkv.core.ready import BatchDone, LocalBatch, LocalSet, Reply, Written
 from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
-from distkv.sim.disk import CONTROL_BYTES
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
 from distkv.sim.scenario import Action, Scenario, Verb
@@ -30,8 +29,8 @@ OWNER: Final = "n0"
 """The only host that writes the ring."""
 BULK: Final = 20
 """How many entries one bulk write has."""
-WRITE_BYTES: Final = 1024
-"""More than one write takes in the log."""
+WRITE_BYTES: Final = 4096
+"""More than a client's request takes in the log."""
 
 
 class Workload:
@@ -46,7 +45,7 @@ class Workload:
 
     def do(self, process: Process, action: Action) -> None:
         """Send one request to a running process; it may refuse."""
-        if not process.replica.is_serving or not process.host.disk.has_room(WRITE_BYTES + CONTROL_BYTES):
+        if not process.replica.is_serving or not process.host.disk.has_room(WRITE_BYTES):
             return
         path = self._paths[action.number % len(self._paths)]
         self._count += 1

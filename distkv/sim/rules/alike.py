@@ -53,14 +53,14 @@ class AllAlike(Watcher):
     rule = "all nodes end alike"
 
     def settled(self, fleet: Fleet) -> None:
+        for host in fleet.running():
+            if not host.live.is_serving:
+                raise self.broken(f"{host.name} is {host.live.state}, it waits for {host.live.waits_for}")
         states = {host.name: state_of(host.live) for host in fleet.running()}
         (first, one), *others = states.items()
         for name, other in others:
             for field in attrs.fields(Held):
                 if getattr(one, field.name) != getattr(other, field.name):
                     raise self.broken(f"{first} and {name} differ in {field.name}")
-        for host in fleet.running():
-            if not host.live.is_serving:
-                raise self.broken(f"{host.name} is {host.live.state}, it waits for {host.live.waits_for}")
         if one.missing:
             raise self.broken(f"all lack {one.missing}")

@@ -53,7 +53,7 @@ class DiskKeeps(Watcher):
         kept.flying = [encode_record(record) for record in disk.flying]
         kept.state = _state(process) if disk.is_idle and process.replica.life is not None else None
 
-    def lost_disk(self, host: Host) -> None:
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
         self._kept.pop(host.name, None)
 
 

@@ -25,6 +25,7 @@ class RingStays(Watcher):
 
     def __init__(self) -> None:
         self._is_owned = True
+        self._is_whole = True
 
     def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
         if process.host.name == OWNER and self._is_owned:
@@ -34,11 +35,13 @@ class RingStays(Watcher):
         if isinstance(what, LocalBatch) and process.host.name == OWNER and self._is_owned:
             self._check(OWNER, process.replica.tree)
 
-    def lost_disk(self, host: Host) -> None:
-        self._is_owned = self._is_owned and host.name != OWNER  # a batch that comes back may be seen in part
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:
+        if host.name == OWNER:
+            self._is_owned = False  # a batch that comes back may be seen in part until all of it is there
+            self._is_whole &= is_copied
 
     def settled(self, fleet: Fleet) -> None:
-        for host in fleet.running():
+        for host in fleet.running() if self._is_whole else ():
             self._check(host.name, host.live.tree)
 
     def _check(self, name: str, tree: Tree) -> None:

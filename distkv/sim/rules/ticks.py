@@ -50,7 +50,7 @@ class TicksRise(Watcher):
     def acknowledged(self, process: Process, event: Event) -> None:  # noqa: ARG002
         self._hear(event)
 
-    def lost_disk(self, host: Host) -> None:
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
         self._tocks.pop(host.name, None)
 
     def _hear(self, event: Event) -> None:

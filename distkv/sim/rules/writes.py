@@ -7,11 +7,13 @@ chains of the product.  Does not look at ledgers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import Event, Link, contains, order
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
 from distkv.wire.message import EventRecord, Record
@@ -24,12 +26,16 @@ class AcknowledgedStay(Watcher):
 
     def __init__(self) -> None:
         self.count = 0
-        self._acknowledged: list[Event] = []
+        self._acknowledged: dict[str, list[Event]] = {}
         self._seen: dict[Path, dict[Link, Event]] = {}
 
-    def acknowledged(self, process: Process, event: Event) -> None:  # noqa: ARG002
+    def acknowledged(self, process: Process, event: Event) -> None:
         self.count += 1
-        self._acknowledged.append(event)
+        self._acknowledged.setdefault(process.host.name, []).append(event)
+
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:
+        if not is_copied:
+            self._acknowledged.pop(host.name, None)  # the promise was that disk's
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self.landed(process, records)
@@ -48,7 +54,7 @@ class AcknowledgedStay(Watcher):
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             kept[path] = _kept(list(events.values()), here)
-        for event in self._acknowledged:
+        for event in chain.from_iterable(self._acknowledged.values()):
             if event.path in kept and event.link not in kept[event.path]:
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
 
