@@ -273,7 +273,7 @@ class Fleet:
             agent.next_ms = next_ms
             self.at(next_ms, partial(self._pump_at, host, next_ms))
         if announces and process is not None and agent.is_up:
-            host.give(process, partial(self._tell, host, AnnounceDue()))
+            self.later(0, partial(host.give, process, partial(self._tell, host, AnnounceDue())))
 
     def _pump_at(self, host: Host, at_ms: int) -> None:
         if host.agent.next_ms == at_ms:

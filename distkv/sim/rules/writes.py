@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from distkv.core.ready import BatchDone, Input, Ready, Written
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import Event, Link, contains, order
 from distkv.model.path import Path
@@ -17,6 +18,20 @@ from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
 from distkv.wire.message import EventRecord, Record
+
+
+class WritesWin(Watcher):
+    """A write is what its own node shows as soon as it is made: it orders above all that it replaced (TOCK-1)."""
+
+    rule = "writes win where they are made"
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        reply = ready.reply
+        for result in reply.results if isinstance(reply, BatchDone) else (reply,):
+            if isinstance(result, Written) and result.event is not None:
+                entry = process.replica.tree.get(result.event.path)
+                if entry is None or entry.head is not result.event:
+                    raise self.broken(f"{process.host.name} wrote {result.event!r}, and shows {entry}")
 
 
 class AcknowledgedStay(Watcher):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ready import LocalSet, Wake
+from distkv.core.update import Store
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -19,7 +20,7 @@ from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import WAKES_MAX, NoBusyLoop, ReadyStays
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
-from distkv.sim.rules.writes import AcknowledgedStay
+from distkv.sim.rules.writes import AcknowledgedStay, WritesWin
 from distkv.sim.workload import RING
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
@@ -88,6 +89,26 @@ def test_tick_that_others_heard_of_and_is_used_again_is_noticed() -> None:
     _set_back_in_secret(fleet, fleet.hosts["n1"])
     with pytest.raises(BrokenRuleError, match="others heard of it before"):
         _set(fleet, "n1", "y", 2)
+
+
+def test_tock_that_was_said_before_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = _fleet(TicksRise(), "n0", "n1")
+    monkeypatch.setattr(Store, "replayed", lambda _store: None)  # a start that does not go on at the ceiling
+    fleet.run(60_000)
+    fleet.partition(["n0"], ["n1"])
+    fleet.run(60_000)
+    fleet.end(fleet.hosts["n1"])
+    with pytest.raises(BrokenRuleError, match="n1 says the tock"):
+        fleet.start("n1")
+
+
+def test_write_that_does_not_win_where_it_is_made_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = _fleet(WritesWin(), "n0")
+    _set(fleet, "n0", "x", 1)
+    monkeypatch.setattr("distkv.model.entry.is_above", lambda _new, _head: False)
+    monkeypatch.setattr("distkv.model.entry.order", lambda event: -event.tick)
+    with pytest.raises(BrokenRuleError, match="n0 wrote"):
+        fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), b"\x02")))
 
 
 def test_disk_that_forgets_is_noticed() -> None:
