@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from distkv.core.ready import Ask, HeardMessage, LocalSet, PeerAnswered, Ready
 from distkv.core.replica import Replica
-from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.sim.clock import WALL
 from distkv.sim.fleet import Fleet as SimulatedFleet
@@ -25,9 +24,7 @@ from distkv.wire.message import Header, Info, Message, Ping, Record, State, Tick
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
-__all__ = ["WALL", "Faults", "Fleet", "Member", "grown", "meet_namesake"]
-
-Member = Host
+__all__ = ["WALL", "Faults", "Fleet", "grown", "meet_namesake"]
 
 
 class _Ear(Watcher):
@@ -48,8 +45,8 @@ class Fleet(SimulatedFleet):
     """All nodes and what is between them."""
 
     def __init__(self, seed: int = 0, faults: Faults | None = None, *, members_seen: bool = True) -> None:
-        ear, self._contents = _Ear(), OneContent()
-        super().__init__(seed, faults, members_seen=members_seen, watchers=[*always(), self._contents, ear])
+        ear = _Ear()
+        super().__init__(seed, faults, members_seen=members_seen, watchers=[*always(), OneContent(), ear])
         self.sent, self.asked = ear.sent, ear.asked
 
     def __getitem__(self, name: str) -> Replica:
@@ -66,15 +63,6 @@ class Fleet(SimulatedFleet):
     @faults.setter
     def faults(self, faults: Faults) -> None:
         self.network.faults = faults
-
-    @property
-    def cut(self) -> set[tuple[str, str]]:
-        return self.network.cut
-
-    @property
-    def events(self) -> dict[Link, object]:
-        """Every event that became durable anywhere."""
-        return self._contents.contents
 
     def crash(self, name: str) -> None:
         """End the process, and its agent."""

@@ -89,7 +89,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 
 @pytest.mark.parametrize(
     ("group", "commands"),
-    [([], "client restore server"), (["client"], "backup delete dump get history list load ping set state watch")],
+    [([], "client restore server sim"), (["client"], "backup delete dump get history list load ping set state watch")],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
     run([*group, "--help"])
