@@ -15,7 +15,7 @@ from typing import Final
 from distkv.sim.network import Faults
 from distkv.sim.scenario import OFF, Action, Fault, Scenario, Verb
 
-DELIVERIES_AIMED_AT: Final = 3400
+DELIVERIES_AIMED_AT: Final = 3000
 """More than the least that counts, because cuts and crashes take some."""
 
 

@@ -20,8 +20,8 @@ from distkv.wire.records import encode_record
 class _Kept:
     """What a host's disk must give back at the next start."""
 
-    records: list[bytes]
-    flying: list[bytes]
+    records: list[Record]
+    flying: list[Record]
     """The batch that was being written at the end: there whole, or not at all."""
     state: tuple[object, ...] | None = None
     """What the replica held, if all of it was durable when the process ended."""
@@ -36,21 +36,22 @@ class DiskKeeps(Watcher):
         self._kept: dict[str, _Kept] = {}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
-        name, found = process.host.name, [encode_record(record) for record in records]
+        name, found = process.host.name, _encoded(records)
         kept = self._kept.get(name)
         if kept is not None:
-            if found not in (kept.records, kept.records + kept.flying):
+            before = _encoded(kept.records)
+            if found not in (before, before + _encoded(kept.flying)):
                 raise self.broken(f"{name} wrote {len(kept.records)} records, and its start finds {len(found)}")
-            if kept.state is not None and found == kept.records and kept.state != _state(process):
+            if kept.state is not None and found == before and kept.state != _state(process):
                 raise self.broken(f"{name} comes back as {_state(process)}, and it was {kept.state}")
-        self._kept[name] = _Kept(found, [])
+        self._kept[name] = _Kept(list(records), [])
 
     def landed(self, process: Process, records: Sequence[Record]) -> None:
-        self._kept[process.host.name].records += [encode_record(record) for record in records]
+        self._kept[process.host.name].records += records
 
     def ended(self, process: Process) -> None:
         disk, kept = process.host.disk, self._kept[process.host.name]
-        kept.flying = [encode_record(record) for record in disk.flying]
+        kept.flying = list(disk.flying)
         kept.state = _state(process) if disk.is_idle and process.replica.life is not None else None
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
@@ -60,3 +61,8 @@ class DiskKeeps(Watcher):
 def _state(process: Process) -> tuple[object, ...]:
     replica = process.replica
     return replica.tree.digest, replica.tick, replica.life, replica.tree.ledger.held()
+
+
+def _encoded(records: Sequence[Record]) -> list[bytes]:
+    """Events are equal by identity only, so records are compared as the log has them."""
+    return [encode_record(record) for record in records]
