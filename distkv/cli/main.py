@@ -30,6 +30,7 @@ from distkv.cli.logs import TRACEBACKS, read_log_option
 from distkv.cli.output import Form, complain, give_up
 from distkv.cli.server import server
 from distkv.cli.session import Session, output_option
+from distkv.cli.sim import sim_command
 from distkv.cli.suggestions import suggest_log_levels, suggest_settings
 from distkv.errors import DistkvError
 
@@ -136,6 +137,7 @@ everything.add_command(restore_command)
 everything.add_command(config)
 everything.add_command(completion_command)
 everything.add_command(doctor_command)
+everything.add_command(sim_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

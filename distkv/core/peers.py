@@ -8,7 +8,7 @@ one does not void (docs/protocol, XCHG-3, SNAP-2).
 
 from __future__ import annotations
 
-from distkv.core.node import Node, Turn
+from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
 from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
@@ -50,6 +50,8 @@ class Peers:
                 asked.ended = True
                 whole = not node.missing()
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=asked.brought, is_whole=whole)
+                if whole and asked.brought:
+                    self._pull_given_up(asked, turn)
 
     def done(self, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""
@@ -157,6 +159,18 @@ class Peers:
             wanted.setdefault(event.node, Ranges()).add(event.tick)
         if wanted and maps.addr and node.recovery.start_pull():
             node.ask(maps.header.node, maps.addr, AskEvents(wanted), turn)
+
+    def _pull_given_up(self, asked: Asked, turn: Turn) -> None:
+        """A pull has room for so much only: go on while the peer holds what we gave up as lost.
+
+        What is not given up is pulled in any case; this would wait for the next exchange, a ping for each pull.
+        """
+        node, peer = self._node, self._node.recovery.peers.get(asked.name)
+        held = peer.held if peer is not None and peer.held is not None else {}
+        lost, none = node.store.tree.ledger.missing(), Ranges()
+        wanted = {name: found for name, ranges in lost.items() if (found := ranges & held.get(name, none))}
+        if wanted and node.recovery.start_pull():
+            node.ask(asked.name, asked.ask.addr, AskEvents(wanted), turn)
 
     # -- serving a pull
 

@@ -127,7 +127,8 @@ class Replica:
             case TransportGap():
                 node.recovery.exchange_soon(now_ms)
             case AnnounceDue():
-                node.broadcast_info(turn, {node.store.me: [node.store.tick]})
+                if node.store.has_written:
+                    node.broadcast_info(turn, {node.store.me: [node.store.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
                 node.recovery.members(others)

@@ -110,6 +110,11 @@ class Store:
         """Whether this directory belongs to a network and has a life in it."""
         return self.network is not None and self.life is not None
 
+    @property
+    def has_written(self) -> bool:
+        """Whether this life has a change of its own; before the first one its tick names nothing."""
+        return self.tick & ((1 << COUNT_BITS) - 1) != 0
+
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""
         entry = self.tree.get(path)

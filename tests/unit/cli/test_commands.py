@@ -98,7 +98,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client completion config doctor restore server"),
+        ([], "client completion config doctor restore server sim"),
         (["config"], "check show"),
         (["client"], "backup bench delete dump get history list load node ping set state watch"),
         (["client", "node"], "list"),

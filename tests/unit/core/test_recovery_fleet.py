@@ -78,10 +78,17 @@ def test_announced_tick_makes_a_gap() -> None:
 
 def test_announcement_carries_the_own_tick_only() -> None:
     fleet = grown("a", "b")
+    fleet.set("b", "x", 1)
     ready = fleet.step("b", AnnounceDue())
     (info,) = ready.messages
     assert isinstance(info, Info)
     assert info.ticks == {NodeName("b"): [fleet["b"].tick]}
+
+
+def test_node_that_has_written_nothing_in_its_life_announces_nothing() -> None:
+    # Its tick would name no change, and whoever hears such a message drops it as malformed.
+    fleet = grown("a", "b")
+    assert fleet.step("b", AnnounceDue()).messages == []
 
 
 def test_long_gap_is_fetched_in_bounded_pulls() -> None:
@@ -230,6 +237,23 @@ def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:
     fleet.heal()
     assert fleet.run_until(fleet.is_converged, 20 * CLOCK_MS)
     assert fleet["a"].tree.ledger.is_whole
+
+
+def test_more_lost_ticks_than_fit_in_one_pull_come_back_without_waiting_for_the_next_ping() -> None:
+    # Found by the simulator (seeds 21 and 72 of its first days): one pull for each exchange was one for each ping.
+    fleet = grown("a", "b")
+    fleet.crash("a")
+    fleet.start("a", pull_events_max=3)
+    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet.partition(["a"], ["b"])
+    for number in range(60):
+        fleet.set("b", f"x.{number}", 1)
+    fleet.run(1000)
+    fleet.step("a", HeardMessage(_updates(fleet, "b")[-1]))
+    fleet.run(10 * CLOCK_MS)
+    assert fleet["a"].tree.ledger.lost()
+    fleet.heal()
+    assert fleet.run_until(lambda: fleet["a"].tree.ledger.is_whole, 6 * CLOCK_MS)
 
 
 # -- answers

@@ -36,7 +36,7 @@ def _asks(fleet: Fleet, kind: type, name: str) -> list[str]:
 def _sponsored(fleet: Fleet, sponsor: str, name: str) -> SnapshotHead:
     """What the sponsor says first to a joiner."""
     member = fleet.members[name]
-    reply = fleet.step(sponsor, JoinerAsked(member.name, member.created, member.addr)).reply
+    reply = fleet.step(sponsor, JoinerAsked(member.name, member.live.started, member.addr)).reply
     assert isinstance(reply, SnapshotHead)
     return reply
 

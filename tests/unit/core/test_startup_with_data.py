@@ -319,12 +319,12 @@ def test_own_messages_from_before_a_restart_do_not_end_a_node() -> None:
 def _rolled_back() -> Fleet:
     """b's disk is older than what b once said; a knows the rest."""
     fleet = grown("a", "b")
-    old = list(fleet.members["b"].records)
+    old = fleet.records("b")
     fleet.set("b", "x", 1)
     fleet.set("b", "y", 2)
     fleet.run(1000)
     fleet.crash("b")
-    fleet.members["b"].records = old
+    fleet.set_back("b", old)
     fleet.start("b")
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
     return fleet
@@ -364,10 +364,10 @@ def test_used_up_life_is_followed_by_a_new_one() -> None:
     fleet = grown("a")
     full = (1 << 32) - 2
     fleet.crash("a")
-    records = fleet.members["a"].records
+    records = fleet.records("a")
     last = next(r for r in reversed(records) if hasattr(r, "event"))
     event = Event(Path(["full"]), Kind.SET, b"\x01", ((NodeName("a"), Tick(full)),), last.event.tock, 1.0)
-    records.append(attrs.evolve(last, event=event))
+    fleet.set_back("a", [*records, attrs.evolve(last, event=event)])
     fleet.start("a", alone=True, up=False)
     first, second = (fleet.set("a", "x", value).reply for value in (1, 2))
     assert isinstance(first, Written)
@@ -460,12 +460,12 @@ def test_write_below_a_null_name_is_refused() -> None:
 def _rolled_back_and_alone() -> Fleet:
     """b's disk is older than what b once said, and b hears nobody but what the test hands it."""
     fleet = grown("a", "b")
-    old = list(fleet.members["b"].records)
+    old = fleet.records("b")
     fleet.set("b", "x", 1)
     fleet.run(1000)
     fleet.set("a", "x", 2)  # its chain names b's write
     fleet.crash("b")
-    fleet.members["b"].records = old
+    fleet.set_back("b", old)
     fleet.partition(["a"], ["b"])
     fleet.start("b")
     fleet.run(2 * CLOCK_MS)
@@ -490,12 +490,12 @@ def test_rolled_back_sponsor_that_learned_it_by_a_chain_registers_in_a_new_life(
 
 def test_node_rolled_back_beyond_a_change_of_life_notices() -> None:
     fleet = grown("a", "b")
-    old = list(fleet.members["b"].records)
+    old = fleet.records("b")
     fleet.set("b", "x", 1)
     fleet.run(1000)
     for _ in range(2):  # the first time it begins a new life, the second time the disk is from before that
         fleet.crash("b")
-        fleet.members["b"].records = list(old)
+        fleet.set_back("b", old)
         fleet.start("b")
         assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
     assert fleet.notes["rolled_back"] == 2

@@ -1,0 +1,252 @@
+"""`distkv sim`: run the core in a simulated network, one seed or many.
+
+Knows: its options, and how outcomes are written.  Does not know what is simulated (`distkv.sim`), which is loaded only
+when the command runs.
+
+Invariant: exit 1 when a seed failed, or when none passed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import asyncclick as click
+
+from distkv.cli import exits
+from distkv.cli.output import Form, print_result
+from distkv.cli.session import Job, Session, output_option
+
+if TYPE_CHECKING:
+    from distkv.sim.campaign import Sum
+    from distkv.sim.run import Outcome
+    from distkv.sim.scenario import Fault
+
+SHOWN_MAX: Final = 20
+"""So many failed seeds are listed; the rest is counted."""
+
+
+class _Numbers(click.ParamType[tuple[int, ...]]):
+    """Numbers and ranges of them: 3,7-9."""
+
+    name = "numbers"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        found: list[int] = []
+        for part in filter(None, str(value).split(",")):
+            first, _, last = part.partition("-")
+            if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) - int(first) > 1_000_000:
+                self.fail(f"{part!r} is neither a number nor a range such as 7-9", param, ctx)
+            found += range(int(first), int(last or first) + 1)
+        return tuple(found)
+
+
+class _FaultName(click.ParamType["Fault"]):
+    """The name of a fault."""
+
+    name = "fault"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Fault:
+        from distkv.sim.scenario import Fault
+
+        try:
+            return Fault(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no fault; there are {', '.join(Fault)}", param, ctx)
+
+
+@click.command("sim")
+@click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run so many seeds, and say what they reached.")
+@click.option("--first-seed", metavar="N", type=click.IntRange(0), default=0, help="The first of them (0).")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Processes that share them (1).")
+@click.option("--seed", metavar="N", type=click.IntRange(0), help="Run this one seed.")
+@click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
+@click.option("--trace", is_flag=True, help="Print every step of it.")
+@click.option("--only", metavar="NUMBERS", type=_Numbers(), help="Of its actions take these only, such as 3,7-9.")
+@click.option("--with", "on", metavar="FAULT", type=_FaultName(), multiple=True, help="Switch on a fault that is off.")
+@click.option("--without", "off", metavar="FAULT", type=_FaultName(), multiple=True, help="Switch a fault off.")
+@output_option
+@click.pass_obj
+def sim_command(
+    session: Session,
+    seeds: int | None,
+    first_seed: int,
+    jobs: int,
+    seed: int | None,
+    digest: bool,
+    trace: bool,
+    only: tuple[int, ...] | None,
+    on: tuple[Fault, ...],
+    off: tuple[Fault, ...],
+    form: str | None,
+) -> Job:
+    """Run the core in a simulated network, with faults drawn from a seed, and check what it promises.
+
+    The same seed is the same run, everywhere and always. Either --seeds or --seed says what to run.
+    """
+    if (seeds is None) == (seed is None):
+        raise click.UsageError("give either --seeds or --seed")
+    if seed is None and (digest or trace or only is not None):
+        raise click.UsageError("--digest, --trace and --only belong to a single --seed")
+    chosen = Form(form) if form else session.form
+    if seed is not None:
+        return partial(_one, seed, on, off, only, chosen, digest=digest, trace=trace)
+    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs, on, off, chosen)
+
+
+# -- one seed -----------------------------------------------------------------------------------------------------
+
+
+def _one(
+    seed: int,
+    on: tuple[Fault, ...],
+    off: tuple[Fault, ...],
+    only: tuple[int, ...] | None,
+    form: Form,
+    *,
+    digest: bool,
+    trace: bool,
+) -> int:
+    from distkv.sim.draft import draw
+    from distkv.sim.run import Verdict, run
+
+    scenario = draw(seed, _off(on, off))
+    if only is not None:
+        scenario = scenario.only(only)
+    outcome = run(scenario, click.echo if trace else None)
+    if form is not Form.TEXT:
+        print_result(_map(outcome), form)
+    else:
+        click.echo(_line(outcome))
+        if outcome.verdict is Verdict.FAILED:
+            _print_shrunk(outcome, on, off, only)
+    if digest:
+        click.echo(outcome.digest)
+    return exits.FAILED if outcome.verdict is Verdict.FAILED else exits.DONE
+
+
+def _print_shrunk(
+    outcome: Outcome, on: tuple[Fault, ...], off: tuple[Fault, ...], only: tuple[int, ...] | None
+) -> None:
+    """What is left when everything is left out without which it fails as well, and the command that runs it."""
+    from distkv.sim.shrink import Shrinker
+
+    click.echo("cutting it down ...", err=True)
+    shrinker = Shrinker(outcome.seed, _off(on, off), outcome.rule, only)
+    scenario = shrinker.shrink()
+    click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
+    click.echo(f"again: {_command(outcome.seed, shrinker.off, _ranges(shrinker.kept))}")
+
+
+# -- many ---------------------------------------------------------------------------------------------------------
+
+
+def _many(seeds: range, jobs: int, on: tuple[Fault, ...], off: tuple[Fault, ...], form: Form) -> int:
+    from distkv.sim.campaign import campaign
+    from distkv.sim.run import Verdict
+
+    with _progress(len(seeds)) as tell:
+        found = campaign(seeds, jobs, _off(on, off), tell)
+    if form is not Form.TEXT:
+        print_result(_sum_map(found), form)
+    else:
+        _print_sum(seeds, found)
+        for outcome in found.failed[:SHOWN_MAX]:
+            click.echo(_line(outcome))
+            click.echo(f"  again: {_command(outcome.seed, _off(on, off))}")
+        if len(found.failed) > SHOWN_MAX:
+            click.echo(f"... and {len(found.failed) - SHOWN_MAX} more failed")
+        if found.failed:
+            _print_shrunk(found.failed[0], on, off, None)
+    return exits.FAILED if found.failed or not found.verdicts[Verdict.PASSED] else exits.DONE
+
+
+def _print_sum(seeds: range, found: Sum) -> None:
+    from distkv.sim.reached import SIGNS
+
+    width = max(map(len, SIGNS))
+    click.echo(f"{'rule':<10}  {'shown by':<{width}}  seeds")
+    for sign, label in SIGNS.items():
+        click.echo(f"{label:<10}  {sign:<{width}}  {found.reached[sign]:>5}{'' if found.reached[sign] else '  a hole'}")
+    verdicts = ", ".join(f"{count} {verdict.value}" for verdict, count in sorted(found.verdicts.items()))
+    traffic = f"{found.deliveries} deliveries in {found.virtual_ms / 3_600_000:.1f} virtual hours"
+    click.echo(f"seeds {seeds[0]} to {seeds[-1]}: {verdicts}; {traffic}")
+    if found.rejected:
+        click.echo(f"rejected, because too little happened: {', '.join(str(o.seed) for o in found.rejected)}")
+    click.echo(f"rules that no seed reached: {', '.join(found.holes()) or 'none'}")
+
+
+@contextmanager
+def _progress(length: int) -> Iterator[Callable[[Sum], object]]:
+    """A bar on the terminal, when stderr is one."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with click.progressbar(length=length, label="sim", file=sys.stderr, show_pos=True) as bar:
+        yield lambda _: bar.update(1)
+
+
+# -- words --------------------------------------------------------------------------------------------------------
+
+
+def _off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
+    from distkv.sim.scenario import OFF
+
+    return (OFF - frozenset(on)) | frozenset(off)
+
+
+def _line(outcome: Outcome) -> str:
+    why = f": {outcome.what}" if outcome.what else ""
+    seconds = outcome.virtual_ms / 1000
+    return f"seed {outcome.seed} {outcome.verdict.value}{why} ({outcome.deliveries} deliveries, {seconds:.0f} s)"
+
+
+def _command(seed: int, off: frozenset[Fault], only: str = "") -> str:
+    """What to type to see it again."""
+    from distkv.sim.scenario import OFF, Fault
+
+    words = ["distkv sim --seed", str(seed)]
+    words += [f"--with {fault.value}" for fault in Fault if fault in OFF - off]
+    words += [f"--without {fault.value}" for fault in Fault if fault in off - OFF]
+    return " ".join([*words, *([f"--only {only}"] if only else [])])
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """Numbers as --only takes them."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def _map(outcome: Outcome) -> dict[str, object]:
+    return {
+        "seed": outcome.seed,
+        "verdict": outcome.verdict.value,
+        "rule": outcome.rule,
+        "what": outcome.what,
+        "digest": outcome.digest,
+        "deliveries": outcome.deliveries,
+        "virtual_ms": outcome.virtual_ms,
+        "reached": outcome.reached,
+    }
+
+
+def _sum_map(found: Sum) -> dict[str, object]:
+    return {
+        "verdicts": {verdict.value: count for verdict, count in sorted(found.verdicts.items())},
+        "deliveries": found.deliveries,
+        "virtual_ms": found.virtual_ms,
+        "reached": dict(sorted(found.reached.items())),
+        "holes": found.holes(),
+        "failed": [_map(outcome) for outcome in found.failed],
+        "rejected": [outcome.seed for outcome in found.rejected],
+    }

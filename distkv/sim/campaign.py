@@ -1,0 +1,83 @@
+"""Many seeds on several processors, and what they reached together.
+
+Knows: how seeds are spread and summed up.  Does not know what one run does.
+
+Invariant: each seed is run once, and the sum does not depend on how many processes shared the work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import attrs
+
+from distkv.sim.draft import draw
+from distkv.sim.reached import SIGNS
+from distkv.sim.run import Outcome, Verdict, run
+from distkv.sim.scenario import OFF, Fault
+
+CHUNK = 4
+"""How many seeds a process takes at once."""
+
+
+@attrs.define
+class Sum:
+    """What many runs came to."""
+
+    verdicts: Counter[Verdict] = attrs.field(factory=Counter)
+    deliveries: int = 0
+    virtual_ms: int = 0
+    reached: Counter[str] = attrs.field(factory=Counter)
+    """By how many seeds each sign was seen."""
+    failed: list[Outcome] = attrs.field(factory=list)
+    rejected: list[Outcome] = attrs.field(factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.verdicts[outcome.verdict] += 1
+        self.deliveries += outcome.deliveries
+        self.virtual_ms += outcome.virtual_ms
+        self.reached.update(outcome.reached.keys())
+        if outcome.verdict is Verdict.FAILED:
+            self.failed.append(outcome)
+        elif outcome.verdict is Verdict.REJECTED:
+            self.rejected.append(outcome)
+
+    @property
+    def runs(self) -> int:
+        return self.verdicts.total()
+
+    def holes(self) -> list[str]:
+        """The signs that no run showed."""
+        return [sign for sign in SIGNS if not self.reached[sign]]
+
+
+@attrs.frozen
+class _Runner:
+    """Runs one seed, in whichever process."""
+
+    off: frozenset[Fault]
+
+    def __call__(self, seed: int) -> Outcome:
+        return run(draw(seed, self.off))
+
+
+def campaign(
+    seeds: Iterable[int], jobs: int = 1, off: Collection[Fault] = OFF, tell: Callable[[Sum], object] = lambda _: None
+) -> Sum:
+    """Run all seeds; `tell` hears the sum after each."""
+    found = Sum()
+    for outcome in _outcomes(list(seeds), jobs, _Runner(frozenset(off))):
+        found.add(outcome)
+        tell(found)
+    return found
+
+
+def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Iterator[Outcome]:
+    if jobs == 1:
+        yield from map(runner, seeds)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        yield from pool.map(runner, seeds, chunksize=CHUNK)

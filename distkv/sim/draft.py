@@ -1,0 +1,179 @@
+"""Drawing a scenario from a seed.
+
+Knows: how likely everything is.  Does not know what it does.
+
+Invariant: each fault, the writes and the network draw from generators of their own, so that switching one fault off
+moves no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+from typing import Final
+
+from distkv.sim.network import Faults
+from distkv.sim.scenario import OFF, Action, Fault, Scenario, Verb
+
+DELIVERIES_AIMED_AT: Final = 3000
+"""More than the least that counts, because cuts and crashes take some."""
+
+
+def draw(seed: int, off: Collection[Fault] = OFF) -> Scenario:
+    """The scenario of a seed, without the faults in `off`.
+
+    Each seed takes only some of the faults, so that none is always hidden by another.
+    """
+    rng = Random(f"scenario {seed}")
+    wanted = [fault for fault in Fault if rng.random() < 0.5]  # drawn for all, so that a switch moves nothing else
+    return _Draft(seed, rng, frozenset(wanted) - frozenset(off)).scenario()
+
+
+class _Draft:
+    """One seed's choices."""
+
+    def __init__(self, seed: int, rng: Random, faults: frozenset[Fault]) -> None:
+        self._seed = seed
+        self._rng = rng
+        self._faults = faults
+
+    def scenario(self) -> Scenario:
+        rng, has = self._rng, self._faults.__contains__
+        count = rng.randint(2, 6)
+        late = rng.choice([0, 0, 1]) if count > 2 else 0
+        quiet_ms, length_ms = 20_000, rng.choice([180_000, 240_000, 360_000])
+        network, tight = self._network(), self._part("budget").choice([2.5, 4.0, 10.0])
+        slow = self._part("disk").choice([(1, 3), (1, 30), (5, 400)])
+        drift, wall = self._part("drift"), self._part("wall")
+        rates = [drift.choice([1.0, 1.001, 0.98, 1.05]) if has(Fault.DRIFT) else 1.0 for _ in range(count)]
+        off_s = [wall.uniform(-3e4, 3e4) if has(Fault.WALL_CLOCK) else 0.0 for _ in range(count)]
+        kept = 1 - max(network.loss, network.update_loss)
+        actions = self._writes(count, int(DELIVERIES_AIMED_AT / (count - 1 - late) / kept), quiet_ms, length_ms)
+        actions += self._troubles(count, quiet_ms, length_ms)
+        actions += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
+        return Scenario(
+            seed=self._seed,
+            host_count=count,
+            late_count=late,
+            path_count=self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200]),
+            chain_length=rng.choice([2, 3, 5]),
+            pull_events=rng.choice([20, 100, 20_000]),
+            commit_ms=slow if has(Fault.SLOW_DISK) else (0, 0),
+            packets_per_s=tight if has(Fault.BUDGET) else None,
+            rates=tuple(rates),
+            wall_off_s=tuple(off_s),
+            stream_events=rng.choice([8, 64, 512]),
+            doubts_ms=rng.choice([0, 5000, 15_000]),
+            network=network,
+            quiet_ms=quiet_ms,
+            length_ms=length_ms,
+            actions=tuple(sorted(actions, key=lambda action: action.at_ms)),
+        )
+
+    def _part(self, name: str) -> Random:
+        return Random(f"{name} {self._seed}")
+
+    def _network(self) -> Faults:
+        rng, faults, no = self._part("network"), self._faults, 0.0
+        loss, copies = rng.choice([0.02, 0.1, 0.3]), rng.choice([0.05, 0.3])
+        update_loss, late, breaks = rng.choice([0.0, 0.2, 0.4]), rng.choice([0.01, 0.1]), rng.choice([0.01, 0.05, 0.2])
+        spread, answer = rng.choice([100, 400, 900]), rng.choice([30, 300])
+        return Faults(
+            loss=loss if Fault.LOSS in faults else no,
+            update_loss=update_loss if Fault.LOSS in faults else no,
+            duplication=copies if Fault.DUPLICATION in faults else no,
+            delay_ms=(1, spread if Fault.DELAY in faults else 20),
+            answer_ms=(1, answer if Fault.DELAY in faults else 10),
+            late=late if Fault.LATE in faults else no,
+            breaks=breaks if Fault.BREAKS in faults else no,
+            silence_ms=10_000,
+        )
+
+    # -- what is written
+
+    def _writes(self, count: int, wanted: int, quiet_ms: int, length_ms: int) -> list[Action]:
+        rng = self._part("writes")
+        style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
+        style = "any" if style == "hot" and Fault.BUDGET in self._faults else style
+        has_ring = rng.random() < 0.5
+        actions: list[Action] = []
+        while wanted > 0:
+            at_ms = rng.randint(0, quiet_ms) if rng.random() < 0.2 else rng.randint(quiet_ms, length_ms)
+            for _ in range(rng.choice([1, 1, 1, 3, 10])):
+                verb, number = self._write(rng, style)
+                host = rng.randrange(count)
+                if has_ring and rng.random() < 0.05:
+                    verb, host = Verb.SWAP, 0
+                actions.append(Action(at_ms, verb, host, number))
+                wanted -= {Verb.BULK: 20, Verb.SWAP: 3}.get(verb, 1)
+                at_ms = min(at_ms + rng.choice([0, 0, 1, 5, 50]), length_ms)
+        return actions
+
+    @staticmethod
+    def _write(rng: Random, style: str) -> tuple[Verb, int]:
+        draw, number = rng.random(), rng.getrandbits(32)
+        if style == "hot":
+            number = 0 if draw < 0.8 else number
+            return (Verb.DELETE if draw < 0.1 else Verb.SET), number
+        if style == "delete":
+            return (Verb.DELETE if draw < 0.45 else Verb.SET), number
+        if style == "checked":
+            return (Verb.CHECKED if draw < 0.6 else Verb.DELETE if draw < 0.7 else Verb.SET), number
+        if style == "bulk":
+            return (Verb.BULK if draw < 0.1 else Verb.SET), number
+        return (Verb.DELETE if draw < 0.15 else Verb.CHECKED if draw < 0.2 else Verb.SET), number
+
+    # -- what goes wrong
+
+    def _troubles(self, count: int, quiet_ms: int, length_ms: int) -> list[Action]:
+        actions: list[Action] = []
+        for fault in Fault:
+            if fault in self._faults:
+                rng = self._part(fault.value)
+                for _ in range(rng.randint(1, 4)):
+                    at_ms = rng.randint(quiet_ms, length_ms)
+                    actions += self._trouble(fault, rng, count, at_ms, rng.choice([300, 3000, 15_000, 40_000]))
+        return actions
+
+    @staticmethod
+    def _trouble(fault: Fault, rng: Random, count: int, at_ms: int, for_ms: int) -> list[Action]:
+        """One fault, and its end."""
+        host, number = rng.randrange(count), rng.getrandbits(32)
+
+        def then(*steps: tuple[int, Verb]) -> list[Action]:
+            return [Action(at_ms + ms, verb, host, number) for ms, verb in steps]
+
+        match fault:
+            case Fault.PARTITION:
+                return then((0, Verb.PARTITION), (for_ms, Verb.HEAL))
+            case Fault.ONE_WAY:
+                return then((0, Verb.CUT), (for_ms, Verb.HEAL))
+            case Fault.SWIZZLE:
+                some = rng.sample(range(count), rng.randint(1, count))
+                back = rng.sample(some, len(some))
+                step_ms = for_ms // count + 1
+                out = [Action(at_ms + n * step_ms, Verb.SWIZZLE_OUT, h, 0) for n, h in enumerate(some)]
+                return out + [
+                    Action(at_ms + for_ms + n * step_ms, Verb.SWIZZLE_IN, h, 0) for n, h in enumerate(back)
+                ]
+            case Fault.PAUSE:
+                return then((0, Verb.PAUSE), (for_ms, Verb.RESUME))
+            case Fault.KILL:
+                return then((0, Verb.KILL), (for_ms, Verb.START))
+            case Fault.POWER:
+                return then((0, Verb.POWER), (for_ms, Verb.START))
+            case Fault.WIPE:
+                return then((0, Verb.WIPE), (for_ms, Verb.START))
+            case Fault.BURN:
+                return then((0, Verb.BURN), (for_ms, Verb.START))
+            case Fault.ROLL_BACK:
+                return then((0, Verb.COPY), (for_ms, Verb.ROLL_BACK), (for_ms + rng.choice([10, 9000]), Verb.START))
+            case Fault.FULL_DISK:
+                return then((0, Verb.FILL), (for_ms, Verb.MAKE_SPACE))
+            case Fault.DRIFT:
+                return then((0, Verb.DRIFT))
+            case Fault.WALL_CLOCK:
+                return then((0, Verb.WALL_JUMP))
+            case Fault.AGENT:
+                return then((0, Verb.AGENT_DOWN), (for_ms, Verb.AGENT_UP))
+        return []

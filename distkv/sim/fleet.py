@@ -1,0 +1,319 @@
+"""All hosts and what is between them, in virtual time: no event loop, no socket, no real clock.
+
+Knows: when everything happens, and who meets whom.  Does not know what is right (watchers do), nor what shall happen
+(a scenario or a test says).
+
+Invariant: the same seed and the same calls give the same run, under any hash seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from distkv.core.ready import (
+    AnnounceDue,
+    Ask,
+    CoreSettings,
+    HeardMessage,
+    Input,
+    MembersSeen,
+    Ready,
+    TransportDown,
+    TransportUp,
+)
+from distkv.core.replica import Replica
+from distkv.model.event import Event, NodeName
+from distkv.sim.clock import HostClock
+from distkv.sim.conversation import EVENT_BYTES, Conversation
+from distkv.sim.host import Host
+from distkv.sim.network import Faults, Network
+from distkv.sim.process import Process
+from distkv.sim.rule import Watcher
+from distkv.storage.memory import MemoryDisk
+from distkv.wire.codec import decode_message, encode_message
+from distkv.wire.message import Info, Message, Ping, Start, Update
+from distkv.wire.values import pack_value
+
+MEMBERS_MS: Final = 1000
+"""How often the agents tell who is there."""
+KINDS: Final[dict[type[Message], str]] = {Update: "update", Ping: "ping", Info: "info"}
+
+
+class Fleet:
+    """The network under simulation."""
+
+    def __init__(
+        self,
+        seed: int | str = 0,
+        faults: Faults | None = None,
+        *,
+        members_seen: bool = True,
+        watchers: Sequence[Watcher] = (),
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.network = Network(seed, faults)
+        self.now_ms = 0
+        self.hosts: dict[str, Host] = {}
+        self.notes: Counter[str] = Counter()
+        self.watchers = tuple(watchers)
+        self.commit_ms = (0, 0)
+        """How long a commit takes; nothing: it is done at once."""
+        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+        if members_seen:
+            self.later(300, self._tell_members)
+
+    # -- machines and processes
+
+    def host(self, name: str, *, addr: str | None = None, clock: HostClock | None = None) -> Host:
+        """The machine of this name; a new one when there is none yet."""
+        host = self.hosts.get(name)
+        if host is None:
+            host = self.hosts[name] = Host(NodeName(name), addr or f"{name}:1", clock or HostClock())
+        host.addr = addr or host.addr
+        return host
+
+    def start(self, name: str, *, init: object = None, up: bool = True, addr: str | None = None, **more: Any) -> Host:
+        """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs."""
+        host = self.host(name, addr=addr)
+        settings = CoreSettings(
+            node=host.name,
+            addr=host.addr,
+            start=Start(host.clock.wall(self.now_ms), self.rng.getrandbits(60)),
+            init_value=None if init is None else pack_value(init),
+            network_id=self.rng.randbytes(8),
+            **more,
+        )
+        replica = Replica(settings, random.Random(self.rng.random()))
+        records = host.disk.open()
+        for record in records:
+            replica.replay(record)
+        process = host.process = Process(self, host, replica)
+        host.fatal, host.agent.seen, host.agent.is_up = None, None, False
+        for watcher in self.watchers:
+            watcher.started(process, records)
+        process.begin()
+        if up and process.is_running:
+            host.agent.is_up = True
+            process.step(TransportUp())
+        return host
+
+    def end(self, host: Host) -> None:
+        """End the process; its disk has what it was told to write, or what a kill leaves of it."""
+        process = host.process
+        if process is None:
+            return
+        for watcher in self.watchers:
+            watcher.ended(process)
+        host.disk.kill(self.rng)
+        self._gone(host, process)
+
+    def lose_power(self, host: Host) -> None:
+        """The machine stops: the process ends, and the disk may have any part of the last write."""
+        process = host.process
+        if process is not None:
+            for watcher in self.watchers:
+                watcher.ended(process)
+            host.disk.lose_power(self.rng)
+            self._gone(host, process)
+        host.agent.is_up = False
+
+    def wipe(self, name: str, *, is_copied: bool = False) -> None:
+        """End the process if it runs, and lose its disk; watchers hear whether another one has all that was on it."""
+        host = self.hosts[name]
+        self.end(host)
+        host.disk.wipe()
+        for watcher in self.watchers:
+            watcher.lost_disk(host, is_copied=is_copied)
+
+    def set_back(self, name: str, copy: MemoryDisk, *, is_copied: bool = False) -> None:
+        """End the process if it runs; its disk is what it was."""
+        host = self.hosts[name]
+        self.end(host)
+        host.disk.roll_back(copy)
+        for watcher in self.watchers:
+            watcher.lost_disk(host, is_copied=is_copied)
+
+    def transport(self, name: str, *, up: bool) -> None:
+        """The agent starts or stops."""
+        host = self.hosts[name]
+        host.agent.is_up = up
+        if host.process is not None:
+            host.give(host.process, lambda: self._tell(host, TransportUp() if up else TransportDown()))
+
+    def running(self) -> Iterator[Host]:
+        yield from (host for host in self.hosts.values() if host.process is not None)
+
+    def at_address(self, addr: str) -> Host | None:
+        """Who listens there."""
+        return next((host for host in self.running() if host.addr == addr), None)
+
+    # -- the network
+
+    def partition(self, *sides: Iterable[str]) -> None:
+        """Cut every way between two sides; who is on none hears nobody."""
+        self.network.partition(sides, self.hosts)
+
+    def heal(self) -> None:
+        self.network.cut = set()
+
+    # -- time
+
+    def step(self, name: str, what: Input) -> Ready:
+        """Hand one input to a process."""
+        process = self.hosts[name].process
+        if process is None:
+            raise ValueError(f"{name} does not run")
+        return process.step(what)
+
+    def later(self, delay_ms: int, do: Callable[[], None]) -> None:
+        self.at(self.now_ms + delay_ms, do)
+
+    def at(self, at_ms: int, do: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (at_ms, self._count, do))
+
+    def run(self, for_ms: int) -> None:
+        """Let virtual time pass."""
+        end_ms, queue = self.now_ms + for_ms, self._queue
+        while queue and queue[0][0] <= end_ms:
+            self._advance()
+        self.now_ms = end_ms
+
+    def run_until(self, condition: Callable[[], bool], within_ms: int) -> bool:
+        """Let time pass until `condition` holds; False when it does not within the time."""
+        end_ms, queue = self.now_ms + within_ms, self._queue
+        while not condition():
+            if not queue or queue[0][0] > end_ms:
+                self.now_ms = end_ms
+                return condition()
+            self._advance()
+        return True
+
+    # -- for processes and conversations
+
+    def commit(self, process: Process) -> None:
+        """Something waits for the disk: write it."""
+        host = process.host
+        if host.disk.take_off():
+            low, high = self.commit_ms
+            if high:
+                delay_ms = low + int(self.rng.random() * (high - low + 1))
+                self.later(delay_ms, lambda: host.give(process, partial(self._landed, process)))
+            else:
+                self._landed(process)
+
+    def ask(self, process: Process, ask: Ask) -> None:
+        for watcher in self.watchers:
+            watcher.left(process, ask)
+        Conversation(self, process, ask).begin()
+
+    def gossip(self, process: Process, message: Message) -> None:
+        """A message to all, the sender included."""
+        for watcher in self.watchers:
+            watcher.left(process, message)
+        agent = process.host.agent
+        if agent.is_limited:
+            agent.put(message, self.now_ms)
+            self._pump(process.host)
+        else:
+            self._carry(process.host, decode_message(KINDS[type(message)], encode_message(message)))
+
+    def delivered(self, host: Host, what: Input) -> None:
+        """Something from another host is about to be handed to a process."""
+        for watcher in self.watchers:
+            watcher.delivered(host, what)
+
+    def acknowledge(self, process: Process, event: Event) -> None:
+        """A client reads that its write is done."""
+        for watcher in self.watchers:
+            watcher.acknowledged(process, event)
+
+    # -- inside
+
+    def _advance(self) -> None:
+        at_ms, _, do = heapq.heappop(self._queue)
+        self.now_ms = max(self.now_ms, at_ms)
+        do()
+
+    def _gone(self, host: Host, process: Process) -> None:
+        host.process = None
+        host.resume()
+        for conversation in list(process.serving):
+            conversation.reset()
+
+    def _landed(self, process: Process) -> None:
+        records = process.host.disk.land()
+        for watcher in self.watchers:
+            watcher.landed(process, records)
+        process.landed()
+        if process.is_running:
+            self.commit(process)
+
+    def _carry(self, host: Host, message: Message) -> None:
+        """A message leaves the agent for all hosts, its own included."""
+        is_update = isinstance(message, Update)
+        for name in self.hosts:
+            for delay_ms in self.network.gossip(host.name, name, is_update=is_update):
+                self.later(delay_ms, partial(self._arrive, host.name, name, message))
+
+    def _pump(self, host: Host) -> None:
+        """Let the agent send what its budget allows, and plan when to look again."""
+        agent, process = host.agent, host.process
+        announces = agent.flush(self.now_ms)
+        for message in agent.leaving():
+            self._carry(host, message)
+        next_ms = agent.next_flush_ms(self.now_ms)
+        if next_ms is not None and next_ms != agent.next_ms:
+            agent.next_ms = next_ms
+            self.at(next_ms, partial(self._pump_at, host, next_ms))
+        if announces and process is not None and agent.is_up:
+            self.later(0, partial(host.give, process, partial(self._tell, host, AnnounceDue())))
+
+    def _pump_at(self, host: Host, at_ms: int) -> None:
+        if host.agent.next_ms == at_ms:
+            host.agent.next_ms = None
+            self._pump(host)
+
+    def _arrive(self, sender: str, name: str, message: Message) -> None:
+        host = self.hosts[name]
+        if not self.network.passes(sender, name):
+            return
+        what = HeardMessage(message)
+        if not host.hear(partial(self._hear, host, what, sender)):
+            self.notes["gossip_lost"] += 1
+
+    def _hear(self, host: Host, what: HeardMessage, sender: str) -> None:
+        message = what.message
+        if isinstance(message, Update) and not host.disk.has_room(EVENT_BYTES * len(message.events)):
+            self.notes["dropped_no_space"] += 1
+            return
+        host.agent.heard(message, self.now_ms)
+        if sender != host.name:
+            self.delivered(host, what)
+        self._tell(host, what)
+
+    def _tell(self, host: Host, what: Input) -> None:
+        if host.process is not None:
+            host.process.step(what)
+
+    def _tell_members(self) -> None:
+        """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""
+        for host in list(self.running()):
+            agent = host.agent
+            if not agent.is_up or host.is_paused:
+                continue
+            alive: dict[str, str] = {
+                other.name: other.addr
+                for other in self.hosts.values()
+                if other.agent.is_up and self.network.connects(host.name, other.name)
+            }
+            if agent.believes(alive, self.now_ms) and agent.seen != alive:
+                agent.seen = alive
+                self._tell(host, MembersSeen(alive))
+        self.later(MEMBERS_MS, self._tell_members)

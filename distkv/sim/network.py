@@ -1,0 +1,86 @@
+"""What lies between the hosts: which ways are open, and what becomes of a message on its way.
+
+Knows: cuts, loss, copies and delays.  Does not know hosts, nor what messages mean.
+
+Invariant: each way draws from a generator of its own, so that what one pair of hosts meets does not depend on the
+others; the same seed and the same messages give the same fate.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import attrs
+
+
+@attrs.define
+class Faults:
+    """What happens to gossip, and to connections between peers. A spread of delays reorders."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay_ms: tuple[int, int] = (1, 20)
+    answer_ms: tuple[int, int] = (1, 10)
+    """One way of a request, and the time of each part of the answer."""
+    breaks: float = 0.0
+    """The chance that a connection breaks, at each part."""
+    update_loss: float = 0.0
+    """The least loss of updates: Serf drops those first."""
+    late: float = 0.0
+    """The chance that gossip misses a host at first and comes by the agents' push/pull."""
+    late_ms: tuple[int, int] = (2000, 15_000)
+    silence_ms: int = 0
+    """How long a peer that does not answer is waited for."""
+
+
+class Network:
+    """All ways between hosts, by name. `faults` may be replaced at any time."""
+
+    def __init__(self, seed: int | str, faults: Faults | None = None) -> None:
+        self.faults = Faults() if faults is None else faults
+        self.cut: set[tuple[str, str]] = set()
+        """(from, to): nothing passes that way; a connection needs both ways."""
+        self._seed = seed
+        self._ways: dict[tuple[str, str], random.Random] = {}
+
+    def partition(self, sides: Iterable[Iterable[str]], names: Iterable[str]) -> None:
+        """Cut every way between two sides; who of `names` is on none hears nobody."""
+        side_of = {name: number for number, side in enumerate(sides) for name in side}
+        every = list(names)
+        self.cut = {(a, b) for a in every for b in every if a != b and side_of.get(a, a) != side_of.get(b, b)}
+
+    def passes(self, sender: str, receiver: str) -> bool:
+        return (sender, receiver) not in self.cut
+
+    def connects(self, one: str, other: str) -> bool:
+        return self.passes(one, other) and self.passes(other, one)
+
+    def gossip(self, sender: str, receiver: str, *, is_update: bool) -> Iterable[int]:
+        """One message on its way: the delay of each copy that arrives."""
+        if (sender, receiver) in self.cut:
+            return ()
+        faults, rng = self.faults, self._way(sender, receiver)
+        copies = 2 if faults.duplication and rng.random() < faults.duplication else 1
+        loss = max(faults.loss, faults.update_loss) if is_update else faults.loss
+        if sender != receiver and loss and rng.random() < loss:
+            return ()
+        is_late = sender != receiver and faults.late and rng.random() < faults.late
+        low, high = faults.late_ms if is_late else faults.delay_ms
+        return [low + int(rng.random() * (high - low + 1)) for _ in range(copies)]
+
+    def answer_ms(self, one: str, other: str) -> int:
+        """How long one part of a conversation takes."""
+        low, high = self.faults.answer_ms
+        return low + int(self._way(one, other).random() * (high - low + 1))
+
+    def breaks(self, one: str, other: str) -> bool:
+        """Whether a connection breaks now."""
+        return self.faults.breaks > 0 and self._way(one, other).random() < self.faults.breaks
+
+    def _way(self, sender: str, receiver: str) -> random.Random:
+        way = (sender, receiver)
+        rng = self._ways.get(way)
+        if rng is None:
+            rng = self._ways[way] = random.Random(f"{self._seed}/{sender}/{receiver}")
+        return rng

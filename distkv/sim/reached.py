@@ -1,0 +1,167 @@
+"""Which rules of the protocol a run came by, so that a rule that no run reaches is seen.
+
+Knows: by what each rule shows itself from outside: a note, a record, a message, an answer.  Does not know
+whether the rule was followed: other watchers do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from distkv.core.ready import (
+    Ask,
+    AskEvents,
+    AskMaps,
+    AskSnapshot,
+    HeardMessage,
+    Input,
+    JoinerAsked,
+    PeerAnswered,
+    PeerOffered,
+    Ready,
+)
+from distkv.model.event import Kind
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
+from distkv.sim.process import Process
+from distkv.sim.rule import Watcher
+from distkv.wire.message import (
+    CeilingRecord,
+    EventRecord,
+    Info,
+    KnownRecord,
+    LifeRecord,
+    LostRecord,
+    Message,
+    Ping,
+    PullEnd,
+    Record,
+    ResetRecord,
+    State,
+    Update,
+)
+
+SIGNS: Final[dict[str, str]] = {
+    "a write replaces another writer's": "CHAIN-3",
+    "a chain is cut": "CHAIN-3",
+    "an event arrives that does not win": "APPLY-1",
+    "an open loser": "OPEN-1",
+    "an open loser is closed": "OPEN-1",
+    "a deletion": "VALUE-3",
+    "ticks known as superseded": "PULL-2",
+    "ticks that a peer lacks": "PULL-2",
+    "a tick given up as lost": "LOST-1",
+    "a new tock ceiling": "TOCK-2",
+    "a life begins": "TICK-3",
+    "a download begins": "START-14",
+    "a ping": "PING-1",
+    "an initial ping": "START-10",
+    "an answer to an initial ping": "START-12",
+    "an info with a reason": "REC-1",
+    "an announcement": "UPD-1",
+    "an exchange is asked for": "XCHG-1",
+    "an exchange is answered": "XCHG-1",
+    "a pull": "GAP-1",
+    "a download is asked for": "START-13",
+    "a joiner is sponsored": "REG-2",
+    "ready": "START-7",
+    "ready without a transport": "START-9",
+    "an update reaches a node without data": "UPD-2",
+    "dropped_no_space": "UPD-3",
+    "outbox_full": "UPD-1",
+    "gossip_lost": "GAP-1",
+    "new_life": "LIFE-2",
+    "rolled_back": "LIFE-1",
+    "name_claimed": "NAME-1",
+    "name_twice": "NAME-1",
+    "split_healed": "PING-10",
+    "digest_differs": "REC-5",
+    "unregistered": "REG-6",
+    "foreign_network": "NET-2",
+    "two_contents": "ORDER-4",
+    "tock_jump": "TOCK-3",
+    "tick_jump": "INFO-2",
+    "peer_failed": "XCHG-3",
+    "peer_empty": "XCHG-4",
+    "same_address": "NAME-2",
+}
+"""What shows that a rule was reached, and its label in docs/protocol. Names without a blank are notes, as they are."""
+
+_BY_RECORD: Final[dict[type[Record], str]] = {
+    KnownRecord: "ticks known as superseded",
+    LostRecord: "a tick given up as lost",
+    CeilingRecord: "a new tock ceiling",
+    LifeRecord: "a life begins",
+    ResetRecord: "a download begins",
+}
+_BY_ASK: Final = {
+    AskMaps: "an exchange is asked for",
+    AskEvents: "a pull",
+    AskSnapshot: "a download is asked for",
+}
+
+
+class Reached(Watcher):
+    """Counts the signs."""
+
+    def __init__(self) -> None:
+        self.signs: Counter[str] = Counter()
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        signs = self.signs
+        for note in ready.notes:
+            if note.id == "ready" and note.fields["state"] == State.CUT_OFF.value:
+                signs["ready without a transport"] += 1
+        for record in ready.records:
+            sign = _BY_RECORD.get(type(record))
+            if sign is not None:
+                signs[sign] += 1
+            elif isinstance(record, EventRecord):
+                self._event(process, record)
+        for change in ready.changes:
+            if not change.won:
+                signs["an event arrives that does not win"] += 1
+                entry = process.replica.tree.get(change.event.path)
+                if entry is not None and change.event in entry.conflicts():
+                    signs["an open loser"] += 1
+            if change.closed and change.event.node != process.host.name:
+                signs["an open loser is closed"] += 1
+        if isinstance(what, JoinerAsked):
+            signs["a joiner is sponsored"] += 1
+        elif isinstance(what, PeerOffered):
+            signs["an exchange is answered"] += 1
+
+    def left(self, process: Process, message: Message | Ask) -> None:  # noqa: ARG002
+        match message:
+            case Ask(what=what):
+                self.signs[_BY_ASK[type(what)]] += 1
+            case Ping(chain=chain):
+                self.signs["a ping" if any(link.tick for link in chain) else "an initial ping"] += 1
+            case Info(reason=reason, ping=ping, ticks=ticks):
+                if reason is not None:
+                    self.signs["an info with a reason"] += 1
+                if ping is not None:
+                    self.signs["an answer to an initial ping"] += 1
+                if ticks is not None and [*ticks] == [message.header.node]:
+                    self.signs["an announcement"] += 1
+            case Update():
+                pass
+
+    def delivered(self, host: Host, what: Input) -> None:
+        if isinstance(what, HeardMessage) and isinstance(what.message, Update) and host.live.life is None:
+            self.signs["an update reaches a node without data"] += 1
+        if isinstance(what, PeerAnswered) and isinstance(what.answer, PullEnd) and what.answer.lacks:
+            self.signs["ticks that a peer lacks"] += 1
+
+    def settled(self, fleet: Fleet) -> None:
+        self.signs.update(fleet.notes)
+
+    def _event(self, process: Process, record: EventRecord) -> None:
+        event = record.event
+        if event.kind is Kind.DELETE:
+            self.signs["a deletion"] += 1
+        if event.truncated:
+            self.signs["a chain is cut"] += 1
+        if event.older and event.node == process.host.name:
+            self.signs["a write replaces another writer's"] += 1

@@ -1,0 +1,68 @@
+"""What a run must not break, as something that watches it.
+
+Knows: what a watcher is told, and when.  Does not know any rule.
+
+Invariant: a watcher changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from distkv.core.ready import Ask, Input, Ready
+from distkv.model.event import Event
+from distkv.wire.message import Message, Record
+
+if TYPE_CHECKING:
+    from distkv.sim.fleet import Fleet
+    from distkv.sim.host import Host
+    from distkv.sim.process import Process
+
+
+class BrokenRuleError(Exception):
+    """The run showed something that must never be."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(f"{rule}: {what}")
+        self.rule = rule
+
+
+class Watcher:
+    """Told of everything that happens; by itself it does nothing.
+
+    All methods may raise BrokenRuleError.
+    """
+
+    rule = ""
+    """Its name, for people."""
+
+    def started(self, process: Process, records: Sequence[Record]) -> None:
+        """A process replayed what its disk held, and has not begun."""
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        """A step was taken, or (None) the process began; nothing of it is carried out yet."""
+
+    def landed(self, process: Process, records: Sequence[Record]) -> None:
+        """Records became durable."""
+
+    def left(self, process: Process, message: Message | Ask) -> None:
+        """A message left the host."""
+
+    def delivered(self, host: Host, what: Input) -> None:
+        """Something arrived from another host."""
+
+    def acknowledged(self, process: Process, event: Event) -> None:
+        """A client was told that its write is durable."""
+
+    def ended(self, process: Process) -> None:
+        """A process is about to end; its disk is as it left it."""
+
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:
+        """A disk was wiped or set back; whether another one has all that was on it."""
+
+    def settled(self, fleet: Fleet) -> None:
+        """The faults are over and the network is at rest, or its time is up."""
+
+    def broken(self, what: str) -> BrokenRuleError:
+        return BrokenRuleError(self.rule, what)

@@ -1,0 +1,66 @@
+"""At the end all nodes hold the same, nothing is missing, and everybody serves.
+
+Knows: what must be equal (docs/protocol, 'Recovery').  Does not know whether it is right: other rules do.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from distkv.core.replica import Replica
+from distkv.model.event import Link
+from distkv.model.ledger import TickRanges
+from distkv.sim.fleet import Fleet
+from distkv.sim.rule import Watcher
+
+
+@attrs.frozen
+class Held:
+    """What two nodes at rest have in common."""
+
+    digest: int
+    held: TickRanges
+    missing: TickRanges
+    """But what is given up as lost."""
+    losers: frozenset[Link]
+    heads: frozenset[Link]
+    registry: object
+
+
+def state_of(replica: Replica) -> Held:
+    tree = replica.tree
+    losers = frozenset(loser.link for entry in tree.contested() for loser in entry.conflicts())
+    heads = frozenset(entry.head.link for entry in tree.entries())
+    missing = tree.ledger.missing(but_lost=True)
+    return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry)
+
+
+def is_at_rest(fleet: Fleet) -> bool:
+    """Whether all serve, hold the same, and miss nothing but what is given up; the cheap signs first."""
+    replicas = [host.live for host in fleet.running()]
+    first = replicas[0].tree
+    if not all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas):
+        return False
+    if any(replica.tree.ledger.hash() != first.ledger.hash() for replica in replicas):
+        return False
+    states = [state_of(replica) for replica in replicas]
+    return all(state == states[0] and not state.missing for state in states)
+
+
+class AllAlike(Watcher):
+    """Equal trees, open losers, digests, tick maps and registries."""
+
+    rule = "all nodes end alike"
+
+    def settled(self, fleet: Fleet) -> None:
+        for host in fleet.running():
+            if not host.live.is_serving:
+                raise self.broken(f"{host.name} is {host.live.state}, it waits for {host.live.waits_for}")
+        states = {host.name: state_of(host.live) for host in fleet.running()}
+        (first, one), *others = states.items()
+        for name, other in others:
+            for field in attrs.fields(Held):
+                if getattr(one, field.name) != getattr(other, field.name):
+                    raise self.broken(f"{first} and {name} differ in {field.name}")
+        if one.missing:
+            raise self.broken(f"all lack {one.missing}")

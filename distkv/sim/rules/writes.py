@@ -1,0 +1,86 @@
+"""Acknowledged writes stay: each is a winner, an open loser, or was known to whoever replaced it.
+
+Knows: every event that any disk kept, and with it who knew whom: a reference that forgets nothing, beside the bounded
+chains of the product.  Does not look at ledgers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from distkv.core.ready import BatchDone, Input, Ready, Written
+from distkv.model.entry import LOSERS_MAX
+from distkv.model.event import Event, Link, contains, order
+from distkv.model.path import Path
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
+from distkv.sim.process import Process
+from distkv.sim.rule import Watcher
+from distkv.wire.message import EventRecord, Record
+
+
+class WritesWin(Watcher):
+    """A write is what its own node shows as soon as it is made: it orders above all that it replaced (TOCK-1)."""
+
+    rule = "writes win where they are made"
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        reply = ready.reply
+        for result in reply.results if isinstance(reply, BatchDone) else (reply,):
+            if isinstance(result, Written) and result.event is not None:
+                entry = process.replica.tree.get(result.event.path)
+                if entry is None or entry.head is not result.event:
+                    raise self.broken(f"{process.host.name} wrote {result.event!r}, and shows {entry}")
+
+
+class AcknowledgedStay(Watcher):
+    """No client is told that a write is done which is nowhere in the end."""
+
+    rule = "acknowledged writes stay"
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._acknowledged: dict[str, list[Event]] = {}
+        self._seen: dict[Path, dict[Link, Event]] = {}
+
+    def acknowledged(self, process: Process, event: Event) -> None:
+        self.count += 1
+        self._acknowledged.setdefault(process.host.name, []).append(event)
+
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:
+        if not is_copied:
+            self._acknowledged.pop(host.name, None)  # the promise was that disk's
+
+    def started(self, process: Process, records: Sequence[Record]) -> None:
+        self.landed(process, records)
+
+    def landed(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
+        for record in records:
+            if isinstance(record, EventRecord):
+                self._seen.setdefault(record.event.path, {}).setdefault(record.event.link, record.event)
+
+    def settled(self, fleet: Fleet) -> None:
+        tree = next(fleet.running()).live.tree
+        kept: dict[Path, set[Link]] = {}
+        for path, events in self._seen.items():
+            entry = tree.get(path)
+            here = {event.link for event in (entry.head, *entry.losers)} if entry is not None else set()
+            if entry is not None and len(entry.losers) >= LOSERS_MAX:
+                continue  # what does not fit among the losers is in local histories only (OPEN-3)
+            kept[path] = _kept(list(events.values()), here)
+        for event in chain.from_iterable(self._acknowledged.values()):
+            if event.path in kept and event.link not in kept[event.path]:
+                raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
+
+
+def _kept(events: list[Event], here: set[Link]) -> set[Link]:
+    """Which events are here, or known to one that is kept; who knows an event is above it."""
+    events.sort(key=order, reverse=True)
+    kept = set(here)
+    known: list[Event] = []
+    for event in events:
+        if event.link in here or any(contains(other, event) for other in known):
+            kept.add(event.link)
+            known.append(event)
+    return kept

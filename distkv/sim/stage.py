@@ -1,0 +1,175 @@
+"""Carries the actions of a scenario out on a fleet.
+
+Knows: what each verb does, and when it does not apply.  Does not know when, nor what is right.
+
+Invariant: an action that does not apply changes nothing; `all_is_well` ends every fault.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from distkv.model.ranges import Ranges
+from distkv.sim.clock import HostClock
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
+from distkv.sim.network import Faults
+from distkv.sim.scenario import WRITES, Action, Scenario, Verb
+from distkv.sim.workload import OWNER, Workload
+from distkv.storage.memory import MemoryDisk
+
+
+class Stage:
+    """One fleet, and what happens to it."""
+
+    def __init__(self, fleet: Fleet, scenario: Scenario) -> None:
+        self._fleet = fleet
+        self._scenario = scenario
+        self._workload = Workload(fleet, scenario)
+        self._copies: dict[str, MemoryDisk] = {}
+        self._settings: dict[str, Any] = {
+            "chain_length_max": scenario.chain_length,
+            "pull_events_max": scenario.pull_events,
+        }
+        for name, rate, off_s in zip(scenario.names, scenario.rates, scenario.wall_off_s, strict=True):
+            agent = fleet.host(name, clock=HostClock(rate, off_s)).agent
+            agent.stream_events, agent.doubts_ms = scenario.stream_events, scenario.doubts_ms
+            if scenario.packets_per_s is not None:
+                agent.limit(scenario.packets_per_s, scenario.host_count)
+
+    def grow(self) -> None:
+        """Start the hosts that are there from the beginning; the first founds the network."""
+        names = self._scenario.names
+        self._fleet.start(names[0], init="root", **self._settings)
+        for number, name in enumerate(names[1 : len(names) - self._scenario.late_count], 1):
+            self._fleet.later(700 * number, partial(self._start, self._fleet.hosts[name]))
+
+    def do(self, action: Action) -> bool:
+        """Carry out one action; False when it does not apply."""
+        host = self._fleet.hosts[self._scenario.names[action.host]]
+        process = host.process
+        if action.verb in WRITES:
+            if process is None or host.is_paused:
+                return False
+            self._workload.do(process, action)
+            return True
+        if process is None:
+            return self._to_stopped(host, action)
+        return self._to_network(host, action) or self._to_machine(host, action)
+
+    def all_is_well(self) -> None:
+        """Every fault ends, and who does not run starts."""
+        fleet = self._fleet
+        fleet.heal()
+        fleet.network.faults = Faults(silence_ms=fleet.network.faults.silence_ms)
+        fleet.commit_ms = (0, 0)
+        for host in fleet.hosts.values():
+            host.disk.make_space()
+            host.resume()
+            self._start(host)
+            if not host.agent.is_up:
+                fleet.transport(host.name, up=True)
+
+    # -- verbs
+
+    def _start(self, host: Host) -> None:
+        if host.process is None:
+            self._fleet.start(host.name, **self._settings)
+
+    def _to_stopped(self, host: Host, action: Action) -> bool:
+        match action.verb:
+            case Verb.START:
+                self._start(host)
+                return True
+            case Verb.MAKE_SPACE:
+                host.disk.make_space()
+                return True
+            case Verb.HEAL | Verb.SWIZZLE_IN:
+                return self._to_network(host, action)
+        return False
+
+    def _to_network(self, host: Host, action: Action) -> bool:
+        fleet, network, name = self._fleet, self._fleet.network, host.name
+        others = [other for other in self._scenario.names if other != name]
+        match action.verb:
+            case Verb.PARTITION:
+                side = [name] + [other for n, other in enumerate(others) if action.number >> n & 1]
+                fleet.partition(side, [other for other in others if other not in side])
+            case Verb.CUT:
+                network.cut.add((name, others[action.number % len(others)]))
+            case Verb.SWIZZLE_OUT:
+                network.cut |= {way for other in others for way in ((name, other), (other, name))}
+            case Verb.SWIZZLE_IN:
+                network.cut -= {way for other in others for way in ((name, other), (other, name))}
+            case Verb.HEAL:
+                fleet.heal()
+            case Verb.AGENT_DOWN:
+                fleet.transport(name, up=False)
+            case Verb.AGENT_UP:
+                fleet.transport(name, up=True)
+            case _:
+                return False
+        return True
+
+    def _to_machine(self, host: Host, action: Action) -> bool:
+        fleet = self._fleet
+        match action.verb:
+            case Verb.PAUSE:
+                host.pause()
+            case Verb.RESUME:
+                host.resume()
+            case Verb.KILL:
+                fleet.end(host)
+            case Verb.POWER:
+                fleet.lose_power(host)
+            case Verb.WIPE if self._has_copy(host):
+                self._lose_disk(host, is_copied=True)
+            case Verb.BURN if any(other.live.is_serving for other in self._others(host)):
+                self._lose_disk(host, is_copied=False)
+            case Verb.COPY if host.live.is_serving:
+                self._copies[host.name] = host.disk.copy()
+            case Verb.ROLL_BACK:
+                return self._roll_back(host)
+            case Verb.FILL:
+                host.disk.fill()
+            case Verb.MAKE_SPACE:
+                host.disk.make_space()
+            case Verb.DRIFT:
+                host.clock.drift(0.95 + action.number % 101 / 1000, fleet.now_ms)
+                if host.process is not None:
+                    host.process.replan()
+            case Verb.WALL_JUMP:
+                host.clock.wall_off_s += action.number % 7201 - 3600
+            case _:
+                return False
+        return True
+
+    def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
+        self._workload.ring_is_over |= host.name == OWNER
+        self._fleet.wipe(host.name, is_copied=is_copied)
+
+    def _roll_back(self, host: Host) -> bool:
+        copy = self._copies.pop(host.name, None)
+        if copy is None or not self._has_copy(host):
+            return False
+        self._workload.ring_is_over |= host.name == OWNER
+        self._fleet.set_back(host.name, copy, is_copied=True)
+        return True
+
+    # -- whether a disk may go
+
+    def _others(self, host: Host) -> list[Host]:
+        return [other for other in self._fleet.running() if other is not host]
+
+    def _has_copy(self, host: Host) -> bool:
+        """Whether another disk holds all that this one does, durably."""
+        mine, none = host.live.tree.ledger.held(), Ranges()
+        for other in self._others(host):
+            if other.live.is_serving and other.disk.is_idle:
+                held = other.live.tree.ledger.held()
+                if not any(ranges - held.get(name, none) for name, ranges in mine.items()):
+                    return True
+        return False
+
+

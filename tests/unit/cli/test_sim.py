@@ -1,0 +1,82 @@
+"""`distkv sim` from its words to the exit code.
+
+Knows: what a user types and sees.  Does not look into runs: tests/unit/sim does.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from distkv.cli.main import run
+from distkv.core.replica import Replica
+from distkv.sim.draft import draw
+from distkv.sim.scenario import Verb
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "give either --seeds or --seed"),
+        (["--seed", "1", "--seeds", "2"], "give either --seeds or --seed"),
+        (["--seeds", "2", "--digest"], "belong to a single --seed"),
+        (["--seed", "1", "--without", "rain"], "'rain' is no fault; there are loss, duplication"),
+        (["--seed", "1", "--only", "3-x"], "'3-x' is neither a number nor a range such as 7-9"),
+    ],
+)
+def test_wrong_words_are_one_line_and_exit_2(words: list[str], why: str, capsys: Capture) -> None:
+    assert run(["sim", *words]) == 2
+    complaint = capsys.readouterr().err
+    assert why in complaint
+    assert complaint.count("\n") == 1
+
+
+def test_seed_that_passes_exits_0_and_its_last_line_is_the_digest(capsys: Capture) -> None:
+    assert run(["sim", "--seed", "3", "--digest"]) == 0
+    *_, line, digest = capsys.readouterr().out.splitlines()
+    assert line.startswith("seed 3 passed")
+    assert len(bytes.fromhex(digest)) == 16
+
+
+def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
+    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    assert run(["sim", "--seed", str(seed)]) == 1
+    out = capsys.readouterr().out
+    assert "this is enough to make it fail:" in out
+    again = out.splitlines()[-1].removeprefix("again: distkv ").split()
+    assert run([*again, "-o", "json"]) == 1
+
+
+def test_many_seeds_end_with_a_table_and_its_holes(capsys: Capture) -> None:
+    assert run(["sim", "--first-seed", "3", "--seeds", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "PING-1      a ping " in out
+    assert "seeds 3 to 4: 2 passed" in out
+    assert out.splitlines()[-1].startswith("rules that no seed reached: ")
+    assert "foreign_network" in out.splitlines()[-1]
+
+
+def test_many_seeds_as_json_are_one_document(capsys: Capture) -> None:
+    assert run(["sim", "--first-seed", "3", "--seeds", "1", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdicts"] == {"passed": 1}
+    assert "foreign_network" in found["holes"]
+
+
+def test_seeds_of_which_none_passes_exit_1(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("distkv.sim.run.DELIVERIES_MIN", 10**9)
+    assert run(["sim", "--first-seed", "3", "--seeds", "1"]) == 1
+    assert "rejected, because too little happened: 3" in capsys.readouterr().out
+
+
+def test_trace_prints_every_step(capsys: Capture) -> None:
+    assert run(["sim", "--seed", "3", "--only", "0-20", "--trace"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("0 n0 begin -> ")
+    assert len(lines) > 100

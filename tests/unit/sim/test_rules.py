@@ -1,0 +1,200 @@
+"""Each rule of the simulator notices when it is broken.
+
+Knows: how to break each: behind the back of the core, because the core itself does not.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.core.ready import LocalSet, Wake
+from distkv.core.update import Store
+from distkv.model.path import Path
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
+from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rules.alike import AllAlike, is_at_rest
+from distkv.sim.rules.contents import OneContent
+from distkv.sim.rules.disk import DiskKeeps
+from distkv.sim.rules.ledger import LedgerPartition
+from distkv.sim.rules.progress import WAKES_MAX, NoBusyLoop, ReadyStays
+from distkv.sim.rules.ring import RingStays
+from distkv.sim.rules.ticks import TicksRise
+from distkv.sim.rules.writes import AcknowledgedStay, WritesWin
+from distkv.sim.workload import RING
+from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value
+
+
+def _fleet(rule: Watcher, *names: str) -> Fleet:
+    """A fleet at rest, whose first node founded the network."""
+    fleet = Fleet(watchers=[rule])
+    fleet.start(names[0], init="root")
+    for name in names[1:]:
+        fleet.start(name)
+    assert fleet.run_until(lambda: all(h.live.is_serving for h in fleet.running()) and is_at_rest(fleet), 60_000)
+    return fleet
+
+
+def _set(fleet: Fleet, name: str, path: str, value: object) -> None:
+    """A client's write, which is acknowledged."""
+    host = fleet.hosts[name]
+    reply = fleet.step(name, LocalSet(SetValue(1, Path(path.split(".")), pack_value(value)))).reply
+    event = getattr(reply, "event", None)
+    if host.process is not None and event is not None:
+        fleet.acknowledge(host.process, event)
+
+
+def _set_back_in_secret(fleet: Fleet, host: Host) -> None:
+    """The disk loses its last write, no rule hears of it, and nobody else is there to tell."""
+    copy = host.disk.copy()
+    _set(fleet, host.name, "x", 1)
+    fleet.run(1000)
+    fleet.end(host)
+    host.disk.roll_back(copy)
+    fleet.partition([host.name])
+    fleet.start(host.name)
+    fleet.run(30_000)
+
+
+def test_ready_that_is_left_is_noticed() -> None:
+    rule = ReadyStays()
+    fleet = _fleet(rule, "n0")
+    process = fleet.hosts["n0"].process
+    assert process is not None
+    process.step(Wake())
+    process.replica = fleet.start("n1", up=False).live
+    with pytest.raises(BrokenRuleError, match="n0 served clients and is passive now"):
+        process.step(Wake())
+
+
+def test_process_that_spins_is_noticed() -> None:
+    fleet = _fleet(NoBusyLoop(), "n0")
+    fleet.run(1)
+    for _ in range(WAKES_MAX):
+        fleet.step("n0", Wake())
+    with pytest.raises(BrokenRuleError, match="was woken 51 times"):
+        fleet.step("n0", Wake())
+
+
+def test_second_content_of_a_tick_is_noticed() -> None:
+    fleet = _fleet(OneContent(), "n0", "n1")
+    _set_back_in_secret(fleet, fleet.hosts["n1"])
+    with pytest.raises(BrokenRuleError, match="one content per tick"):
+        _set(fleet, "n1", "y", 2)
+
+
+def test_tick_that_others_heard_of_and_is_used_again_is_noticed() -> None:
+    fleet = _fleet(TicksRise(), "n0", "n1")
+    _set_back_in_secret(fleet, fleet.hosts["n1"])
+    with pytest.raises(BrokenRuleError, match="others heard of it before"):
+        _set(fleet, "n1", "y", 2)
+
+
+def test_tock_that_was_said_before_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = _fleet(TicksRise(), "n0", "n1")
+    monkeypatch.setattr(Store, "replayed", lambda _store: None)  # a start that does not go on at the ceiling
+    fleet.run(60_000)
+    fleet.partition(["n0"], ["n1"])
+    fleet.run(60_000)
+    fleet.end(fleet.hosts["n1"])
+    with pytest.raises(BrokenRuleError, match="n1 says the tock"):
+        fleet.start("n1")
+
+
+def test_write_that_does_not_win_where_it_is_made_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = _fleet(WritesWin(), "n0")
+    _set(fleet, "n0", "x", 1)
+    monkeypatch.setattr("distkv.model.entry.is_above", lambda _new, _head: False)
+    monkeypatch.setattr("distkv.model.entry.order", lambda event: -event.tick)
+    with pytest.raises(BrokenRuleError, match="n0 wrote"):
+        fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), b"\x02")))
+
+
+def test_disk_that_forgets_is_noticed() -> None:
+    fleet = _fleet(DiskKeeps(), "n0", "n1")
+    with pytest.raises(BrokenRuleError, match="and its start finds"):
+        _set_back_in_secret(fleet, fleet.hosts["n1"])
+
+
+def test_wrong_digest_is_noticed() -> None:
+    fleet = _fleet(LedgerPartition(), "n0")
+    fleet.hosts["n0"].live.tree.digest ^= 1
+    with pytest.raises(BrokenRuleError, match="its entries make"):
+        fleet.end(fleet.hosts["n0"])
+
+
+def test_entry_that_the_ledger_lacks_is_noticed() -> None:
+    fleet = _fleet(LedgerPartition(), "n0")
+    _set(fleet, "n0", "x", 1)
+    tree = fleet.hosts["n0"].live.tree
+    book = tree.ledger.book(("n0", 0))
+    assert book is not None
+    book.held.discard(book.last)
+    with pytest.raises(BrokenRuleError, match="does not hold it"):
+        fleet.end(fleet.hosts["n0"])
+
+
+def test_loser_above_the_winner_is_noticed() -> None:
+    fleet = _fleet(LedgerPartition(), "n0", "n1")
+    fleet.partition(["n0"], ["n1"])
+    _set(fleet, "n0", "x", 1)
+    _set(fleet, "n1", "x", 2)
+    fleet.heal()
+    assert fleet.run_until(lambda: is_at_rest(fleet), 60_000)
+    entry = fleet.hosts["n0"].live.tree.get(Path(["x"]))
+    assert entry is not None
+    (loser,) = entry.losers
+    entry.head, entry.losers = loser, (entry.head,)
+    with pytest.raises(BrokenRuleError, match="is above the winner"):
+        fleet.end(fleet.hosts["n0"])
+
+
+def test_nodes_that_end_apart_are_noticed() -> None:
+    rule = AllAlike()
+    fleet = _fleet(rule, "n0", "n1")
+    fleet.partition(["n0"], ["n1"])
+    _set(fleet, "n0", "x", 1)
+    with pytest.raises(BrokenRuleError, match="n0 and n1 differ in digest"):
+        rule.settled(fleet)
+
+
+def test_acknowledged_write_that_is_gone_is_noticed() -> None:
+    rule = AcknowledgedStay()
+    fleet = _fleet(rule, "n0", "n1")
+    fleet.partition(["n0"], ["n1"])
+    _set(fleet, "n1", "x", 1)
+    fleet.wipe("n1", is_copied=True)
+    with pytest.raises(BrokenRuleError, match="was acknowledged, and nothing at x knows it"):
+        rule.settled(fleet)
+
+
+def test_acknowledged_write_of_a_disk_that_burned_is_not_missed() -> None:
+    rule = AcknowledgedStay()
+    fleet = _fleet(rule, "n0", "n1")
+    fleet.partition(["n0"], ["n1"])
+    _set(fleet, "n1", "x", 1)
+    fleet.wipe("n1")
+    rule.settled(fleet)
+    assert rule.count == 1
+
+
+def test_acknowledged_write_that_somebody_replaced_knowing_it_is_not_missed() -> None:
+    rule = AcknowledgedStay()
+    fleet = _fleet(rule, "n0", "n1")
+    for name in ("n0", "n1", "n0"):
+        _set(fleet, name, "x", name)
+        fleet.run(1000)
+    rule.settled(fleet)
+    assert rule.count == 3
+
+
+def test_broken_ring_is_noticed() -> None:
+    rule = RingStays()
+    fleet = _fleet(rule, "n0")
+    for number, path in enumerate(RING):
+        _set(fleet, "n0", str(path), (number + 1) % len(RING))
+    rule.settled(fleet)
+    _set(fleet, "n0", str(RING[3]), 3)
+    with pytest.raises(BrokenRuleError, match="n0 has a broken ring"):
+        rule.settled(fleet)
