@@ -15,8 +15,8 @@ from typing import Final
 from distkv.sim.network import Faults
 from distkv.sim.scenario import OFF, Action, Fault, Scenario, Verb
 
-DELIVERIES_AIMED_AT: Final = 3000
-"""More than the least that counts, because cuts and crashes take some."""
+DELIVERIES_AIMED_AT: Final = (3000, 2200)
+"""In fleets of up to three hosts, and of more: more than the least that counts, because cuts and crashes take some."""
 
 
 def draw(seed: int, off: Collection[Fault] = OFF) -> Scenario:
@@ -48,7 +48,9 @@ class _Draft:
         rates = [drift.choice([1.0, 1.001, 0.98, 1.05]) if has(Fault.DRIFT) else 1.0 for _ in range(count)]
         off_s = [wall.uniform(-3e4, 3e4) if has(Fault.WALL_CLOCK) else 0.0 for _ in range(count)]
         kept = 1 - max(network.loss, network.update_loss)
-        actions = self._writes(count, int(DELIVERIES_AIMED_AT / (count - 1 - late) / kept), quiet_ms, length_ms)
+        hearers = count - 1 - late
+        aimed = DELIVERIES_AIMED_AT[hearers > 2]
+        actions = self._writes(count, int(aimed / hearers / kept), quiet_ms, length_ms)
         actions += self._troubles(count, quiet_ms, length_ms)
         actions += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
         return Scenario(
@@ -98,7 +100,7 @@ class _Draft:
         has_ring = rng.random() < 0.5
         actions: list[Action] = []
         while wanted > 0:
-            at_ms = rng.randint(0, quiet_ms) if rng.random() < 0.2 else rng.randint(quiet_ms, length_ms)
+            at_ms = rng.randint(0, quiet_ms) if rng.random() < 0.3 else rng.randint(quiet_ms, length_ms)
             for _ in range(rng.choice([1, 1, 1, 3, 10])):
                 verb, number = self._write(rng, style)
                 host = rng.randrange(count)
