@@ -25,7 +25,8 @@ VALUE_BYTES = 1000
 TOPS = 2
 """The loads write over each other in turn."""
 READY_S = 5.0
-SEGMENTS_MAX = 4
+SEGMENTS_MAX = 3
+"""Once all is settled. Until then kills while it settles let the log grow: it has what was not settled."""
 
 
 def history(server: Server) -> list[HistoryRow]:
@@ -72,13 +73,13 @@ def test_server_killed_again_and_again_under_load_loses_nothing_and_repeats_noth
         server.start("--transport", "solo").wait_ready()
         starts_s.append(time.monotonic() - began)
         assert get_many(server, load.acknowledged) == load.acknowledged
-        storage = server.storage()
-        assert storage["log_segments"] <= SEGMENTS_MAX
-        settled.add(storage["settled_lsn"])
+        settled.add(server.storage()["settled_lsn"])
     told = f"{KILLS} kills, {len(events)} writes answered, {len(settled)} places settled up to"
     with capsys.disabled():
         sys.stdout.write(f"\n{told}; ready again after {median(starts_s):.2f} s, at most {max(starts_s):.2f} s\n")
     assert max(starts_s) < READY_S
+    server.wait_settled()
+    assert server.storage()["log_segments"] <= SEGMENTS_MAX
     assert get_many(server, values) == values
     assert server.terminate() == 0
     rows = Counter((row.node, row.tick) for row in history(server))

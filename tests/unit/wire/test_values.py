@@ -100,7 +100,7 @@ def test_bytes_of_a_refused_kind_are_refused_from_a_client_and_the_message_says_
         ("\ud800", "surrogate"),
         ({"a": "\ud800"}, "surrogate"),
         (datetime(2024, 1, 1, tzinfo=UTC), "datetime"),
-        ([object()], "object"),
+        pytest.param([object()], "object", id="object"),
         ({(1, 2): 3}, "list or a map"),
         ({"a": {(): 3}}, "list or a map"),
     ],
