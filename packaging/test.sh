@@ -33,7 +33,7 @@ nothing_from_elsewhere() {
 }
 
 fast() {
-    part pytest -m "not process and not netns and not spark" --cov --cov-report=json
+    part pytest --numprocesses auto -m "not process and not netns and not spark" --cov --cov-report=json
     part python packaging/branch_floor.py 95 model wire core
 }
 

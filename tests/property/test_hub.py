@@ -61,6 +61,10 @@ class Connection:
             self.told += [change.position for change in batch.changes]
         return self.is_free.is_set()
 
+    def stall(self) -> None:
+        if self.is_free.is_set():  # else whoever waits for it already would never hear of its successor
+            self.is_free = trio.Event()
+
     def wants(self, path: Path) -> bool:
         low, high = self.depths
         return path[: len(self.path)] == self.path and low <= len(path) - len(self.path) <= high
@@ -96,7 +100,7 @@ async def _check(steps: Sequence[tuple[str, object]]) -> None:
                     connections[-1].is_free.set()
                     nursery.start_soon(connections[-1].run)
                 case "stalls", int(number) if connections:
-                    connections[number % len(connections)].is_free = trio.Event()
+                    connections[number % len(connections)].stall()
                 case "goes on", int(number) if connections:
                     connections[number % len(connections)].is_free.set()
                 case "goes", int(number) if connections:
