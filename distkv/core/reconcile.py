@@ -63,10 +63,10 @@ class Reconciliation:
     def met(
         self, ours: PingChain, theirs: PingChain, reachable: Sequence[NodeName], now_ms: int, *, has_lost: bool
     ) -> Visit | None:
-        """Two chains without a common link met; `reachable` are the nodes of theirs whose address is known.
+        """Two chains without a common link met; `reachable` are nodes of theirs whose address is known, one at least.
 
-        `has_lost`: theirs is the real one from now on, and its nodes may not have heard of us.  None: nothing is to be
-        compared, because it was met before, or nobody can be reached.
+        `has_lost`: theirs is the real one from now on, and its nodes may not have heard of us.  None: it was met
+        before.
         """
         if any(link in self._met for link in theirs):
             return None
@@ -76,8 +76,6 @@ class Reconciliation:
         if place is not None:
             self._side, self._reason = side, ours if has_lost else None
             self._due_ms = now_ms + self._delay_ms(place)
-        if not reachable:
-            return None
         if place is not None:
             return Visit(reachable[place % len(reachable)], now_ms)
         name = reachable[int(self.rng.random() * len(reachable))]

@@ -101,9 +101,3 @@ def test_others_compare_within_half_a_clock_at_moments_of_their_own() -> None:
         times.append(visit.at_ms - NOW_MS)
     assert 0 <= min(times) < CLOCK_MS // 8
     assert 3 * CLOCK_MS // 8 < max(times) <= CLOCK_MS // 2
-
-
-def test_nobody_reachable_is_nobody_to_compare_with() -> None:
-    first = Reconciliation(NodeName("a"), CLOCK_MS, random.Random(0))
-    assert first.met(OURS, THEIRS, [], NOW_MS, has_lost=True) is None
-    assert first.due(NOW_MS) == Speech(OURS, has_taken_over=False)
