@@ -15,6 +15,7 @@ from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Change, Core
 from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
+from distkv.core.witnesses import Witnesses
 from distkv.model.event import Event, NodeName, Tock
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -52,6 +53,8 @@ class Asked:
 
     name: NodeName
     ask: Ask
+    is_witness: bool = False
+    """Whether it is asked what it heard of us, beside whatever else is under way."""
     brought: bool = False
     ended: bool = False
 
@@ -66,6 +69,7 @@ class Node:
         self.recovery = Recovery(name, clock_ms, rng)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
+        self.witnesses = Witnesses(clock_ms)
         self.asks: dict[int, Asked] = {}
         self.is_up = False
         """Whether the transport carries messages."""
@@ -108,6 +112,10 @@ class Node:
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
         return self.store.tree.ledger.missing(but_lost=True)
+
+    def others(self) -> list[NodeName]:
+        """The other registered nodes."""
+        return [name for name in self.store.registry if name != self.store.me]
 
     # -- what changes the state
 
@@ -159,17 +167,33 @@ class Node:
         book = store.tree.ledger.book((store.me, store.life)) if store.life is not None else None
         return book is not None and book.last > store.tick
 
-    def check_life(self, turn: Turn, count: int = 1) -> None:
-        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be."""
+    def check_life(self, turn: Turn, count: int = 1) -> bool:
+        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be.
+
+        Returns whether a new one was begun, which is registered then.
+        """
         if self.is_rolled_back:
             turn.ready.note("rolled_back", tick=self.store.tick)
+        elif self.witnesses.is_needed:
+            turn.ready.note("unwitnessed", tick=self.store.tick)
         elif self.store.ticks_left >= count:
-            return
+            return False
         self.begin_new_life(turn)
+        return True
+
+    def seek_witnesses(self, turn: Turn) -> None:
+        """Ask all others what they heard of our life; when they have answered we may go on in it."""
+        others, witnesses = self.others(), self.witnesses
+        if witnesses.have_all(others) and not self.missing():  # what is missing may be another one's registration
+            witnesses.is_needed = False
+        elif self.is_up:
+            for name in witnesses.due(turn.now_ms, others, lambda name: self.recovery.is_alive(name, turn.now_ms)):
+                self.ask(name, self.store.registry[name].addr, AskMaps(), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
         """Go on under a life of our own that nobody heard of, in the same directory."""
         store = self.store
+        self.witnesses.is_needed = False
         life = store.next_life(store.me, turn.wall)
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
@@ -197,12 +221,20 @@ class Node:
             header, addr = self.header(), self.settings.addr
             turn.ready.messages.append(Info(header, addr, self.state, ticks, hash, reason=reason, ping=ping))
 
-    def ask(self, name: NodeName, addr: str, what: AskMaps | AskEvents | AskSnapshot, turn: Turn) -> None:
+    def ask(
+        self,
+        name: NodeName,
+        addr: str,
+        what: AskMaps | AskEvents | AskSnapshot,
+        turn: Turn,
+        *,
+        is_witness: bool = False,
+    ) -> None:
         if isinstance(what, AskEvents):
             what = AskEvents(_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
-        self.asks[ask.id] = Asked(name, ask)
+        self.asks[ask.id] = Asked(name, ask, is_witness)
         turn.ready.messages.append(ask)
 
     def ask_namesake(self, addr: str, turn: Turn) -> None:
@@ -240,12 +272,13 @@ class Node:
 
     def _become_ready(self, turn: Turn) -> None:
         store, addr = self.store, self.settings.addr
-        self.check_life(turn)
         life = store.life or 0
         mine = store.registry.get(store.me)
-        if mine is not None and mine.life > life and mine.addr == addr:
+        if self.is_rolled_back:
+            self.check_life(turn)
+        elif mine is not None and mine.life > life and mine.addr == addr:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
-        elif mine is None or (mine.life == life and mine.addr != addr):
+        elif (mine is None or (mine.life == life and mine.addr != addr)) and not self.check_life(turn):
             self.own(store.register(store.me, life, addr, turn.wall), turn)
         if self.is_up:
             self.election.wake(turn.now_ms)

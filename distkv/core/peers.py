@@ -39,6 +39,8 @@ class Peers:
         match what.answer:
             case TickMaps() as maps:
                 asked.brought = self._maps_came(maps, turn) and maps.header.network is not None
+                if asked.brought:
+                    node.witnesses.shown(maps.header.node)
             case SnapshotHead() as head:
                 self._download_began(head, turn)
             case EventBatch(events=events):
@@ -70,6 +72,8 @@ class Peers:
                 if not asked.ended:
                     whole = not node.missing()
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+            case AskMaps() if asked.is_witness:
+                node.witnesses.ended(asked.name)
             case AskMaps() if asked.name == node.store.me:
                 pass  # who is there with our name was asked, beside whatever exchange is under way
             case AskMaps():
@@ -123,7 +127,8 @@ class Peers:
         if node.startup.map_arrived():
             node.waits_for = node.missing()
         self._pull_after_exchange(maps, turn)
-        node.check_life(turn)
+        if node.is_rolled_back:
+            node.check_life(turn)
         return True
 
     def _met_namesake(self, header: Header, turn: Turn) -> None:
@@ -239,6 +244,7 @@ class Peers:
             node.take(node.startup.attempt_failed(turn.now_ms, name), turn)
             return
         turn.ready.records += node.store.begin_life(life)
+        node.witnesses.is_needed = False
         node.waits_for = node.missing()
         node.startup.download_ended()
         if node.is_up:

@@ -90,6 +90,7 @@ class Replica:
         if store.life is None and len(store.tree):
             turn.ready.records += store.reset()  # a download was cut short: it starts anew
         node.startup.has_data = store.has_data
+        node.witnesses.is_needed = store.has_data and bool(node.others())
         if store.restored and store.has_data:
             node.begin_new_life(turn)
         for name, registration in store.registry.items():
@@ -146,7 +147,8 @@ class Replica:
         """When a `Wake` is wanted, if nothing happens before."""
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
-        times = (node.startup.wake_ms(), node.election.wake_ms(), repair_ms, self._gossip.wake_ms())
+        machines = node.startup, node.election, node.witnesses, self._gossip
+        times = (repair_ms, *(machine.wake_ms() for machine in machines))
         return min((ms for ms in times if ms is not None), default=None)
 
     # -- reading
@@ -302,8 +304,10 @@ class Replica:
     def _do_what_is_due(self, turn: Turn) -> None:
         """What any input may have made due, and what time has."""
         node, store = self._node, self._node.store
+        if node.witnesses.is_needed:
+            node.seek_witnesses(turn)
         if not node.is_serving:
-            node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here()), turn)
+            node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), turn)
         if node.election.is_due(turn.now_ms, len(store.registry)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
@@ -312,8 +316,10 @@ class Replica:
             self._repair(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 
-    def _is_awaited_here(self) -> bool:
-        """Whether nothing that readiness waits for is missing."""
+    def _is_awaited_here(self, now_ms: int) -> bool:
+        """Whether all that readiness waits for is here: events, and for a moment the others' word."""
+        if self._node.witnesses.is_waiting(now_ms):
+            return False
         if self.tree.ledger.is_whole:
             return True
         missing = self._node.missing()
@@ -335,8 +341,7 @@ class Replica:
             node.ask(peer.name, peer.addr, AskMaps(), turn)
         missing = node.missing()
         if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
-            others = [name for name in self.registry if name != self.name]
-            turn.ready.records += node.store.mark_lost(recovery.lost(missing, others, now_ms))
+            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.others(), now_ms))
             missing = node.missing()
         if not missing:
             recovery.gap_closed()

@@ -154,7 +154,7 @@ class Startup:
         return True
 
     def woken(self, now_ms: int, *, is_whole: bool) -> list[Step]:
-        """Time passed, or the ledger changed. `is_whole`: nothing that readiness waits for is missing."""
+        """Time passed, or the ledger changed. `is_whole`: all that readiness waits for is here."""
         if self.state is State.READY:
             return []
         if self.state is State.RECOVERING:

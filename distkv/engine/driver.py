@@ -71,7 +71,7 @@ NAME_BYTES: Final = 72
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
     **dict.fromkeys(("rolled_back", "foreign_network", "name_twice", "same_address"), logging.WARNING),
-    **dict.fromkeys(("ready", "new_life", "split_healed"), logging.INFO),
+    **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }
 """How loud a note is; the others are counted, and shown with -vv."""
 REPEATS_SHOWN: Final = 10
