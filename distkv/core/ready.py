@@ -45,6 +45,14 @@ class LocalBatch:
 
 
 @attrs.frozen(slots=True)
+class RetireNode:
+    """A client says that a node is gone for good; it was seen alive only if he insists (`force`)."""
+
+    node: NodeName
+    force: bool
+
+
+@attrs.frozen(slots=True)
 class HeardMessage:
     """A gossip message arrived; it may be our own."""
 
@@ -118,6 +126,7 @@ class Wake:
 Input: TypeAlias = (
     LocalSet
     | LocalBatch
+    | RetireNode
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -206,7 +215,17 @@ class CoreSettings:
     """Random; used when this node founds a network."""
 
 
-Reply: TypeAlias = Written | BatchDone | TickMaps | SnapshotHead | DistkvError
+@attrs.frozen(slots=True)
+class Retired:
+    """The answer to `RetireNode`."""
+
+    life: int
+    """Which life of the node is over."""
+    changed: bool
+    """False: it was before."""
+
+
+Reply: TypeAlias = Written | BatchDone | Retired | TickMaps | SnapshotHead | DistkvError
 
 
 @hot_value

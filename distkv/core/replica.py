@@ -31,6 +31,8 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
+    Retired,
+    RetireNode,
     Rng,
     TransportDown,
     TransportGap,
@@ -39,7 +41,7 @@ from distkv.core.ready import (
     Written,
 )
 from distkv.core.update import Network, Registration, refuse_reserved
-from distkv.errors import InitRefusedError, NotReadyError, RequestError
+from distkv.errors import DistkvError, ExistsError, InitRefusedError, NotFoundError, NotReadyError, RequestError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
@@ -108,6 +110,8 @@ class Replica:
                 self._local_set(request, turn)
             case LocalBatch(ops=ops):
                 self._local_batch(ops, turn)
+            case RetireNode():
+                self._retire_node(what, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -195,6 +199,11 @@ class Replica:
         return self._node.store.registry
 
     @property
+    def retired(self) -> dict[NodeName, list[int]]:
+        """Which lives of which names are over for good."""
+        return self._node.store.retired
+
+    @property
     def state(self) -> State:
         """The state that people and peers are told."""
         return self._node.state
@@ -265,6 +274,29 @@ class Replica:
                 node.own(applied, turn)
             results.append(Written(None if applied is None else applied.event, before))
         turn.ready.reply = BatchDone(tuple(results))
+
+    def _retire_node(self, what: RetireNode, turn: Turn) -> None:
+        """The node is gone for good: nothing waits for it any more."""
+        node, store, name = self._node, self._node.store, what.node
+        here, lives = store.registry.get(name), store.retired.get(name)
+        refused: DistkvError | None = None
+        if not node.is_serving:
+            refused = self._not_ready()
+        elif name == self.name:
+            refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
+        elif here is None and lives is None:
+            refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
+        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
+            seen_s = 3 * node.settings.clock_ms / 1000
+            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
+        if refused is not None:
+            turn.ready.reply = refused
+        elif here is None:
+            turn.ready.reply = Retired(max(lives or [0]), False)
+        else:
+            node.check_life(turn)
+            node.own(store.retire(name, here.life, turn.wall), turn)
+            turn.ready.reply = Retired(here.life, True)
 
     def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
         """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the

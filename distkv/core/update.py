@@ -69,6 +69,11 @@ def node_path(name: str) -> Path:
     return Path((None, "node", name))
 
 
+def retired_path(name: str, life: int) -> Path:
+    """What says that a life of a node is over for good: an entry of its own, which no later entry can outbid."""
+    return Path((None, "retired", name, life))
+
+
 @attrs.frozen(slots=True)
 class Network:
     """Which network this is."""
@@ -98,6 +103,9 @@ class Store:
         self.tock = Tock(0)
         self.network: Network | None = None
         self.registry: dict[NodeName, Registration] = {}
+        """The nodes that are registered and not retired."""
+        self.retired: dict[NodeName, list[int]] = {}
+        """The lives that are over for good."""
         self.restored = False
         """Whether what was loaded is a backup: its ticks may have been used since."""
         self._ceiling = Tock(0)
@@ -213,6 +221,7 @@ class Store:
         heard = life_of(self.tree.ledger.last(name))
         if name in self.registry:
             heard = max(heard, self.registry[name].life)
+        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
         seconds = int(min(max(started - created, 0.0), LIFE_MAX))  # clamped first: a peer's `started` may be anything
         return min(max(seconds, heard + 1, 1), LIFE_MAX)
 
@@ -229,11 +238,15 @@ class Store:
         value = pack_value({"life": life, "addr": addr, "since": wall})
         return self.write(node_path(name), Kind.SET, value, wall)
 
+    def retire(self, name: NodeName, life: int, wall: float) -> Applied:
+        """Write that a life of a node is over for good."""
+        return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
+
     def reset(self) -> list[Record]:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
-        self.registry = {}
+        self.registry, self.retired = {}, {}
         return [ResetRecord()]
 
     # -- the disk
@@ -316,12 +329,26 @@ class Store:
             return
         if len(names) == 1:
             self.network = _network(entry.head) or self.network
-        elif len(names) == 3 and names[1] == "node" and isinstance(names[2], str):
-            found = [r for r in map(_registration, (entry.head, *entry.losers)) if r is not None]
-            if found:
-                self.registry[NodeName(names[2])] = max(found, key=lambda r: (r.life, r.since))
-            else:
-                self.registry.pop(NodeName(names[2]), None)
+            return
+        match names:
+            case (None, "node", str() as name):
+                self._note_registration(NodeName(name))
+            case (None, "retired", str() as name, int() as life) if type(life) is int:
+                lives = self.retired.setdefault(NodeName(name), [])
+                if life not in lives:
+                    lives.append(life)
+                    self._note_registration(NodeName(name))
+
+    def _note_registration(self, name: NodeName) -> None:
+        """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""
+        entry = self.tree.get(node_path(name))
+        events = () if entry is None else (entry.head, *entry.losers)
+        found = [registration for registration in map(_registration, events) if registration is not None]
+        here = max(found, key=lambda r: (r.life, r.since), default=None)
+        if here is None or here.life in self.retired.get(name, ()):
+            self.registry.pop(name, None)
+        else:
+            self.registry[name] = here
 
 
 def _check_conditions(request: SetValue, before: Event | None) -> None:
