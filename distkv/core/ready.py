@@ -17,7 +17,7 @@ from distkv.errors import DistkvError, InitRefusedError
 from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
-from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
+from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import GetValue, SetValue
 
 
@@ -148,6 +148,9 @@ Input: TypeAlias = (
 class AskMaps:
     """Start a tick-map exchange: send ours (made when it leaves), bring theirs."""
 
+    tombstones: tuple[Tombstone, ...] = ()
+    """What we want to forget, and ask for on the way."""
+
 
 @attrs.frozen(slots=True)
 class AskEvents:
@@ -207,6 +210,8 @@ class CoreSettings:
     chain_length_max: int = 5
     tock_jump: int = 1 << 32
     pull_events_max: int = 20_000
+    delete_retention_ms: int = 86_400_000
+    """How old a tombstone is at least before it is purged."""
     alone: bool = False
     """Whether there is no transport (solo)."""
     init_value: bytes | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from distkv.core.ageing import Ageing
 from distkv.core.gossip import Gossip
 from distkv.core.node import Node, Turn
 from distkv.core.peers import Peers
@@ -48,7 +49,7 @@ from distkv.model.ledger import Book, TickRanges
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PullEnd, Record, State, TickMaps
+from distkv.wire.message import PullEnd, Record, State, TickMaps, Tombstone
 from distkv.wire.request import GetValue, SetValue
 from distkv.wire.states import Meta
 
@@ -60,6 +61,7 @@ class Replica:
         self._node = Node(settings, rng)
         self._gossip = Gossip(self._node, rng)
         self._peers = Peers(self._node)
+        self._ageing = Ageing(self._node)
         self._began_ms = 0
 
     # -- the start
@@ -96,6 +98,7 @@ class Replica:
             node.begin_new_life(turn)
         for name, registration in store.registry.items():
             node.recovery.registered(name, registration.addr)
+        self._ageing.begin(turn)
         node.take(node.startup.begin(now_ms), turn)
         self._do_what_is_due(turn)
         return turn.ready
@@ -150,7 +153,8 @@ class Replica:
         """When a `Wake` is wanted, if nothing happens before."""
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
-        times = (node.startup.wake_ms(), node.election.wake_ms(), repair_ms, self._gossip.wake_ms())
+        ageing_ms = self._ageing.wake_ms() if node.is_serving else None
+        times = (node.startup.wake_ms(), node.election.wake_ms(), repair_ms, self._gossip.wake_ms(), ageing_ms)
         return min((ms for ms in times if ms is not None), default=None)
 
     # -- reading
@@ -205,6 +209,11 @@ class Replica:
         return self._node.store.retired
 
     @property
+    def tombstones_due(self) -> int:
+        """How many tombstones are old enough to be purged and are still here."""
+        return self._node.deletion.due_count
+
+    @property
     def state(self) -> State:
         """The state that people and peers are told."""
         return self._node.state
@@ -224,9 +233,9 @@ class Replica:
         recovery = self._node.recovery
         return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
 
-    def maps(self) -> TickMaps:
+    def maps(self, tombstones: tuple[Tombstone, ...] = ()) -> TickMaps:
         """Our side of a tick-map exchange; made when it leaves."""
-        return self._node.maps()
+        return self._node.maps(tombstones)
 
     def pull_end(self, asked: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""
@@ -342,6 +351,9 @@ class Replica:
         self._gossip.speak_due(turn)
         if store.has_data:
             self._repair(turn)
+        self._ageing.note_new(turn)
+        if node.is_serving:
+            self._ageing.do_what_is_due(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 
     def _is_awaited_here(self) -> bool:

@@ -10,7 +10,7 @@ replaying the records in order gives the same state again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -48,6 +48,7 @@ from distkv.wire.message import (
     KnownRecord,
     LifeRecord,
     LostRecord,
+    PurgeRecord,
     Record,
     ResetRecord,
 )
@@ -106,6 +107,8 @@ class Store:
         """The nodes that are registered and not retired."""
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that are over for good."""
+        self.fading: list[Event] = []
+        """Tombstones that are new since somebody took them; time will act upon them."""
         self.restored = False
         """Whether what was loaded is a backup: its ticks may have been used since."""
         self._ceiling = Tock(0)
@@ -168,6 +171,8 @@ class Store:
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
         event = Event(path, kind, value, chain, self.tock, wall, truncated)
         applied = self.tree.apply(event, entry)
+        if kind is not Kind.SET:
+            self.fading.append(event)
         self._note_reserved(event)
         return applied
 
@@ -183,6 +188,8 @@ class Store:
         self.tock = max(self.tock, event.tock)
         applied = self.tree.apply(event)
         if applied.changed:
+            if applied.won and event.kind is not Kind.SET:
+                self.fading.append(event)
             self._note_reserved(event)
         return applied
 
@@ -199,6 +206,11 @@ class Store:
         """Ticks exist. True when one is higher than any heard before."""
         heard = [self.tree.ledger.hear((node, tick)) for node, lasts in ticks for tick in lasts]
         return any(heard)
+
+    def purge(self, path: Path) -> list[Record]:
+        """Forget a tombstone; whoever asks knows that it may be."""
+        gone = self.tree.purge(path)
+        return [PurgeRecord(path, tuple(event.link for event in gone))] if gone else []
 
     def mark_lost(self, ranges: TickRanges) -> list[Record]:
         marked = self.tree.ledger.mark_lost(ranges)
@@ -246,7 +258,7 @@ class Store:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
-        self.registry, self.retired = {}, {}
+        self.registry, self.retired, self.fading = {}, {}, []
         return [ResetRecord()]
 
     # -- the disk
@@ -279,6 +291,9 @@ class Store:
                 self.reset()
             case CeilingRecord(tock=tock):
                 self._ceiling = tock
+            case PurgeRecord(path=path):
+                self.tree.purge(path)
+                return [path]
         return []
 
     def meta(self) -> Meta:
@@ -295,7 +310,7 @@ class Store:
         self._check_mine(meta.node)
         self.restored = meta.restored
         self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, entries, meta.digest, meta.live_count)
+        self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
         for entry in self.tree.reserved():
             self._note_reserved(entry.head)
 
@@ -311,6 +326,13 @@ class Store:
         return [CeilingRecord(self._ceiling)]
 
     # -- inside
+
+    def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries, while `fading` gets what time will act upon."""
+        for entry in entries:
+            if not entry.is_live:
+                self.fading.append(entry.head)
+            yield entry
 
     def _check_mine(self, node: NodeName) -> None:
         if node != self.me:

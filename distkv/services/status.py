@@ -52,6 +52,8 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
             "event_waits": driver.arrivals.count,
+            "tombstones": replica.tree.tombstone_count,
+            "tombstones_due": replica.tombstones_due,
         },
     }
     if replica.waits_for:
