@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
@@ -32,6 +33,7 @@ from distkv.wire.message import (
     State,
     TickMap,
     TickMaps,
+    Tombstone,
     Update,
 )
 
@@ -68,6 +70,7 @@ class Node:
         self.store = Store(name, settings.chain_length_max)
         self.recovery = Recovery(name, clock_ms, rng)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
+        self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.asks: dict[int, Asked] = {}
@@ -102,12 +105,16 @@ class Node:
         store.tock = Tock(store.tock + 1)
         return Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, self.settings.start)
 
-    def maps(self) -> TickMaps:
-        """Our side of a tick-map exchange, one consistent snapshot."""
+    def maps(self, tombstones: tuple[Tombstone, ...] = (), asked: tuple[Tombstone, ...] = ()) -> TickMaps:
+        """Our side of a tick-map exchange, one consistent snapshot.
+
+        `tombstones` are what we want to forget, `asked` what the other side wants to.
+        """
         tree = self.store.tree
         ledger = tree.ledger
-        header, addr = self.header(), self.settings.addr
-        return TickMaps(header, addr, self.state, ledger.ticks(), ledger.held(), ledger.lost(), tree.digest)
+        header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
+        ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
+        return TickMaps(header, addr, self.state, ticks, held, lost, tree.digest, tombstones, outlived)
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""

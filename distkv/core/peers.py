@@ -41,6 +41,8 @@ class Peers:
                 asked.brought = self._maps_came(maps, turn) and maps.header.network is not None
                 if asked.brought:
                     node.witnesses.shown(maps.header.node)
+                if asked.brought and isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones:
+                    node.deletion.reported(maps, node.store.tree)
             case SnapshotHead() as head:
                 self._download_began(head, turn)
             case EventBatch(events=events):
@@ -74,6 +76,10 @@ class Peers:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
+            case AskMaps(tombstones=tombstones) if tombstones:
+                node.deletion.asked(asked.name, turn.now_ms)
+                if what.error is not None:
+                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
             case AskMaps() if asked.name == node.store.me:
                 pass  # who is there with our name was asked, beside whatever exchange is under way
             case AskMaps():
@@ -99,7 +105,7 @@ class Peers:
             turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
             return
         if self._maps_came(maps, turn):
-            turn.ready.reply = self._node.maps()
+            turn.ready.reply = self._node.maps(asked=maps.tombstones)
         else:
             turn.ready.reply = RequestError(
                 f"{self._node.store.me} belongs to another network; nodes of two networks never merge"

@@ -17,7 +17,7 @@ from distkv.errors import DistkvError, InitRefusedError
 from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
-from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
+from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import GetValue, SetValue
 
 
@@ -42,6 +42,14 @@ class LocalBatch:
     """A client's reads and writes in one step; refused as a whole when one of them is."""
 
     ops: tuple[GetValue | SetValue, ...]
+
+
+@attrs.frozen(slots=True)
+class RetireNode:
+    """A client says that a node is gone for good; it was seen alive only if he insists (`force`)."""
+
+    node: NodeName
+    force: bool
 
 
 @attrs.frozen(slots=True)
@@ -118,6 +126,7 @@ class Wake:
 Input: TypeAlias = (
     LocalSet
     | LocalBatch
+    | RetireNode
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -138,6 +147,9 @@ Input: TypeAlias = (
 @attrs.frozen(slots=True)
 class AskMaps:
     """Start a tick-map exchange: send ours (made when it leaves), bring theirs."""
+
+    tombstones: tuple[Tombstone, ...] = ()
+    """What we want to forget, and ask for on the way."""
 
 
 @attrs.frozen(slots=True)
@@ -198,6 +210,8 @@ class CoreSettings:
     chain_length_max: int = 5
     tock_jump: int = 1 << 32
     pull_events_max: int = 20_000
+    delete_retention_ms: int = 86_400_000
+    """How old a tombstone is at least before it is purged."""
     alone: bool = False
     """Whether there is no transport (solo)."""
     init_value: bytes | None = None
@@ -206,7 +220,17 @@ class CoreSettings:
     """Random; used when this node founds a network."""
 
 
-Reply: TypeAlias = Written | BatchDone | TickMaps | SnapshotHead | DistkvError
+@attrs.frozen(slots=True)
+class Retired:
+    """The answer to `RetireNode`."""
+
+    life: int
+    """Which life of the node is over."""
+    changed: bool
+    """False: it was before."""
+
+
+Reply: TypeAlias = Written | BatchDone | Retired | TickMaps | SnapshotHead | DistkvError
 
 
 @hot_value

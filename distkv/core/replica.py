@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from distkv.core.ageing import Ageing
 from distkv.core.gossip import Gossip
 from distkv.core.node import Node, Turn
 from distkv.core.peers import Peers
@@ -31,6 +32,8 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
+    Retired,
+    RetireNode,
     Rng,
     TransportDown,
     TransportGap,
@@ -39,14 +42,14 @@ from distkv.core.ready import (
     Written,
 )
 from distkv.core.update import Network, Registration, refuse_reserved
-from distkv.errors import InitRefusedError, NotReadyError, RequestError
+from distkv.errors import DistkvError, ExistsError, InitRefusedError, NotFoundError, NotReadyError, RequestError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PullEnd, Record, State, TickMaps
+from distkv.wire.message import PullEnd, Record, State, TickMaps, Tombstone
 from distkv.wire.request import GetValue, SetValue
 from distkv.wire.states import Meta
 
@@ -58,6 +61,7 @@ class Replica:
         self._node = Node(settings, rng)
         self._gossip = Gossip(self._node, rng)
         self._peers = Peers(self._node)
+        self._ageing = Ageing(self._node)
         self._began_ms = 0
 
     # -- the start
@@ -95,6 +99,7 @@ class Replica:
             node.begin_new_life(turn)
         for name, registration in store.registry.items():
             node.recovery.registered(name, registration.addr)
+        self._ageing.begin(turn)
         node.take(node.startup.begin(now_ms), turn)
         self._do_what_is_due(turn)
         return turn.ready
@@ -109,6 +114,8 @@ class Replica:
                 self._local_set(request, turn)
             case LocalBatch(ops=ops):
                 self._local_batch(ops, turn)
+            case RetireNode():
+                self._retire_node(what, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -147,8 +154,9 @@ class Replica:
         """When a `Wake` is wanted, if nothing happens before."""
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
+        ageing_ms = self._ageing.wake_ms() if node.is_serving else None
         machines = node.startup, node.election, node.witnesses, self._gossip
-        times = (repair_ms, *(machine.wake_ms() for machine in machines))
+        times = (repair_ms, ageing_ms, *(machine.wake_ms() for machine in machines))
         return min((ms for ms in times if ms is not None), default=None)
 
     # -- reading
@@ -198,6 +206,16 @@ class Replica:
         return self._node.store.registry
 
     @property
+    def retired(self) -> dict[NodeName, list[int]]:
+        """Which lives of which names are over for good."""
+        return self._node.store.retired
+
+    @property
+    def tombstones_due(self) -> int:
+        """How many tombstones are old enough to be purged and are still here."""
+        return self._node.deletion.due_count
+
+    @property
     def state(self) -> State:
         """The state that people and peers are told."""
         return self._node.state
@@ -217,9 +235,9 @@ class Replica:
         recovery = self._node.recovery
         return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
 
-    def maps(self) -> TickMaps:
+    def maps(self, tombstones: tuple[Tombstone, ...] = ()) -> TickMaps:
         """Our side of a tick-map exchange; made when it leaves."""
-        return self._node.maps()
+        return self._node.maps(tombstones)
 
     def pull_end(self, asked: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""
@@ -269,6 +287,29 @@ class Replica:
             results.append(Written(None if applied is None else applied.event, before))
         turn.ready.reply = BatchDone(tuple(results))
 
+    def _retire_node(self, what: RetireNode, turn: Turn) -> None:
+        """The node is gone for good: nothing waits for it any more."""
+        node, store, name = self._node, self._node.store, what.node
+        here, lives = store.registry.get(name), store.retired.get(name)
+        refused: DistkvError | None = None
+        if not node.is_serving:
+            refused = self._not_ready()
+        elif name == self.name:
+            refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
+        elif here is None and lives is None:
+            refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
+        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
+            seen_s = 3 * node.settings.clock_ms / 1000
+            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
+        if refused is not None:
+            turn.ready.reply = refused
+        elif here is None:
+            turn.ready.reply = Retired(max(lives or [0]), False)
+        else:
+            node.check_life(turn)
+            node.own(store.retire(name, here.life, turn.wall), turn)
+            turn.ready.reply = Retired(here.life, True)
+
     def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
         """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
         first one still holds when a later one's turn comes.
@@ -314,6 +355,9 @@ class Replica:
         self._gossip.speak_due(turn)
         if store.has_data:
             self._repair(turn)
+        self._ageing.note_new(turn)
+        if node.is_serving:
+            self._ageing.do_what_is_due(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 
     def _is_awaited_here(self, now_ms: int) -> bool:

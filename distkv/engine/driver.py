@@ -364,8 +364,8 @@ class Driver:
 
     def _request(self, ask: Ask) -> Request:
         match ask.what:
-            case AskMaps():
-                return ExchangeRequest(1, self.replica.maps())
+            case AskMaps(tombstones=tombstones):
+                return ExchangeRequest(1, self.replica.maps(tombstones))
             case AskEvents(ranges=ranges):
                 return GetEvents(1, ranges)
             case AskSnapshot():

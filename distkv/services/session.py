@@ -17,7 +17,7 @@ import trio
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
-from distkv.services import backup, history, kv, peer, status, tree
+from distkv.services import backup, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.replicas import ReplicatedWrites
@@ -44,6 +44,7 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    RetireNodeRequest,
     SetValue,
     Stop,
     Watch,
@@ -170,6 +171,8 @@ class Session:
                 self._reply(tree.list_names(driver, request), when_durable=True)
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
+            case RetireNodeRequest():
+                self._reply(nodes.retire(driver, request), when_durable=True)
             case PingRequest():
                 self._reply(encode_reply(request.seq, {}))
             case Watch():

@@ -55,8 +55,10 @@ class Conversation:
 
     def begin(self) -> None:
         """The request is made now, and leaves when all that it shows is durable."""
-        shown = _over_the_wire(self._asker.replica.maps()) if isinstance(self._ask.what, AskMaps) else None
-        maps = shown if isinstance(shown, TickMaps) else None
+        maps: TickMaps | None = None
+        if isinstance(self._ask.what, AskMaps):
+            shown = _over_the_wire(self._asker.replica.maps(self._ask.what.tombstones))
+            maps = shown if isinstance(shown, TickMaps) else None
         self._asker.when_durable(lambda: self._travel(lambda: self._arrive(maps)))
         self._watch()
 

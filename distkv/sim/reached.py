@@ -36,6 +36,7 @@ from distkv.wire.message import (
     Message,
     Ping,
     PullEnd,
+    PurgeRecord,
     Record,
     ResetRecord,
     State,
@@ -49,6 +50,7 @@ SIGNS: Final[dict[str, str]] = {
     "an open loser": "OPEN-1",
     "an open loser is closed": "OPEN-1",
     "a deletion": "VALUE-3",
+    "a deletion is purged": "PURGE-1",
     "ticks known as superseded": "PULL-2",
     "ticks that a peer lacks": "PULL-2",
     "a tick given up as lost": "LOST-1",
@@ -70,6 +72,7 @@ SIGNS: Final[dict[str, str]] = {
     "an update reaches a node without data": "UPD-2",
     "dropped_no_space": "UPD-3",
     "outbox_full": "UPD-1",
+    "purged": "PURGE-1",
     "gossip_lost": "GAP-1",
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
@@ -96,6 +99,7 @@ _BY_RECORD: Final[dict[type[Record], str]] = {
     LostRecord: "a tick given up as lost",
     CeilingRecord: "a new tock ceiling",
     LifeRecord: "a life begins",
+    PurgeRecord: "a deletion is purged",
     ResetRecord: "a download begins",
 }
 _BY_ASK: Final = {

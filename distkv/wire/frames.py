@@ -54,6 +54,7 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    RetireNodeRequest,
     SetValue,
     Stop,
     Watch,
@@ -133,6 +134,8 @@ def encode_request(request: Request) -> bytes:
             fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
             fields |= {"node": request.node, "created": request.created, "addr": request.addr}
+        case RetireNodeRequest(node=node, force=force):
+            fields |= {"node": node, "force": force}
         case ExchangeRequest():
             fields["maps"] = tick_maps_map(request.maps)
         case Watch():
@@ -266,6 +269,10 @@ def _get_state(seq: int, _: Fields, __: bytes) -> GetState:
     return GetState(seq)
 
 
+def _retire_node(seq: int, fields: Fields, _: bytes) -> RetireNodeRequest:
+    return RetireNodeRequest(seq, read_node(fields.get("node"), "node"), read_flag(fields, "force"))
+
+
 def _backup(seq: int, _: Fields, __: bytes) -> Backup:
     return Backup(seq)
 
@@ -312,6 +319,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "watch": _watch,
     "stop": _stop,
     "get_state": _get_state,
+    "retire_node": _retire_node,
     "ping": _ping,
     "get_events": _get_events,
     "events_wait": _events_wait,
@@ -333,6 +341,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     Watch: "watch",
     Stop: "stop",
     GetState: "get_state",
+    RetireNodeRequest: "retire_node",
     PingRequest: "ping",
     GetEvents: "get_events",
     EventsWait: "events_wait",

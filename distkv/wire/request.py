@@ -157,6 +157,16 @@ class GetState:
 
 
 @attrs.frozen(slots=True)
+class RetireNodeRequest:
+    """A node is gone for good."""
+
+    seq: int
+    node: NodeName
+    force: bool = False
+    """Also when it is seen alive."""
+
+
+@attrs.frozen(slots=True)
 class PingRequest:
     seq: int
 
@@ -213,6 +223,7 @@ Request: TypeAlias = (
     | Watch
     | Stop
     | GetState
+    | RetireNodeRequest
     | PingRequest
     | GetEvents
     | EventsWait
