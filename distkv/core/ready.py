@@ -18,7 +18,7 @@ from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
 
 class Rng(Protocol):
@@ -42,6 +42,13 @@ class LocalBatch:
     """A client's reads and writes in one step; refused as a whole when one of them is."""
 
     ops: tuple[GetValue | SetValue, ...]
+
+
+@attrs.frozen(slots=True)
+class LocalDecision:
+    """A client decides about an open loser: it is written again, or what won over it is. Both close it."""
+
+    request: Restore | Dismiss
 
 
 @attrs.frozen(slots=True)
@@ -118,6 +125,7 @@ class Wake:
 Input: TypeAlias = (
     LocalSet
     | LocalBatch
+    | LocalDecision
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -163,7 +171,7 @@ class Ask:
 
 @hot_value
 class Written:
-    """The reply to a `LocalSet`."""
+    """The reply to a `LocalSet` or a `LocalDecision`."""
 
     event: Event | None
     """The new event; None when there was nothing to do."""

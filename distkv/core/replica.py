@@ -25,6 +25,7 @@ from distkv.core.ready import (
     Input,
     JoinerAsked,
     LocalBatch,
+    LocalDecision,
     LocalSet,
     MembersSeen,
     PeerAnswered,
@@ -47,7 +48,7 @@ from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import PullEnd, Record, State, TickMaps
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.states import Meta
 
 
@@ -108,6 +109,8 @@ class Replica:
                 self._local_set(request, turn)
             case LocalBatch(ops=ops):
                 self._local_batch(ops, turn)
+            case LocalDecision(request=request):
+                self._local_decision(request, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -265,6 +268,23 @@ class Replica:
                 node.own(applied, turn)
             results.append(Written(None if applied is None else applied.event, before))
         turn.ready.reply = BatchDone(tuple(results))
+
+    def _local_decision(self, request: Restore | Dismiss, turn: Turn) -> None:
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            entry, loser = store.check_decision(request)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        node.check_life(turn)
+        if any(other.writer == (self.name, self.life) for other in entry.conflicts() if other is not loser):
+            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
+        applied, before = store.decide(entry, loser, request, turn.wall)
+        node.own(applied, turn)
+        turn.ready.reply = Written(applied.event, before)
 
     def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
         """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
