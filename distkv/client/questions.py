@@ -170,9 +170,9 @@ def set_value(
         return SetValue(seq, place, value, chain, new, previous, idem, nchain=1)
 
     if replicas == 1:
-        return _question(write, _written, repeat)
+        return _question(write, read_written, repeat)
     _check_wish(replicas, timeout_s)
-    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), _written, repeat, timeout_s)
+    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), read_written, repeat, timeout_s)
 
 
 @attrs.frozen(slots=True)
@@ -214,7 +214,7 @@ def batch(operations: Iterable[Operation]) -> Question[tuple[Entry | Written | N
         if len(results) != len(ops):
             raise DecodeError(f"{len(results)} results of {len(ops)} operations", "bad_results")
         return tuple(
-            _entry(result) if isinstance(op, GetValue) else _written(result)
+            _entry(result) if isinstance(op, GetValue) else read_written(result)
             for op, result in zip(ops, results, strict=True)
         )
 
@@ -394,7 +394,8 @@ def _past(item: Fields) -> Past:
     return Past(item.get("value"), chain, tock, time, arrived, position, read_flag(item, "won"))
 
 
-def _written(reply: Fields) -> Written:
+def read_written(reply: Fields) -> Written:
+    """What a write is answered with."""
     link = read_chain(reply["chain"], "chain")[0][0] if "chain" in reply else None
     replicas = read_int(reply, "replicas", low=1) if "replicas" in reply else 1
     return Written(read_flag(reply, "changed"), link, replicas)

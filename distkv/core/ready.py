@@ -18,7 +18,7 @@ from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
 
 class Rng(Protocol):
@@ -50,6 +50,13 @@ class RetireNode:
 
     node: NodeName
     force: bool
+
+
+@attrs.frozen(slots=True)
+class LocalDecision:
+    """A client decides about an open loser: it is written again, or what won over it is. Both close it."""
+
+    request: Restore | Dismiss
 
 
 @attrs.frozen(slots=True)
@@ -127,6 +134,7 @@ Input: TypeAlias = (
     LocalSet
     | LocalBatch
     | RetireNode
+    | LocalDecision
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -175,7 +183,7 @@ class Ask:
 
 @hot_value
 class Written:
-    """The reply to a `LocalSet`."""
+    """The reply to a `LocalSet` or a `LocalDecision`."""
 
     event: Event | None
     """The new event; None when there was nothing to do."""

@@ -26,6 +26,7 @@ from distkv.core.ready import (
     Input,
     JoinerAsked,
     LocalBatch,
+    LocalDecision,
     LocalSet,
     MembersSeen,
     PeerAnswered,
@@ -50,7 +51,7 @@ from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import PullEnd, Record, State, TickMaps, Tombstone
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.states import Meta
 
 
@@ -116,6 +117,8 @@ class Replica:
                 self._local_batch(ops, turn)
             case RetireNode():
                 self._retire_node(what, turn)
+            case LocalDecision(request=request):
+                self._local_decision(request, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -309,6 +312,23 @@ class Replica:
             node.check_life(turn)
             node.own(store.retire(name, here.life, turn.wall), turn)
             turn.ready.reply = Retired(here.life, True)
+
+    def _local_decision(self, request: Restore | Dismiss, turn: Turn) -> None:
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            entry, loser = store.check_decision(request)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        node.check_life(turn)
+        if any(other.writer == (self.name, self.life) for other in entry.conflicts() if other is not loser):
+            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
+        applied, before = store.decide(entry, loser, request, turn.wall)
+        node.own(applied, turn)
+        turn.ready.reply = Written(applied.event, before)
 
     def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
         """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the

@@ -52,7 +52,7 @@ from distkv.wire.message import (
     Record,
     ResetRecord,
 )
-from distkv.wire.request import SetValue
+from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.states import Meta
 from distkv.wire.values import pack_value, unpack_value
 
@@ -159,15 +159,59 @@ class Store:
         refuse_reserved(request.path)
         _check_conditions(request, self.live(request.path))
 
-    def write(self, path: Path, kind: Kind, value: bytes, wall: float, entry: Entry | None = None) -> Applied:
-        """Make the next own event. `entry` is the path's, when the caller has it already."""
+    def check_decision(self, request: Restore | Dismiss) -> tuple[Entry, Event]:
+        """The open loser that is decided about, behind the entry of its path; changes nothing.
+
+        Raises:
+            RequestError: there is no such open loser, its path is reserved, or the path holds something else than the
+                request says.
+        """
+        loser = self.tree.event(request.loser)
+        entry = None if loser is None else self.tree.get(loser.path)
+        text = tick_text(*request.loser)
+        if loser is None or entry is None:
+            known = self.tree.ledger.has(request.loser)
+            raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
+        refuse_reserved(loser.path)
+        if loser is entry.head:
+            raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
+        if loser not in entry.conflicts():
+            raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
+        if request.head is not None and request.head != entry.head.link:
+            now, said = tick_text(*entry.head.link), tick_text(*request.head)
+            raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
+        return entry, loser
+
+    def decide(
+        self, entry: Entry, loser: Event, request: Restore | Dismiss, wall: float
+    ) -> tuple[Applied, Event | None]:
+        """Write the loser again, or what won over it: (what that did; the winner before it).
+
+        The chain names both, so that the loser is closed wherever the write comes; other losers stay open.
+        """
+        before = entry.head if entry.is_live else None
+        kept = loser if isinstance(request, Restore) else entry.head
+        kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
+        return self.write(loser.path, kind, kept.value, wall, entry, loser), before
+
+    def write(
+        self,
+        path: Path,
+        kind: Kind,
+        value: bytes,
+        wall: float,
+        entry: Entry | None = None,
+        decided: Event | None = None,
+    ) -> Applied:
+        """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
+        that it closes."""
         if entry is None:
             entry = self.tree.get(path)
         if entry is not None:
             path = entry.head.path  # an equal one; so a path is kept once, however often it is written
         self.tick = Tick(self.tick + 1)
         self.tock = Tock(self.tock + 1)
-        sources = entry.sources() if entry is not None else []
+        sources = entry.sources(decided) if entry is not None else []
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
         event = Event(path, kind, value, chain, self.tock, wall, truncated)
         applied = self.tree.apply(event, entry)

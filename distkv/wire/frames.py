@@ -16,7 +16,7 @@ import attrs
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
 from distkv.model.path import NAMES_MAX, Path
-from distkv.wire import packing
+from distkv.wire import decisions, packing
 from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.fields import (
     Fields,
@@ -41,8 +41,10 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetSnapshot,
@@ -54,6 +56,7 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
     RetireNodeRequest,
     SetValue,
     Stop,
@@ -140,6 +143,8 @@ def encode_request(request: Request) -> bytes:
             fields["maps"] = tick_maps_map(request.maps)
         case Watch():
             _write_watch(request, fields)
+        case GetConflicts() | Restore() | Dismiss():
+            fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
         case GetState() | PingRequest() | Backup():
@@ -317,6 +322,9 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "list": _list,
     "delete_tree": _delete_tree,
     "watch": _watch,
+    "conflicts": decisions.read_conflicts,
+    "restore": decisions.read_restore,
+    "dismiss": decisions.read_dismiss,
     "stop": _stop,
     "get_state": _get_state,
     "retire_node": _retire_node,
@@ -339,6 +347,9 @@ _NAMES: Final[dict[type[Request], str]] = {
     ListNames: "list",
     DeleteTree: "delete_tree",
     Watch: "watch",
+    GetConflicts: "conflicts",
+    Restore: "restore",
+    Dismiss: "dismiss",
     Stop: "stop",
     GetState: "get_state",
     RetireNodeRequest: "retire_node",

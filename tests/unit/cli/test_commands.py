@@ -72,6 +72,10 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "delete"], "-r --recursive --replicas --timeout --help"),
         (["client", "list"], "-o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
+        (
+            ["client", "conflicts"],
+            "--restore --dismiss --if-chain --closed --limit -o --output --help",
+        ),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
         (["restore"], "-f --file --data-dir -o --output --help"),
@@ -101,7 +105,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
     [
         ([], "client completion config doctor restore server sim"),
         (["config"], "check show"),
-        (["client"], "backup bench delete dump get history list load node ping set state watch"),
+        (["client"], "backup bench conflicts delete dump get history list load node ping set state watch"),
         (["client", "node"], "list retire"),
     ],
 )
