@@ -38,8 +38,12 @@ class TextWriter:
 
     def line(self, moment: Moment) -> str:
         """One line, without its end."""
-        parts = [part for part in (_cause(moment), *_consequences(moment), *self._changes(moment)) if part]
-        return f"{moment.at_ms / 1000:9.3f} {moment.node or '*':<{self._width}} {'; '.join(parts)}".rstrip()
+        return f"{moment.at_ms / 1000:9.3f} {moment.node or '*':<{self._width}} {self.words(moment)}".rstrip()
+
+    def words(self, moment: Moment) -> str:
+        """The line without time and node; pictures show those in other ways."""
+        parts = [_cause(moment), *_consequences(moment), *self._changes(moment)]
+        return "; ".join(filter(None, parts))
 
     def _changes(self, moment: Moment) -> Iterator[str]:
         """What is other than the last line of this node said."""

@@ -27,6 +27,10 @@ EVENTS_SHOWN: Final = 8
 """Of so many events a moment shows path, value and fate; of all of them, the ticks."""
 
 
+ENDED: Final = "ends"
+"""The kind of the moment in which a node's process came to its end, from outside or by itself."""
+
+
 class StepKind(StrEnum):
     """What made a node move."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from distkv.core.ready import Input, Ready
 from distkv.graph.recorder import Recorder, outside
-from distkv.graph.trace import Moment
+from distkv.graph.trace import ENDED, Moment
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
 from distkv.wire.message import Record
@@ -34,4 +34,4 @@ class Recording(Watcher):
 
     def ended(self, process: Process) -> None:
         del self._recorders[process]
-        self._write(outside(process.now_ms, process.host.name, "ends"))
+        self._write(outside(process.now_ms, process.host.name, ENDED))
