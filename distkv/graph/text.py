@@ -40,6 +40,10 @@ class TextWriter:
         """One line, without its end."""
         return f"{moment.at_ms / 1000:9.3f} {moment.node or '*':<{self._width}} {self.words(moment)}".rstrip()
 
+    def skip(self, moment: Moment) -> None:
+        """What this one says is known from elsewhere."""
+        self.words(moment)
+
     def words(self, moment: Moment) -> str:
         """The line without time and node; pictures show those in other ways."""
         parts = [_cause(moment), *_consequences(moment), *self._changes(moment)]
