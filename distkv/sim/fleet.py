@@ -83,7 +83,7 @@ class Fleet:
         """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs."""
         host = self.host(name, addr=addr)
         settings = CoreSettings(
-            node=host.name,
+            node=host.node,
             addr=host.addr,
             start=Start(host.clock.wall(self.now_ms), self.rng.getrandbits(60)),
             init_value=None if init is None else pack_value(init),
@@ -313,7 +313,7 @@ class Fleet:
             if not agent.is_up or host.is_paused:
                 continue
             alive: dict[str, str] = {
-                other.name: other.addr
+                other.node: other.addr
                 for other in self.hosts.values()
                 if other.agent.is_up and self.network.connects(host.name, other.name)
             }

@@ -49,7 +49,7 @@ from distkv.wire.message import State
 
 USAGE: Final[dict[str, str]] = {
     "cluster": "cluster NODE…",
-    "start": "start NODE [init [VALUE]] [SETTING=…]…",
+    "start": "start NODE [as NODE] [init [VALUE]] [SETTING=…]…",
     **{deed.value: f"{deed.value} NODE" for deed in Deed},
     "set": "set NODE PATH VALUE [new]",
     "delete": "delete NODE PATH",
@@ -285,9 +285,10 @@ def _setting(word: str, known: Mapping[str, tuple[str, Setting]], clock_ms: int)
 
 def _start(words: _Words) -> Action:
     node, init = words.node(), None
+    named = words.node() if words.takes("as") else ""
     if words.takes("init"):
         init = _value(words.take("")) if words.next_is(lambda word: "=" not in word) else "root"
-    return StartNode(node, init, words.settings(CORE))
+    return StartNode(node, init, words.settings(CORE), named)
 
 
 def _set(words: _Words) -> Action:

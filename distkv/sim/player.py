@@ -19,6 +19,7 @@ from distkv.errors import DistkvError
 from distkv.graph.recorder import outside
 from distkv.graph.standing import standing_lines
 from distkv.graph.trace import Moment
+from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.grammar import WORLD
@@ -147,7 +148,8 @@ class Player:
                 self._core |= {field: value for field, value in values.items() if field not in world}
             case Cluster(nodes=nodes):
                 self._grow(nodes)
-            case StartNode(node=node, init=init, settings=settings):
+            case StartNode(node=node, init=init, settings=settings, named=named):
+                self._fleet.hosts[node].namesake = NodeName(named) if named else None
                 self._start(node, init, settings)
             case ToNode(node=node, deed=deed):
                 self._say(node, DEEDS[deed])

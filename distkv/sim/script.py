@@ -64,6 +64,8 @@ class StartNode:
     init: object
     """The root's value when it founds a network; None: it does not."""
     settings: SettingMap
+    named: str = ""
+    """The node name of its server, when that is not the host's own."""
 
 
 @attrs.frozen

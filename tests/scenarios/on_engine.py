@@ -85,8 +85,8 @@ class Servers:
                 self._core |= {field: value for field, value in values.items() if field not in world}
             case Cluster(nodes=nodes):
                 await self._grow(nodes)
-            case StartNode(node=node, init=init, settings=settings):
-                await self._start(node, init, settings)
+            case StartNode(node=node, init=init, settings=settings, named=named):
+                await self._start(node, init, settings, named)
             case ToNode(node=node, deed=deed):
                 await self._deed(node, deed)
             case Split() | Cut() | Divert():
@@ -118,13 +118,16 @@ class Servers:
     def _chains(self, names: tuple[str, ...]) -> set[object]:
         return {self._world.nodes[name].replica.ping_chain for name in names}
 
-    async def _start(self, name: str, init: object, settings: SettingMap) -> None:
+    async def _start(self, name: str, init: object, settings: SettingMap, named: str = "") -> None:
+        told = {**self._core, **settings}
         await self._world.start(
             name,
+            named=named,
+            solo=told.pop("alone", False),
             disk=self._disks[name],
             init=init,
             is_up=name not in self._agents_down,
-            settings={**self._core, **settings},
+            settings=told,
         )
 
     async def _deed(self, name: str, deed: Deed) -> None:

@@ -85,8 +85,8 @@ def replayed(name: str, log: Log, **settings: Any) -> Replica:
 
 def new_replica(name: str, **settings: Any) -> Replica:
     """The machine of a node, empty."""
-    told = {"clock_ms": CLOCK_MS, **settings}
-    core = CoreSettings(NodeName(name), f"{name}:1", Start(1.7e9, 1), **told)
+    told = {"addr": f"{name}:1", "start": Start(1.7e9, 1), "clock_ms": CLOCK_MS, **settings}
+    core = CoreSettings(NodeName(name), **told)
     return Replica(core, random.Random(name))
 
 
@@ -249,6 +249,8 @@ class Node:
     world: World
     name: str
     disk: MemoryDisk = attrs.field(factory=MemoryDisk)
+    named: str = ""
+    """The name of its node, when that is not the host's own."""
     init: object = None
     solo: bool = False
     is_up: bool = True
@@ -303,9 +305,9 @@ class Node:
         self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
-            self.replica = new_replica(
-                self.name, alone=self.solo, init_value=init, network_id=network_id, **self.settings
-            )
+            told = {"alone": self.solo, "init_value": init, "network_id": network_id, **self.settings}
+            start = Start(1.7e9 + self.world.starts, self.world.starts)
+            self.replica = new_replica(self.named or self.name, addr=self.addr, start=start, **told)
             self.committer = Committer(
                 self.log,
                 run_blocking=committing_in(self.commit_s),

@@ -39,6 +39,7 @@ def _read(*lines: str) -> list[Action]:
     [
         ("cluster a b", Cluster(("a", "b"))),
         ("start a", StartNode("a", None, {})),
+        ("start x as a init", StartNode("x", "root", {}, "a")),
         ("start a init", StartNode("a", "root", {})),
         ("start a init 7 clock=1s alone=yes", StartNode("a", 7, {"clock_ms": 1000, "alone": True})),
         ("start a init chain-length=2", StartNode("a", "root", {"chain_length_max": 2})),
