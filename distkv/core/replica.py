@@ -50,7 +50,7 @@ from distkv.model.ledger import Book, TickRanges
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PullEnd, Record, State, TickMaps, Tombstone
+from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.states import Meta
 
@@ -237,6 +237,16 @@ class Replica:
         """Every node heard of: its address, and whether it seems alive."""
         recovery = self._node.recovery
         return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
+
+    @property
+    def ping_chain(self) -> PingChain:
+        """The ping chain that the next ping will follow; empty when none is known."""
+        return self._node.election.basis
+
+    def asked_name(self, ask: int) -> NodeName | None:
+        """Whom a request to a peer is for; None when it is not under way."""
+        asked = self._node.asks.get(ask)
+        return asked.name if asked is not None else None
 
     def maps(self, tombstones: tuple[Tombstone, ...] = ()) -> TickMaps:
         """Our side of a tick-map exchange; made when it leaves."""
