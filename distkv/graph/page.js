@@ -90,6 +90,7 @@
     $("scrub").disabled = shown.length === 0;
     $("count").textContent = `${shown.length} of ${moments.length} moments`;
     $("sheet").style.height = `${shown.length * ROW + SPARE}px`;
+    paintBand();
     pick(shown.length && place[picked] < 0 ? nearest(picked) : picked);
   };
 
@@ -130,20 +131,26 @@
 
   // -- the diagram
 
-  const laneWidth = () => {
-    const room = ($("scroll").clientWidth - GUTTER - 420) / Math.max(1, nodes.length);
-    return Math.max(56, Math.min(120, room));
+  // What was measured when the window had this size: to ask each time would lay the page out over and over.
+  const size = { width: 0, height: 0, lane: 0, band: 0, bar: 0 };
+  const measure = () => {
+    size.bar = Math.max(2, Math.min(10, Math.floor(120 / Math.max(1, nodes.length))));
+    $("band").style.height = `${nodes.length * (size.bar + 2) + 6}px`;
+    size.width = $("scroll").clientWidth;
+    size.height = $("scroll").clientHeight;
+    size.band = $("band").clientWidth;
+    size.lane = Math.max(56, Math.min(120, (size.width - GUTTER - 420) / Math.max(1, nodes.length)));
   };
-  const laneX = (lane) => GUTTER + laneWidth() * (lane + 0.5);
-  const wordsX = () => GUTTER + laneWidth() * nodes.length + 8;
+  const laneX = (lane) => GUTTER + size.lane * (lane + 0.5);
+  const wordsX = () => GUTTER + size.lane * nodes.length + 8;
   const rowY = (at) => at * ROW + ROW / 2;
   const faint = (thing) => (carrying === null || carrying.has(thing) ? "" : "dim");
 
   const paint = () => {
     const box = $("scroll"), sheet = $("arrows");
     const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 10);
-    const end = Math.min(shown.length, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + 10);
-    const width = Math.max(box.clientWidth, wordsX() + 240);
+    const end = Math.min(shown.length, Math.ceil((box.scrollTop + size.height) / ROW) + 10);
+    const width = Math.max(size.width, wordsX() + 240);
     for (const part of [$("sheet"), $("lanes")]) part.style.width = `${width}px`;
     sheet.setAttribute("width", width);
     sheet.setAttribute("height", shown.length * ROW + SPARE);
@@ -221,12 +228,14 @@
   // -- the band: every node over all that is shown
 
   const paintBand = () => {
-    const band = $("band"), width = band.clientWidth, scale = window.devicePixelRatio || 1;
-    const high = Math.max(2, Math.min(10, Math.floor(120 / Math.max(1, nodes.length))));
+    const band = $("band"), width = size.band, scale = window.devicePixelRatio || 1;
     const style = getComputedStyle(document.documentElement);
-    const real = (fill) => fill.replace(/var\((--[a-z-]+)\)/g, (_, variable) => style.getPropertyValue(variable).trim());
-    const height = nodes.length * (high + 2) + 4;
-    band.style.height = `${height + 2}px`;
+    const known = new Map();  // a canvas does not know variables, and to ask for them is slow
+    const real = (fill) => {
+      if (!known.has(fill)) known.set(fill, fill.replace(/var\((--[a-z-]+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
+      return known.get(fill);
+    };
+    const high = size.bar, height = nodes.length * (high + 2) + 4;
     band.width = width * scale;
     band.height = height * scale;
     const pen = band.getContext("2d");
@@ -246,11 +255,15 @@
       }
     });
     if (carrying) for (const number of carriers) if (place[number] >= 0) fill("var(--ink)", bandX(number) - 0.5, 0, 1, 3);
-    const look = hovered === null ? picked : hovered;
-    if (place[look] >= 0) fill("var(--ink)", bandX(look) - 1, 0, 2, height);
   };
 
-  const bandX = (number) => (place[number] + 0.5) / shown.length * $("band").clientWidth;
+  const moveCursor = () => {
+    const number = hovered === null ? picked : hovered;
+    $("cursor").hidden = !shown.length || place[number] < 0;
+    if (!$("cursor").hidden) $("cursor").style.left = `${bandX(number)}px`;
+  };
+
+  const bandX = (number) => ((place[number] + 0.5) / shown.length) * size.band;
 
   // -- what is told beside it
 
@@ -262,7 +275,7 @@
       return;
     }
     const view = views[number], before = number ? views[number - 1] : nobody;
-    $("at").textContent = `At ${seconds(moments[number].t)}`;
+    $("at").textContent = `The nodes at ${seconds(moments[number].t)}`;
     $("states").tBodies[0].replaceChildren(...nodes.flatMap((_, lane) => stateRows(lane, view[lane], before[lane])));
     $("lanes").replaceChildren(...nodes.map((text, lane) => {
       const head = make("span", {}, swatch(colour(view[lane] && view[lane].digest)), text);
@@ -299,7 +312,7 @@
 
   const tellMoment = (number) => {
     const moment = moments[number];
-    $("moment-title").textContent = `${who(moment.n)}: ${kinds[moment.k].name}`;
+    $("moment-title").textContent = `${seconds(moment.t)}, ${who(moment.n)}: ${kinds[moment.k].name}`;
     $("moment-text").textContent = moment.x;
     $("details").replaceChildren(...moment.d.map((line) => make("li", { textContent: line })));
     $("tags").replaceChildren(...moment.g.map((tag) => {
@@ -348,6 +361,7 @@
       button.addEventListener("click", () => pick(place[number] < 0 ? nearest(number) : number));
       return make("li", {}, button);
     }));
+    paintBand();
     pick(picked);
   };
 
@@ -369,14 +383,14 @@
     hovered = null;
     const at = place[number], box = $("scroll"), scrub = $("scrub");
     if (at >= 0) {
-      const top = at * ROW, high = box.clientHeight - HEAD;
+      const top = at * ROW, high = size.height - HEAD;
       scrub.value = at;
       scrub.setAttribute("aria-valuetext", `${seconds(moments[number].t)} ${who(moments[number].n)} ${moments[number].x}`);
       if (top < box.scrollTop || top + ROW > box.scrollTop + high) box.scrollTop = Math.max(0, top - high / 2);
     }
     paint();
-    paintBand();
     tell();
+    moveCursor();
     for (const button of $("journey").querySelectorAll("button")) {
       button.setAttribute("aria-current", Number(button.dataset.number) === picked);
     }
@@ -390,7 +404,7 @@
     if (number === hovered) return;
     hovered = number;
     tell();
-    paintBand();
+    moveCursor();
   };
 
   const KEYS = {
@@ -439,14 +453,14 @@
       event.preventDefault();
       $("search").focus();
     });
-    const bandAt = (event) => Math.floor((event.offsetX / $("band").clientWidth) * shown.length);
+    const bandAt = (event) => Math.floor((event.offsetX / size.band) * shown.length);
     $("band").addEventListener("click", (event) => pickAt(bandAt(event)));
     $("scrub").addEventListener("input", () => pickAt(Number($("scrub").value)));
     $("search").addEventListener("input", filter);
     $("find").addEventListener("change", () => follow($("find").value.trim()));
     $("tools").addEventListener("submit", (event) => event.preventDefault());
     $("unfollow").addEventListener("click", () => follow(""));
-    const again = () => { paint(); paintBand(); tell(); };
+    const again = () => { measure(); paint(); paintBand(); tell(); moveCursor(); };
     window.addEventListener("resize", again);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   };
@@ -454,5 +468,6 @@
   chips("nodes", nodes, off.nodes, null);
   chips("kinds", kinds.map((kind) => kind.name), off.kinds, ink);
   listen();
+  measure();
   filter();
 })();
