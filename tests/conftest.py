@@ -1,4 +1,4 @@
-"""What all tests share: markers by folder, and the rule that CI skips nothing.
+"""What all tests share: markers by folder, an option, and the rule that CI skips nothing.
 
 Knows: which folder needs what from the machine.  Does not know any part of the product.
 
@@ -18,6 +18,12 @@ FOLDERS = ("process", "netns", "spark", "browser")
 """Folders below tests/ whose tests get the marker of the same name."""
 
 IN_CI = os.environ.get("CI") == "true"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-scenarios", action="store_true", help="write into tests/scenarios/*.txt what they give now"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

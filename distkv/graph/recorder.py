@@ -209,7 +209,8 @@ def _tick_map_text(ticks: TickMap) -> str:
     return " ".join(shown[:RANGES_SHOWN]) + (" …" if len(shown) > RANGES_SHOWN else "")
 
 
-def _value_text(event: Event) -> str | None:
+def value_text(event: Event) -> str | None:
+    """For people; None when it is deleted."""
     if event.kind is not Kind.SET:
         return None
     text = repr(unpack_value(event.value)) if len(event.value) <= VALUE_CHARACTERS else f"{len(event.value)} bytes"
@@ -292,7 +293,7 @@ def _shown(events: list[Event], made: set[Link], ready: Ready, replica: Replica)
             fate = "open loser" if replica.tree.event(event.link) is not None else "superseded"
         else:
             fate = "known" if replica.tree.ledger.has(event.link) else "refused"
-        yield EventShown(tick_text(*event.link), str(event.path), _value_text(event), fate)
+        yield EventShown(tick_text(*event.link), str(event.path), value_text(event), fate)
 
 
 def _notes(ready: Ready) -> Iterable[str]:

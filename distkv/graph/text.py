@@ -16,7 +16,7 @@ import attrs
 
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 
-SILENT_NOTES: Final = frozenset({"ready"})
+SILENT_NOTES: Final = frozenset({"ready", "peer_failed", "peer_empty"})
 """Notes that say nothing which the line does not say anyway."""
 
 
@@ -39,6 +39,10 @@ class TextWriter:
     def line(self, moment: Moment) -> str:
         """One line, without its end."""
         return f"{moment.at_ms / 1000:9.3f} {moment.node or '*':<{self._width}} {self.words(moment)}".rstrip()
+
+    def skip(self, moment: Moment) -> None:
+        """What this one says is known from elsewhere."""
+        self.words(moment)
 
     def words(self, moment: Moment) -> str:
         """The line without time and node; pictures show those in other ways."""
@@ -83,7 +87,7 @@ def _heard(heard: Said, moment: Moment, events: str) -> str:
         case StepKind.UPDATE:
             return f"hears {heard.sender}: {events or heard.ticks}"
         case StepKind.PING:
-            kept = "" if moment.chain == heard.chain or heard.about else f", keeps [{moment.chain}]"
+            kept = f", keeps [{moment.chain}]" if moment.chain not in ("", heard.chain) and not heard.about else ""
             return f"hears {_gossip(heard)} of {heard.sender}{kept}"
         case StepKind.INFO:
             return f"hears {_gossip(heard)} of {heard.sender}"
@@ -113,11 +117,16 @@ def _consequences(moment: Moment) -> Iterator[str]:
         yield f"writes {_events(moment, made)}"
     if moment.closed:
         yield f"closes {moment.closed}"
-    yield from (note for note in moment.notes if note.partition(" ")[0] not in SILENT_NOTES)
+    yield from (_note(note, moment) for note in moment.notes if note.partition(" ")[0] not in SILENT_NOTES)
     ticks = {event.tick for event in made}
     for said in moment.sent:
         if said.kind != "update" or said.ticks not in ticks:  # that a write is told to all goes without saying
             yield _sent(said)
+
+
+def _note(note: str, moment: Moment) -> str:
+    is_said = moment.heard is not None and moment.heard.about and note.endswith(moment.heard.about)
+    return note.partition(" ")[0] if is_said else note
 
 
 def _sent(said: Said) -> str:

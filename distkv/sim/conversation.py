@@ -102,7 +102,7 @@ class Conversation:
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:
             asker = self._asker
-            reply = self._offer(peer, JoinerAsked(asker.host.name, asker.replica.started, asker.host.addr))
+            reply = self._offer(peer, JoinerAsked(asker.host.node, asker.replica.started, asker.host.addr))
             if isinstance(reply, DistkvError):
                 yield reply
             elif isinstance(reply, SnapshotHead):

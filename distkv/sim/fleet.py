@@ -35,6 +35,7 @@ from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
 from distkv.storage.memory import MemoryDisk
+from distkv.transport.diversion import divert
 from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Start, Update
 from distkv.wire.values import pack_value
@@ -82,7 +83,7 @@ class Fleet:
         """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs."""
         host = self.host(name, addr=addr)
         settings = CoreSettings(
-            node=host.name,
+            node=host.node,
             addr=host.addr,
             start=Start(host.clock.wall(self.now_ms), self.rng.getrandbits(60)),
             init_value=None if init is None else pack_value(init),
@@ -259,8 +260,11 @@ class Fleet:
         """A message leaves the agent for all hosts, its own included."""
         is_update = isinstance(message, Update)
         for name in self.hosts:
+            late_ms = divert(self.network.diversions, KINDS[type(message)], host.name, name)
+            if late_ms is None:
+                continue
             for delay_ms in self.network.gossip(host.name, name, is_update=is_update):
-                self.later(delay_ms, partial(self._arrive, host.name, name, message))
+                self.later(late_ms + delay_ms, partial(self._arrive, host.name, name, message))
 
     def _pump(self, host: Host) -> None:
         """Let the agent send what its budget allows, and plan when to look again."""
@@ -309,7 +313,7 @@ class Fleet:
             if not agent.is_up or host.is_paused:
                 continue
             alive: dict[str, str] = {
-                other.name: other.addr
+                other.node: other.addr
                 for other in self.hosts.values()
                 if other.agent.is_up and self.network.connects(host.name, other.name)
             }

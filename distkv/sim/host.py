@@ -35,6 +35,8 @@ class Host:
     process: Process | None = None
     fatal: DistkvError | None = None
     """Why the last process ended by itself."""
+    namesake: NodeName | None = None
+    """The node name of its server, when that is not the host's own."""
     _held: list[tuple[Process, Callable[[], None]]] | None = None
     """What waits for the paused process."""
 
@@ -44,6 +46,11 @@ class Host:
         if self.process is None:
             raise ValueError(f"{self.name} does not run")
         return self.process.replica
+
+    @property
+    def node(self) -> NodeName:
+        """What its server is called."""
+        return self.namesake or self.name
 
     @property
     def is_paused(self) -> bool:

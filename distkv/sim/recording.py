@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import attrs
+
 from distkv.core.ready import Input, Ready
 from distkv.graph.recorder import Recorder, outside
 from distkv.graph.trace import ENDED, Moment
@@ -30,7 +32,7 @@ class Recording(Watcher):
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         moment = self._recorders[process].step(process.now_ms, what, ready, process.replica)
         if moment is not None:
-            self._write(moment)
+            self._write(attrs.evolve(moment, node=process.host.name))  # two hosts may have servers of one name
 
     def ended(self, process: Process) -> None:
         del self._recorders[process]

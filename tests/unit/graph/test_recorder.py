@@ -12,10 +12,12 @@ from distkv.graph.trace import EVENTS_SHOWN, Moment, StepKind
 from distkv.model.event import COUNT_BITS, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.sim.fleet import Fleet
 from distkv.sim.recording import Recording
+from distkv.sim.rules.alike import is_at_rest
 from distkv.wire.message import PingLink
 from distkv.wire.request import SetValue
-from tests.fleet import Fleet
+from distkv.wire.values import pack_value
 
 A, B = NodeName("a"), NodeName("b")
 
@@ -24,13 +26,18 @@ class Recorded(Fleet):
     """A fleet of a and b whose moments are kept."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.moments: list[Moment] = []
-        self.watchers = (*self.watchers, Recording(self.moments.append))
+        super().__init__(watchers=[Recording(self.moments.append)])
         self.start("a", init="root")
         self.run(5100)
         self.start("b")
-        assert self.run_until(self.is_converged, 20_000)
+        self.wait_at_rest()
+
+    def wait_at_rest(self) -> None:
+        assert self.run_until(lambda: is_at_rest(self), 60_000)
+
+    def set(self, name: str, path: str, value: object) -> None:
+        self.step(name, LocalSet(SetValue(1, Path([path]), pack_value(value))))
 
     def of(self, name: str, kind: str, since_ms: int = 0) -> list[Moment]:
         return [m for m in self.moments if (m.node, m.kind) == (name, kind) and m.at_ms >= since_ms]
@@ -41,7 +48,7 @@ class Recorded(Fleet):
         do()
         self.run(20_000)
         self.heal()
-        assert self.run_until(self.is_converged, 60_000)
+        self.wait_at_rest()
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def test_what_is_missing_is_told_and_then_nothing(fleet: Recorded) -> None:
     began_ms = fleet.now_ms
     fleet.split_writes(lambda: fleet.set("a", "k", 1))
     missing = [m.missing for m in fleet.moments if m.node == "b" and m.at_ms > began_ms]
-    assert f"{fleet['a'].name}:{fleet['a'].tick}" in missing
+    assert f"a:{fleet.hosts['a'].live.tick}" in missing
     assert missing[-1] == ""
 
 
@@ -99,7 +106,7 @@ def test_both_of_a_conflict_are_told_apart(fleet: Recorded) -> None:
 
 
 def test_what_arrives_again_is_known(fleet: Recorded) -> None:
-    fleet.faults.duplication = 1.0
+    fleet.network.faults.duplication = 1.0
     fleet.set("a", "k", 1)
     fleet.run(100)
     assert [m.events[0].fate for m in fleet.of("b", StepKind.UPDATE)[-2:]] == ["won", "known"]
@@ -117,7 +124,7 @@ def test_idle_steps_give_no_moment(fleet: Recorded) -> None:
 
 
 def test_end_of_a_process_is_told(fleet: Recorded) -> None:
-    fleet.crash("b")
+    fleet.end(fleet.hosts["b"])
     assert (fleet.moments[-1].node, fleet.moments[-1].kind) == ("b", "ends")
 
 

@@ -1,0 +1,46 @@
+"""The same scenarios on whole servers, in virtual time: they end in the state in which the simulator ends.
+
+Knows: how to compare ends.  Traces differ: chance draws other moments for whoever does other things besides.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.scenarios.files import FILES, read
+from tests.scenarios.on_engine import IMPOSSIBLE, Servers, impossible
+from tests.shell.nodes import run
+
+ON_ENGINE = [path for path in FILES if not impossible(read(path))]
+ELSEWHERE = [path.stem for path in FILES if path not in ON_ENGINE]
+
+
+@pytest.mark.parametrize("path", ON_ENGINE, ids=lambda path: path.stem)
+def test_servers_end_as_the_simulator_does(path: Path) -> None:
+    script = read(path)
+    shown: list[list[str]] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            servers = Servers(nursery, script)
+            for block in script.blocks:
+                for command in block.commands:
+                    await servers.do(command.action)
+            shown.append(servers.standing())
+            nursery.cancel_scope.cancel()
+
+    run(main)
+    assert shown == [_state(script.blocks[-1].expected)]
+
+
+def _state(lines: tuple[str, ...]) -> list[str]:
+    """The lines of the last `state`: they begin with names, the trace's lines with a time."""
+    return [line for line in lines if not re.match(r" *[0-9]+\.[0-9]{3} ", line)]
+
+
+def test_few_scenarios_need_what_servers_cannot_do() -> None:
+    assert len(ELSEWHERE) <= 2, f"{ELSEWHERE} need one of {IMPOSSIBLE}"
