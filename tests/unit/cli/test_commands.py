@@ -90,6 +90,10 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "node", "retire"], "--force --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
+        (
+            ["graph"],
+            "--trace --seed --only --with --without --nodes --kinds --from --to --last -o --output --out --help",
+        ),
         (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],
 )
@@ -103,7 +107,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client completion config doctor restore server sim"),
+        ([], "client completion config doctor graph restore server sim"),
         (["config"], "check show"),
         (["client"], "backup bench conflicts delete dump get history list load node ping set state watch"),
         (["client", "node"], "list retire"),
