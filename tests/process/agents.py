@@ -2,7 +2,8 @@
 
 Knows: how to start, freeze, stop and await agents.  Does not know what a test wants of them.
 
-Invariant: when `open_agents` is left, every agent it started is dead, by its pid, however the test ended.
+Invariant: when `open_agents` is left, every agent it started is dead, by its pid, however the test ended; should the
+tests themselves be killed, the kernel kills the agents.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import trio
 
 from distkv.errors import TransportError
 from distkv.transport.serf_rpc import SerfRpc, connect
+from tests.process.servers import die_with_parent
 
 STARTS_MAX = 3
 """Between finding a port free and using it, somebody else may take it."""
@@ -37,18 +39,24 @@ class Agent:
     directory: Path
     options: tuple[str, ...]
     auth: str | None
+    host: str = "127.0.0.1"
+    """Where it gossips."""
+    program: Sequence[str] = ("serf",)
+    """What is typed for `serf`."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def launch(self) -> None:
         """Start the process; `wait_ready` waits until it serves."""
-        command = ["serf", "agent", f"-node={self.name}", f"-bind={self.address}", *self.options]
+        command = [*self.program, "agent", f"-node={self.name}", f"-bind={self.address}", *self.options]
         command.append(f"-rpc-addr=127.0.0.1:{self.rpc_port}")
         with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
+            )
 
     def freeze(self) -> None:
         self._running().send_signal(signal.SIGSTOP)

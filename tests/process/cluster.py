@@ -59,12 +59,18 @@ class Cluster:
     def add(self, name: str) -> Server:
         """An agent that all the others see, and a server beside it that is not started yet."""
         join = list(self._by_name.values())[:1]
-        self._by_name[name] = trio.run(partial(self.agents.start, name, join=join))
-        for agent in self._by_name.values():
-            trio.run(wait_members, agent, len(self._by_name))
-        server = self.servers.add(name)
+        agent = trio.run(partial(self.agents.start, name, join=join))
+        server = self.add_beside(agent)
+        for other in self._by_name.values():
+            trio.run(wait_members, other, len(self._by_name))
+        return server
+
+    def add_beside(self, agent: Agent) -> Server:
+        """A server of the agent's name beside it, not started yet."""
+        self._by_name[agent.name] = agent
+        server = self.servers.add(agent.name)
         file = server.directory / "config.yaml"
-        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {self._by_name[name].rpc_port}}}\n")
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {agent.rpc_port}}}\n")
         server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
         return server
 

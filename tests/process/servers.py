@@ -24,6 +24,7 @@ from typing import Final, Self, TypeVar
 
 import attrs
 
+from distkv.client.addresses import Address, UnixAddress
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError
 
@@ -99,6 +100,10 @@ class Server:
     environment: Mapping[str, str]
     program: Sequence[str] = CHECKOUT
     """What is typed for `distkv`."""
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    socket_path: Path | None = None
+    """A Unix socket at which it listens as well, and is asked: for a server in a network of its own."""
     process: subprocess.Popen[bytes] | None = None
     _lines: list[str] = attrs.field(factory=list)
     """What the running process printed."""
@@ -113,6 +118,8 @@ class Server:
         command = [*self.program, *options, "server", self.name, "--data-dir", str(self.data_dir)]
         if "--bind" not in arguments:
             command += ["--bind", self.address]
+        if self.socket_path is not None:
+            command += ["--bind", f"unix:{self.socket_path}"]
         with (self.directory / "stderr").open("ab") as errors:
             self.process = subprocess.Popen(
                 [*command, *arguments],
@@ -121,7 +128,7 @@ class Server:
                 stderr=errors,
                 env=dict(self.environment),
                 cwd=self.directory,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._lines = []
         self._reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
@@ -186,7 +193,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def data_dir(self) -> Path:
@@ -220,7 +227,23 @@ class Server:
 
     def client(self, *, reply_s: float = 10.0) -> Client:
         """A new connection; close it."""
-        return Client([("127.0.0.1", self.port)], connect_s=5.0, reply_s=reply_s)
+        place: Address = (self.host, self.port) if self.socket_path is None else UnixAddress(str(self.socket_path))
+        return Client([place], connect_s=5.0, reply_s=reply_s)
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """A bare connection; close it. A silence of `timeout_s` raises `TimeoutError`."""
+        if self.socket_path is None:
+            found = socket.create_connection((self.host, self.port), timeout_s)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return found
+        found = socket.socket(socket.AF_UNIX)
+        found.settimeout(timeout_s)
+        try:
+            found.connect(str(self.socket_path))
+        except OSError:
+            found.close()
+            raise
+        return found
 
     def state(self) -> Mapping[str, object]:
         """What it answers to get_state."""
@@ -354,5 +377,6 @@ def _has_run(server: Server) -> bool:
     return (server.directory / "stderr").exists()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Run in a child before its program: the kernel kills it when the thread that made it is gone."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
