@@ -33,7 +33,7 @@ from distkv.sim.conversation import EVENT_BYTES, Conversation
 from distkv.sim.host import Host
 from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Told, Watcher
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
 from distkv.wire.codec import decode_message, encode_message
@@ -61,7 +61,7 @@ class Fleet:
         self.now_ms = 0
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
-        self.watchers = tuple(watchers)
+        self.told = Told(watchers)
         self.commit_ms = (0, 0)
         """How long a commit takes; nothing: it is done at once."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
@@ -96,8 +96,8 @@ class Fleet:
             replica.replay(record)
         process = host.process = Process(self, host, replica)
         host.fatal, host.agent.seen, host.agent.is_up = None, None, False
-        for watcher in self.watchers:
-            watcher.started(process, records)
+        for tell in self.told.started:
+            tell(process, records)
         process.begin()
         if up and process.is_running:
             host.agent.is_up = True
@@ -109,8 +109,8 @@ class Fleet:
         process = host.process
         if process is None:
             return
-        for watcher in self.watchers:
-            watcher.ended(process)
+        for tell in self.told.ended:
+            tell(process)
         host.disk.kill(self.rng)
         self._gone(host, process)
 
@@ -118,8 +118,8 @@ class Fleet:
         """The machine stops: the process ends, and the disk may have any part of the last write."""
         process = host.process
         if process is not None:
-            for watcher in self.watchers:
-                watcher.ended(process)
+            for tell in self.told.ended:
+                tell(process)
             host.disk.lose_power(self.rng)
             self._gone(host, process)
         host.agent.is_up = False
@@ -129,16 +129,16 @@ class Fleet:
         host = self.hosts[name]
         self.end(host)
         host.disk.wipe()
-        for watcher in self.watchers:
-            watcher.lost_disk(host, is_copied=is_copied)
+        for tell in self.told.lost_disk:
+            tell(host, is_copied=is_copied)
 
     def set_back(self, name: str, copy: MemoryDisk, *, is_copied: bool = False) -> None:
         """End the process if it runs; its disk is what it was."""
         host = self.hosts[name]
         self.end(host)
         host.disk.roll_back(copy)
-        for watcher in self.watchers:
-            watcher.lost_disk(host, is_copied=is_copied)
+        for tell in self.told.lost_disk:
+            tell(host, is_copied=is_copied)
 
     def transport(self, name: str, *, up: bool) -> None:
         """The agent starts or stops."""
@@ -210,14 +210,14 @@ class Fleet:
                 self._landed(process)
 
     def ask(self, process: Process, ask: Ask) -> None:
-        for watcher in self.watchers:
-            watcher.left(process, ask)
+        for tell in self.told.left:
+            tell(process, ask)
         Conversation(self, process, ask).begin()
 
     def gossip(self, process: Process, message: Message) -> None:
         """A message to all, the sender included."""
-        for watcher in self.watchers:
-            watcher.left(process, message)
+        for tell in self.told.left:
+            tell(process, message)
         agent = process.host.agent
         if agent.is_limited:
             agent.put(message, self.now_ms)
@@ -227,13 +227,13 @@ class Fleet:
 
     def delivered(self, host: Host, what: Input) -> None:
         """Something from another host is about to be handed to a process."""
-        for watcher in self.watchers:
-            watcher.delivered(host, what)
+        for tell in self.told.delivered:
+            tell(host, what)
 
     def acknowledge(self, process: Process, event: Event) -> None:
         """A client reads that its write is done."""
-        for watcher in self.watchers:
-            watcher.acknowledged(process, event)
+        for tell in self.told.acknowledged:
+            tell(process, event)
 
     # -- inside
 
@@ -250,21 +250,21 @@ class Fleet:
 
     def _landed(self, process: Process) -> None:
         records = process.host.disk.land()
-        for watcher in self.watchers:
-            watcher.landed(process, records)
+        for tell in self.told.landed:
+            tell(process, records)
         process.landed()
         if process.is_running:
             self.commit(process)
 
     def _carry(self, host: Host, message: Message) -> None:
         """A message leaves the agent for all hosts, its own included."""
-        is_update = isinstance(message, Update)
-        for name in self.hosts:
-            late_ms = divert(self.network.diversions, KINDS[type(message)], host.name, name)
+        sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
+        for name, other in self.hosts.items():
+            late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
             if late_ms is None:
                 continue
-            for delay_ms in self.network.gossip(host.name, name, is_update=is_update):
-                self.later(late_ms + delay_ms, partial(self._arrive, host.name, name, message))
+            for delay_ms in self.network.gossip(sender, name, is_update=is_update):
+                self.later(late_ms + delay_ms, partial(self._arrive, sender, other, what))
 
     def _pump(self, host: Host) -> None:
         """Let the agent send what its budget allows, and plan when to look again."""
@@ -284,12 +284,12 @@ class Fleet:
             host.agent.next_ms = None
             self._pump(host)
 
-    def _arrive(self, sender: str, name: str, message: Message) -> None:
-        host = self.hosts[name]
-        if not self.network.passes(sender, name):
+    def _arrive(self, sender: str, host: Host, what: HeardMessage) -> None:
+        if not self.network.passes(sender, host.name):
             return
-        what = HeardMessage(message)
-        if not host.hear(partial(self._hear, host, what, sender)):
+        if host.is_listening:
+            self._hear(host, what, sender)
+        elif not host.hear(partial(self._hear, host, what, sender)):
             self.notes["gossip_lost"] += 1
 
     def _hear(self, host: Host, what: HeardMessage, sender: str) -> None:

@@ -79,6 +79,11 @@ class Host:
         else:
             self._held.append((process, do))
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether gossip reaches the process at once."""
+        return self._held is None and self.process is not None and self.agent.is_up
+
     def hear(self, do: Callable[[], None]) -> bool:
         """The same with gossip; False when it is lost on this host."""
         process, agent = self.process, self.agent

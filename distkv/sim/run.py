@@ -143,8 +143,8 @@ class Run:
         if not rested:
             AllAlike().settled(fleet)  # it says what differs
             raise BrokenRuleError(AllAlike.rule, f"after {REST_MS} ms they did not")
-        for watcher in fleet.watchers:
-            watcher.settled(fleet)
+        for tell in fleet.told.settled:
+            tell(fleet)
         return self._too_little()
 
     def _do(self, action: Action) -> None:
