@@ -216,7 +216,7 @@ class Tree:
         gone = (entry.head, *entry.losers)
         for event in gone:
             del self._present[event.writer][event.tick]
-        self._contested.pop(path, None)
+        self._contested.drop(path)
         self._index.remove(path)
         return gone
 
