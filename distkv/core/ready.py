@@ -139,6 +139,9 @@ Input: TypeAlias = (
 class AskMaps:
     """Start a tick-map exchange: send ours (made when it leaves), bring theirs."""
 
+    behind: int | None = None
+    """The life in which the peer lacks what it told us before."""
+
 
 @attrs.frozen(slots=True)
 class AskEvents:
@@ -202,6 +205,8 @@ class CoreSettings:
     """Whether there is no transport (solo)."""
     init_value: bytes | None = None
     """`--init`: the root's value, packed; None: join, or go on."""
+    restored: bool = False
+    """`--restored`: the disk is older than it was."""
     network_id: bytes = b""
     """Random; used when this node founds a network."""
 

@@ -69,6 +69,11 @@ def node_path(name: str) -> Path:
     return Path((None, "node", name))
 
 
+def retired_path(name: str, life: int) -> Path:
+    """Where a life of a node is retired for good: an entry of its own, which nothing can outbid."""
+    return Path((None, "retired", name, life))
+
+
 @attrs.frozen(slots=True)
 class Network:
     """Which network this is."""
@@ -114,6 +119,10 @@ class Store:
     def has_written(self) -> bool:
         """Whether this life has a change of its own; before the first one its tick names nothing."""
         return self.tick & ((1 << COUNT_BITS) - 1) != 0
+
+    def is_retired(self, name: str, life: int) -> bool:
+        """Whether a node's life was ended by a person."""
+        return self.live(retired_path(name, life)) is not None
 
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""

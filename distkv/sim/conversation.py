@@ -55,7 +55,8 @@ class Conversation:
 
     def begin(self) -> None:
         """The request is made now, and leaves when all that it shows is durable."""
-        shown = _over_the_wire(self._asker.replica.maps()) if isinstance(self._ask.what, AskMaps) else None
+        what = self._ask.what
+        shown = _over_the_wire(self._asker.replica.maps(what.behind)) if isinstance(what, AskMaps) else None
         maps = shown if isinstance(shown, TickMaps) else None
         self._asker.when_durable(lambda: self._travel(lambda: self._arrive(maps)))
         self._watch()

@@ -201,8 +201,10 @@ def read_payload(fields: Fields) -> Payload:
 
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
     """Both sides of a tick-map exchange."""
+    behind = {} if maps.behind is None else {"behind": maps.behind}
     return {
         **header_map(maps.header),
+        **behind,
         "addr": maps.addr,
         "state": maps.state.value,
         "ticks": tick_map(maps.ticks),
@@ -223,6 +225,7 @@ def read_tick_maps(value: object) -> TickMaps:
         read_ranges(fields.get("held"), "held"),
         read_ranges(fields.get("lost"), "lost"),
         read_int(fields, "digest", DIGEST_MAX),
+        read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
     )
 
 

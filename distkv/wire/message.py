@@ -131,6 +131,8 @@ class TickMaps:
     held: TickRanges
     lost: TickRanges
     digest: int
+    behind: int | None = None
+    """The life in which the hearer lacks ticks that it reported before: its disk was set back."""
 
 
 @attrs.frozen(slots=True)

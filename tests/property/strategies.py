@@ -210,7 +210,9 @@ def pings(draw: st.DrawFn) -> Ping:
 
 messages: st.SearchStrategy[Message] = st.one_of(updates, infos, pings())
 
-tick_map_snapshots = st.builds(TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests)
+tick_map_snapshots = st.builds(
+    TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests, st.none() | lives
+)
 payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,
     st.builds(EventBatch, event_tuples),
