@@ -59,6 +59,8 @@ class Asked:
     """Whether it is asked what it heard of us, beside whatever else is under way."""
     brought: bool = False
     ended: bool = False
+    is_void: bool = False
+    """Whether the answer is about a state that is no more."""
 
 
 class Node:
@@ -76,6 +78,10 @@ class Node:
         self.asks: dict[int, Asked] = {}
         self.is_up = False
         """Whether the transport carries messages."""
+        self.is_stale = False
+        """Whether others know more of this disk than it does itself: it was set back, or its life was retired."""
+        self.found: TickRanges = {}
+        """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
         self.waits_for: TickRanges = {}
@@ -105,24 +111,31 @@ class Node:
         store.tock = Tock(store.tock + 1)
         return Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, self.settings.start)
 
-    def maps(self, tombstones: tuple[Tombstone, ...] = (), asked: tuple[Tombstone, ...] = ()) -> TickMaps:
+    def maps(
+        self,
+        tombstones: tuple[Tombstone, ...] = (),
+        asked: tuple[Tombstone, ...] = (),
+        behind: int | None = None,
+    ) -> TickMaps:
         """Our side of a tick-map exchange, one consistent snapshot.
 
-        `tombstones` are what we want to forget, `asked` what the other side wants to.
+        `tombstones` are what we want to forget, `asked` what the other side wants to; `behind`: the life in which the
+        peer went back.
         """
         tree = self.store.tree
         ledger = tree.ledger
         header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
         ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
-        return TickMaps(header, addr, self.state, ticks, held, lost, tree.digest, tombstones, outlived)
+        return TickMaps(header, addr, self.state, ticks, held, lost, tree.digest, tombstones, outlived, behind)
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
         return self.store.tree.ledger.missing(but_lost=True)
 
     def others(self) -> list[NodeName]:
-        """The other registered nodes."""
-        return [name for name in self.store.registry if name != self.store.me]
+        """The other registered nodes whose lives are not retired."""
+        store = self.store
+        return [name for name, at in store.registry.items() if name != store.me and not store.is_retired(name, at.life)]
 
     # -- what changes the state
 
@@ -142,6 +155,9 @@ class Node:
         mine = self.store.registry.get(self.store.me) if event.path.is_reserved else None
         if mine is not None and self.is_serving and mine.life > (self.store.life or 0):
             self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
+        if event.path.is_reserved and self.store.life is not None:
+            if self.store.is_retired(self.store.me, self.store.life):
+                self.found_stale("retired", turn)
 
     def record(self, applied: Applied, turn: Turn) -> None:
         event, ready = applied.event, turn.ready
@@ -179,7 +195,9 @@ class Node:
 
         Returns whether a new one was begun, which is registered then.
         """
-        if self.is_rolled_back:
+        if self.is_stale:
+            pass  # it was said when it was found
+        elif self.is_rolled_back:
             turn.ready.note("rolled_back", tick=self.store.tick)
         elif self.witnesses.is_needed:
             turn.ready.note("unwitnessed", tick=self.store.tick)
@@ -187,6 +205,16 @@ class Node:
             return False
         self.begin_new_life(turn)
         return True
+
+    def found_stale(self, why: str, turn: Turn) -> None:
+        """Others know more of this disk than it does. A node that serves already can only go on in a new life."""
+        if not self.is_stale:
+            turn.ready.note(why, tick=self.store.tick)
+        self.is_stale = True
+        if self.is_serving:
+            self.check_life(turn)
+        else:
+            self.startup.must_hand_over(turn.now_ms)
 
     def seek_witnesses(self, turn: Turn) -> None:
         """Ask all others what they heard of our life; when they have answered we may go on in it."""
@@ -200,7 +228,7 @@ class Node:
     def begin_new_life(self, turn: Turn) -> None:
         """Go on under a life of our own that nobody heard of, in the same directory."""
         store = self.store
-        self.witnesses.is_needed = False
+        self.witnesses.is_needed = self.is_stale = False
         life = store.next_life(store.me, turn.wall)
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
@@ -281,7 +309,7 @@ class Node:
         store, addr = self.store, self.settings.addr
         life = store.life or 0
         mine = store.registry.get(store.me)
-        if self.is_rolled_back:
+        if self.is_rolled_back or self.is_stale:
             self.check_life(turn)
         elif mine is not None and mine.life > life and mine.addr == addr:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see

@@ -158,6 +158,8 @@ class AskMaps:
 
     tombstones: tuple[Tombstone, ...] = ()
     """What we want to forget, and ask for on the way."""
+    behind: int | None = None
+    """The life in which the peer lacks what it told us before."""
 
 
 @attrs.frozen(slots=True)
@@ -224,6 +226,8 @@ class CoreSettings:
     """Whether there is no transport (solo)."""
     init_value: bytes | None = None
     """`--init`: the root's value, packed; None: join, or go on."""
+    restored: bool = False
+    """`--restored`: the disk is older than it was."""
     network_id: bytes = b""
     """Random; used when this node founds a network."""
 

@@ -92,16 +92,19 @@ class Replica:
                 " start without --init to go on with it, or name an empty directory"
             )
             return turn.ready
-        if store.life is None and len(store.tree):
-            turn.ready.records += store.reset()  # a download was cut short: it starts anew
+        if store.life is None and len(store.tree) and store.network is None:
+            turn.ready.records += store.reset()  # a download was cut short before it said whose it is
         node.startup.has_data = store.has_data
+        node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
-        if store.restored and store.has_data:
-            node.begin_new_life(turn)
+        is_retired = store.life is not None and store.is_retired(store.me, store.life)
+        node.is_stale = store.has_data and (store.restored or node.settings.restored or is_retired)
         for name, registration in store.registry.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
         node.take(node.startup.begin(now_ms), turn)
+        if node.is_stale or (store.network is not None and not store.has_data):
+            node.startup.must_hand_over(now_ms)
         self._do_what_is_due(turn)
         return turn.ready
 
@@ -248,9 +251,9 @@ class Replica:
         asked = self._node.asks.get(ask)
         return asked.name if asked is not None else None
 
-    def maps(self, tombstones: tuple[Tombstone, ...] = ()) -> TickMaps:
-        """Our side of a tick-map exchange; made when it leaves."""
-        return self._node.maps(tombstones)
+    def maps(self, what: AskMaps | None = None) -> TickMaps:
+        """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
+        return self._node.maps() if what is None else self._node.maps(what.tombstones, behind=what.behind)
 
     def pull_end(self, asked: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""

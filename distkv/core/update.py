@@ -126,6 +126,10 @@ class Store:
         """Whether this life has a change of its own; before the first one its tick names nothing."""
         return self.tick & ((1 << COUNT_BITS) - 1) != 0
 
+    def is_retired(self, name: str, life: int) -> bool:
+        """Whether a node's life was ended by a person."""
+        return self.live(retired_path(name, life)) is not None
+
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""
         entry = self.tree.get(path)

@@ -70,7 +70,7 @@ NAME_BYTES: Final = 72
 """What a link of a chain, a range of ticks, and a node's name before its ranges take, at the most."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
-    **dict.fromkeys(("rolled_back", "foreign_network", "name_twice", "same_address"), logging.WARNING),
+    **dict.fromkeys(("rolled_back", "retired", "foreign_network", "name_twice", "same_address"), logging.WARNING),
     **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }
 """How loud a note is; the others are counted, and shown with -vv."""
@@ -364,8 +364,8 @@ class Driver:
 
     def _request(self, ask: Ask) -> Request:
         match ask.what:
-            case AskMaps(tombstones=tombstones):
-                return ExchangeRequest(1, self.replica.maps(tombstones))
+            case AskMaps() as what:
+                return ExchangeRequest(1, self.replica.maps(what))
             case AskEvents(ranges=ranges):
                 return GetEvents(1, ranges)
             case AskSnapshot():

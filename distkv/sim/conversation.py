@@ -55,10 +55,9 @@ class Conversation:
 
     def begin(self) -> None:
         """The request is made now, and leaves when all that it shows is durable."""
-        maps: TickMaps | None = None
-        if isinstance(self._ask.what, AskMaps):
-            shown = _over_the_wire(self._asker.replica.maps(self._ask.what.tombstones))
-            maps = shown if isinstance(shown, TickMaps) else None
+        what = self._ask.what
+        shown = _over_the_wire(self._asker.replica.maps(what)) if isinstance(what, AskMaps) else None
+        maps = shown if isinstance(shown, TickMaps) else None
         self._asker.when_durable(lambda: self._travel(lambda: self._arrive(maps)))
         self._watch()
 

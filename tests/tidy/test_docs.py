@@ -231,7 +231,7 @@ EXPIRY = Event(StorePath(("x",)), Kind.EXPIRE, b"", ((NODE, TICK),), TOCK, 1.0)
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
-MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),))
+MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1)
 SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1)
 
 

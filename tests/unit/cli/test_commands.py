@@ -62,7 +62,7 @@ def test_version_is_printed(capsys: Capture) -> None:
     ("command", "options"),
     [
         ([], "-v --verbose -q --quiet --log -c --config -C -o --output --version --help"),
-        (["server"], "--init --data-dir --transport --serf --bind --advertise --help"),
+        (["server"], "--init --restored --data-dir --transport --serf --bind --advertise --help"),
         (["client"], "-h --host -p --port --help"),
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
         (
@@ -164,6 +164,7 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["server"], "the node has no name"),
         (["server", "a b"], "NAME: node.name is 'a b'"),
         (["server", "a", "--init", "null"], "null is no value"),
+        (["server", "a", "--init", "x", "--restored"], "--restored is for a directory that holds data"),
         (["server", "a", "--serf", "x"], "--serf is 'x'"),
         (["server", "a", "--bind", "x"], "--bind: listen is 'x'"),
         (["server", "a", "--transport", "swim"], "'swim' is not one of"),
