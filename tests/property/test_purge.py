@@ -1,6 +1,6 @@
 """However events come, are lost on the way and come again: what a purged deletion knew of never comes back.
 
-Knows: three nodes that write, hear, compare ledgers and purge, all by the product's rules; and who truly knew of what.
+Knows: four nodes that write, hear, compare ledgers and purge, all by the product's rules; and who truly knew of what.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from distkv.wire.message import Header, State, TickMaps
 from distkv.wire.values import pack_value
 from tests.property.histories import assert_consistent
 
-NAMES = tuple(map(NodeName, "abc"))
+NAMES = tuple(map(NodeName, "abcd"))
 PATHS = (Path(("p",)), Path(("q",)))
-DOINGS = ("set", "set", "delete", "delete", "hear", "hear", "hear", "hear", "sync", "ticks", "lose", "purge", "purge")
+DOINGS = ("set", "delete", "hear", "hear", "hear", "sync", "sync", "ticks", "lose", "purge", "purge", "purge")
 
 
 @attrs.define
 class Fleet:
-    """Three nodes, everything that they ever made, and what each change truly knew of."""
+    """Four nodes, everything that they ever made, and what each change truly knew of."""
 
     chance: random.Random
     chain_length: int
@@ -94,6 +94,9 @@ class Fleet:
 
     def purge(self, node: Store, *, is_quiet: bool = False) -> None:
         """One round; behind each answer anything may happen."""
+        for other in self.nodes:
+            if other is not node and (is_quiet or self.chance.random() < 0.5):
+                self.sync(node, other)
         lives = {other.me: 0 for other in self.nodes if other is not node}
         deletion = Deletion(node.me, 1000, 0, self.chance)
         deletion.begin([entry.head for entry in node.tree.entries() if not entry.is_live], 0, 0.0)
