@@ -12,7 +12,6 @@ import time
 from distkv.core.ready import CoreSettings
 from distkv.engine.driver import Driver
 from distkv.model.ledger import TickRanges
-from distkv.model.tree import Tree
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
 
@@ -37,7 +36,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "held": _shown(ledger.held()),
         "missing": _shown(ledger.missing()),
         "lost": _shown(ledger.lost()),
-        "conflicts": _conflict_count(replica.tree),
+        "conflicts": replica.tree.conflict_count,
         "members": [
             {"node": name, "addr": addr, "state": "alive" if is_alive else "away"}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
@@ -56,11 +55,6 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     if replica.waits_for:
         fields["waits_for"] = replica.waits_for
     return encode_reply(request.seq, fields)
-
-
-def _conflict_count(tree: Tree) -> int:
-    """How many `conflicts` lists; those of the system's own paths are not for people."""
-    return sum(len(entry.conflicts()) for entry in tree.contested() if not entry.head.path.is_reserved)
 
 
 def _settings(settings: CoreSettings) -> dict[str, int | float]:
