@@ -36,22 +36,24 @@ class Peers:
         asked = node.asks.get(what.ask)
         if asked is None or asked.is_void:
             return
-        match what.answer:
-            case TickMaps() as maps:
+        match asked.ask.what, what.answer:
+            case AskMaps(), TickMaps() as maps:
                 self._answered_with_maps(asked, maps, turn)
-            case SnapshotHead() as head:
+            case AskSnapshot(), SnapshotHead() as head:
                 self._download_began(asked, head, turn)
-            case EventBatch(events=events):
+            case (AskEvents() | AskSnapshot()), EventBatch(events=events):
                 for event in events:
                     node.apply(event, turn)
                 asked.brought |= bool(events)
-            case PullEnd(known=known, lacks=lacks):
-                asked.brought |= bool(node.learn_known(known, turn))
+            case AskEvents(ranges=ranges), PullEnd(known=known, lacks=lacks):
+                asked.brought |= bool(node.learn_known(_among(known, ranges), turn))
                 asked.ended = True
                 whole = not node.missing()
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=asked.brought, is_whole=whole)
                 if whole and asked.brought:
                     self._pull_given_up(asked, turn)
+            case _:
+                turn.ready.note("answer_unasked", node=asked.name)  # a snapshot, say, would void all that is here
 
     def done(self, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""
@@ -290,3 +292,8 @@ class Peers:
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)
+
+
+def _among(known: TickRanges, asked: TickRanges) -> TickRanges:
+    """What was asked of it: of other ticks nobody's word is taken, they would never be applied when they come."""
+    return {name: found for name, ranges in known.items() if (found := ranges & asked.get(name, Ranges()))}

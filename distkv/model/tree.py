@@ -120,6 +120,11 @@ class Tree:
         looked at."""
         return self._contested.below(path, after)
 
+    @property
+    def conflict_count(self) -> int:
+        """How many open losers people are told of, those of the system's own paths aside."""
+        return self._contested.conflict_count
+
     def open_losers(self) -> Iterator[Event]:
         """All open losers, listed or not."""
         for entry in self.contested():

@@ -14,7 +14,6 @@ from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
-from distkv.model.tree import Tree
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
 
@@ -39,7 +38,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "held": _shown(ledger.held()),
         "missing": _shown(ledger.missing()),
         "lost": _shown(ledger.lost()),
-        "conflicts": _conflict_count(replica.tree),
+        "conflicts": replica.tree.conflict_count,
         "members": [
             {"node": name, "addr": addr, "state": "alive" if is_alive else _absence(replica, name)}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
@@ -64,11 +63,6 @@ def get_state(driver: Driver, request: GetState) -> bytes:
 
 def _absence(replica: Replica, name: NodeName) -> str:
     return "retired" if name in replica.retired and name not in replica.registry else "away"
-
-
-def _conflict_count(tree: Tree) -> int:
-    """How many `conflicts` lists; those of the system's own paths are not for people."""
-    return sum(len(entry.conflicts()) for entry in tree.contested() if not entry.head.path.is_reserved)
 
 
 def _settings(settings: CoreSettings) -> dict[str, int | float]:
