@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeAlias
 import asyncclick as click
 import attrs
 
+from distkv.cli import exits
 from distkv.cli.output import Form, complain
 from distkv.cli.session import Job, Session
 from distkv.cli.sim import FaultName, Numbers, faults_off, outcome_line
@@ -34,8 +35,8 @@ TRACE_MAX: Final = 100_000
 """So many moments are looked at for a picture, the last ones; text has no limit."""
 
 Write: TypeAlias = Callable[["Moment"], object]
-Source: TypeAlias = Callable[[Write], object]
-"""Hands on each moment of a trace, in its order."""
+Source: TypeAlias = Callable[[Write], int]
+"""Hands on each moment of a trace, in its order; the exit code."""
 
 
 class GraphForm(StrEnum):
@@ -63,6 +64,7 @@ class _Names(click.ParamType[frozenset[str]]):
 @click.option(
     "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help="A file that -o json wrote."
 )
+@click.option("--scenario", metavar="FILE", type=click.Path(dir_okay=False), help="A scenario file, which is run.")
 @click.option("--seed", metavar="N", type=click.IntRange(0), help="A seed of 'distkv sim'.")
 @click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
 @click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
@@ -80,6 +82,7 @@ class _Names(click.ParamType[frozenset[str]]):
 def graph_command(
     session: Session,
     trace: str | None,
+    scenario: str | None,
     seed: int | None,
     only: tuple[int, ...] | None,
     on: tuple[Fault, ...],
@@ -99,26 +102,29 @@ def graph_command(
     """
     from distkv.graph.picture import Choice
 
-    if (trace is None) == (seed is None):
-        raise click.UsageError("give one of --trace and --seed")
+    if [trace, scenario, seed].count(None) != 2:
+        raise click.UsageError("give one of --trace, --scenario and --seed")
     if seed is None and (only is not None or on or off):
         raise click.UsageError("--only, --with and --without belong to --seed")
     choice = Choice(nodes, kinds, _milliseconds(since), _milliseconds(until))
     output = _Output(_form(form, session.form), out, choice, last)
     if trace is not None:
         return partial(_draw, Path(trace).name, partial(_read, trace), output)
+    if scenario is not None:
+        return partial(_draw, Path(scenario).stem, partial(_play, scenario), output)
     return partial(_draw, f"seed {seed}", partial(_simulate, seed or 0, faults_off(on, off), only), output)
 
 
 # -- where a trace comes from -------------------------------------------------------------------------------------
 
 
-def _read(file: str, write: Write) -> None:
+def _read(file: str, write: Write) -> int:
     from distkv.graph.trace import read_lines
 
     with _opened(file) as lines:
         for moment in read_lines(lines, file):
             write(moment)
+    return exits.DONE
 
 
 @contextmanager
@@ -130,7 +136,24 @@ def _opened(file: str) -> Iterator[TextIO]:
         yield found
 
 
-def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, write: Write) -> None:
+def _play(file: str, write: Write) -> int:
+    from distkv.sim.grammar import parse_script
+    from distkv.sim.player import ScriptFailedError, play
+
+    script = parse_script(Path(file).read_text(encoding="utf-8", errors="replace"), file)
+    try:
+        moments, failure = play(script).moments, None
+    except ScriptFailedError as error:  # the graph shows how it came to that
+        moments, failure = error.moments, error
+    for moment in moments:
+        write(moment)
+    if failure is None:
+        return exits.DONE
+    complain(str(failure))
+    return exits.FAILED
+
+
+def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, write: Write) -> int:
     from distkv.sim.draft import draw
     from distkv.sim.recording import Recording
     from distkv.sim.run import run
@@ -138,6 +161,7 @@ def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, wr
     scenario = draw(seed, off)
     outcome = run(scenario if only is None else scenario.only(only), watchers=[Recording(write)])
     complain(outcome_line(outcome))
+    return exits.DONE
 
 
 # -- what becomes of it -------------------------------------------------------------------------------------------
@@ -164,12 +188,13 @@ class _Sink(Protocol):
         """There are no more."""
 
 
-def _draw(title: str, source: Source, output: _Output) -> None:
+def _draw(title: str, source: Source, output: _Output) -> int:
     with _writer(output.file) as write:
         streams = output.form in (GraphForm.TEXT, GraphForm.JSON)
         sink: _Sink = _Lines(output, write) if streams else _Drawing(title, output, write)
-        source(sink.take)
+        code = source(sink.take)
         sink.end()
+    return code
 
 
 @contextmanager

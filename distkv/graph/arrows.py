@@ -8,7 +8,7 @@ has, for every other node that was there, an arrow that arrives or one that is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -49,12 +49,21 @@ class Arrow:
 
 def arrows(moments: Sequence[Moment]) -> list[Arrow]:
     """The arrows of a trace, by the moment where each begins, or can first be seen."""
-    linker = _Linker()
+    linker = _Linker(running_before(moments))
     for number, moment in enumerate(moments):
         linker.take(number, moment)
     end_ms = moments[-1].at_ms - UNDER_WAY_MS if moments else 0
     found = [*linker.found, *linker.lost(end_ms), *linker.unanswered()]
     return sorted(found, key=lambda arrow: arrow.row)
+
+
+def running_before(moments: Iterable[Moment]) -> frozenset[str]:
+    """The nodes that ran when the trace began: the first that one sees of them is not their start."""
+    first: dict[str, str] = {}
+    for moment in moments:
+        if moment.node:
+            first.setdefault(moment.node, moment.kind)
+    return frozenset(node for node, kind in first.items() if kind != StepKind.STARTED)
 
 
 def single_ticks(text: str) -> Iterator[str]:
@@ -99,9 +108,9 @@ class _Asked:
 class _Linker:
     """Reads moments in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, there: frozenset[str]) -> None:
         self.found: list[Arrow] = []
-        self._there: frozenset[str] = frozenset()
+        self._there = there
         self._spoken: list[_Spoken] = []
         self._by_key: dict[str, _Spoken] = {}
         self._by_tick: dict[tuple[str, str], _Spoken] = {}

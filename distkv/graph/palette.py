@@ -28,7 +28,7 @@ GROUPS: Final[Mapping[str, str]] = {
     **dict.fromkeys((StepKind.WAKE, StepKind.ANNOUNCE, StepKind.MEMBERS), "clock"),
 }  # fmt: skip
 """What is not named here befell a node: it started, ended, lost its transport."""
-OUTSIDE: Final = "life"
+LIFE: Final = "life"
 
 _LIGHT: Final = {
     "card": "#ffffff", "ink": "#1b1f27", "soft": "#59616f", "line": "#d9dde4", "missing": "#c0182b",
@@ -44,7 +44,7 @@ _DARK: Final = {
 
 def group_of(kind: str) -> str:
     """To which colour a kind of moment or message belongs."""
-    return GROUPS.get(kind, OUTSIDE)
+    return GROUPS.get(kind, LIFE)
 
 
 def variables() -> str:

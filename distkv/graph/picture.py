@@ -11,14 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.errors import SettingsError
-from distkv.graph.arrows import Arrow, arrows
+from distkv.graph.arrows import Arrow, arrows, running_before
 from distkv.graph.text import TextWriter
-from distkv.graph.trace import ENDED, Moment
+from distkv.graph.trace import ENDED, Moment, StepKind
+
+STEPS: Final = frozenset({*StepKind, ENDED})
+OUTSIDE: Final = "outside"
 
 
 @attrs.frozen
@@ -122,8 +125,9 @@ def compose(
 
 
 def kinds_of(moment: Moment) -> list[str]:
-    """Its own kind, then those of what it sent."""
-    return [str(moment.kind), *(said.kind for said in moment.sent)]
+    """Its own kind, then those of what it sent. What was done to a node or the network is of one kind."""
+    own = str(moment.kind) if moment.kind in STEPS else OUTSIDE
+    return [own, *(said.kind for said in moment.sent)]
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -136,7 +140,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 def _views(moments: Sequence[Moment], numbers: Container[int], lanes: Sequence[str]) -> Iterator[View]:
     """One for each moment that is shown."""
     place = {name: lane for lane, name in enumerate(lanes)}
-    view: View = (None,) * len(lanes)
+    unknown = {node: Moment(0, node, OUTSIDE, state="unknown") for node in running_before(moments)}
+    view: View = tuple(map(unknown.get, lanes))
     for number, moment in enumerate(moments):
         lane = place.get(moment.node)
         if lane is not None and (moment.state or moment.kind == ENDED):
@@ -152,7 +157,7 @@ def _kept(
     for arrow in found:
         start = None if arrow.start is None else numbers.get(arrow.start)
         end = None if arrow.end is None else numbers.get(arrow.end)
-        kinds = {arrow.said.kind} if arrow.end is None else {arrow.said.kind, str(moments[arrow.end].kind)}
+        kinds = {arrow.said.kind, *([] if arrow.end is None else kinds_of(moments[arrow.end])[:1])}
         is_off = choice.nodes and not {arrow.source, arrow.target} - {""} <= choice.nodes
         if is_off or (choice.kinds and choice.kinds.isdisjoint(kinds)) or (start is None and end is None):
             continue

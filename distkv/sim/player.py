@@ -78,6 +78,9 @@ DEEDS: Final = {
 class ScriptFailedError(DistkvError):
     """What a script waits for does not come, or what it wants done cannot be; or a rule is broken."""
 
+    moments: tuple[Moment, ...] = ()
+    """What happened up to there."""
+
 
 @attrs.frozen
 class Played:
@@ -102,7 +105,9 @@ def play(script: Script) -> Played:
             try:
                 player.do(command.action, command.text)
             except (ScriptFailedError, BrokenRuleError) as error:
-                raise ScriptFailedError(f"{script.name}, line {command.line}: {error}") from error
+                failed = ScriptFailedError(f"{script.name}, line {command.line}: {error}")
+                failed.moments = tuple(player.moments)
+                raise failed from error
         outputs.append(player.take_output())
     return Played(tuple(player.moments), tuple(outputs))
 

@@ -92,7 +92,10 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "bench"], "--seconds --connections -o --output --help"),
         (
             ["graph"],
-            "--trace --seed --only --with --without --nodes --kinds --from --to --last -o --output --out --help",
+            (
+                "--trace --scenario --seed --only --with --without"
+                " --nodes --kinds --from --to --last -o --output --out --help"
+            ),
         ),
         (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],

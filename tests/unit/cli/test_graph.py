@@ -32,8 +32,9 @@ def trace(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "give one of --trace and --seed"),
-        (["--seed", "1", "--trace", "x"], "give one of --trace and --seed"),
+        ([], "give one of --trace, --scenario and --seed"),
+        (["--seed", "1", "--trace", "x"], "give one of --trace, --scenario and --seed"),
+        (["--scenario", __file__], "test_graph.py, line 1: "),
         (["--trace", "x", "--only", "3"], "--only, --with and --without belong to --seed"),
         (["--seed", "1", "-o", "yaml"], "'yaml' is not one of"),
         (["--seed", "1", "--last", "0"], "0 is not in the range"),
@@ -141,3 +142,23 @@ def test_seed_is_drawn_and_its_outcome_told_beside(capsys: Capture) -> None:
     kinds = {json.loads(line)["kind"] for line in said.out.splitlines()}
     assert {"started", "ping", "update", "set"} <= kinds
     assert said.err.startswith("distkv: seed 3 ")
+
+
+def test_scenario_is_run_and_drawn(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "split.txt"
+    file.write_text("cluster a b\nsplit a | b\nset a k 1\nrun 1s\nheal\nsettle\n----\n")
+    assert run(["graph", "--scenario", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "    0.000 * split a | b"
+    assert any("gets from a: a:5 k = 1" in line or "hears a: " in line for line in lines)
+    assert run(["graph", "--scenario", str(file), "--kinds", "outside", "-o", "mermaid"]) == 0
+    assert capsys.readouterr().out.count("Note over p0,p1: ") == 2
+
+
+def test_scenario_that_fails_is_drawn_up_to_there(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "never.txt"
+    file.write_text("cluster a b\nset a k 1\nwait a passive\n----\n")
+    assert run(["graph", "--scenario", str(file)]) == 1
+    said = capsys.readouterr()
+    assert "a writes " in said.out
+    assert "never.txt, line 3: " in said.err

@@ -59,6 +59,10 @@ def test_node_that_has_ended_misses_nothing() -> None:
     assert _found(there("a"), there("b"), ended("b", 5), write("a", 1)) == []
 
 
+def test_node_that_ran_before_the_trace_began_misses_what_is_said_to_all() -> None:
+    assert _found(write("a", 1), there("b", 50, kind="wake")) == [("a", "b", 0, None, True)]
+
+
 def test_node_that_starts_later_misses_nothing() -> None:
     assert _found(there("a"), write("a", 1), there("b", 50)) == []
 

@@ -70,6 +70,12 @@ def test_view_of_a_node_that_has_not_started_is_empty() -> None:
     assert [view and view.digest for view in compose(TRACE, "t").views[0]] == [SAME, None]
 
 
+def test_view_of_a_node_that_ran_before_is_unknown_until_it_is_seen() -> None:
+    picture = compose([there("a"), there("b", kind="wake")], "t")
+    assert [view and view.state for view in picture.views[0]] == ["ready", "unknown"]
+    assert [view and view.state for view in picture.views[1]] == ["ready", "ready"]
+
+
 def test_what_happened_to_all_is_shown_for_any_node() -> None:
     split = Moment(5, "", "splits")
     assert split in compose([*TRACE, split], "t", Choice(nodes=frozenset({"n2"}))).moments
