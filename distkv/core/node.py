@@ -56,6 +56,16 @@ class Asked:
     ended: bool = False
 
 
+@attrs.define(slots=True)
+class Deliveries:
+    """How many events came from others since the start, downloads aside, and how many of them were held already."""
+
+    events_gossiped: int = 0
+    events_gossiped_again: int = 0
+    events_pulled: int = 0
+    events_pulled_again: int = 0
+
+
 class Node:
     """The machines of one node and what they have in common."""
 
@@ -67,6 +77,7 @@ class Node:
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.asks: dict[int, Asked] = {}
+        self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
         self.changed_ms = 0
@@ -118,8 +129,8 @@ class Node:
         header = Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, None)
         turn.ready.messages.append(Update(header, (applied.event,)))
 
-    def apply(self, event: Event, turn: Turn) -> None:
-        """Somebody's event, from anywhere."""
+    def apply(self, event: Event, turn: Turn) -> bool:
+        """Somebody's event, from anywhere; whether it said something new."""
         applied = self.store.remote(event)
         if applied.changed:
             self.changed_ms = turn.now_ms
@@ -127,6 +138,7 @@ class Node:
         mine = self.store.registry.get(self.store.me) if event.path.is_reserved else None
         if mine is not None and self.is_serving and mine.life > (self.store.life or 0):
             self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
+        return applied.is_new
 
     def record(self, applied: Applied, turn: Turn) -> None:
         event, ready = applied.event, turn.ready
@@ -199,7 +211,7 @@ class Node:
 
     def ask(self, name: NodeName, addr: str, what: AskMaps | AskEvents | AskSnapshot, turn: Turn) -> None:
         if isinstance(what, AskEvents):
-            what = AskEvents(_at_most(what.ranges, self.settings.pull_events_max))
+            what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
         self.asks[ask.id] = Asked(name, ask)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from distkv.core.gossip import Gossip
-from distkv.core.node import Node, Turn
+from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers
 from distkv.core.ready import (
     AnnounceDue,
@@ -215,13 +215,18 @@ class Replica:
         recovery = self._node.recovery
         return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
 
+    @property
+    def deliveries(self) -> Deliveries:
+        """How many events came from others, and how many in vain."""
+        return self._node.deliveries
+
     def maps(self) -> TickMaps:
         """Our side of a tick-map exchange; made when it leaves."""
         return self._node.maps()
 
-    def pull_end(self, asked: TickRanges) -> PullEnd:
+    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""
-        return self._peers.pull_end(asked)
+        return self._peers.pull_end(asked, doubted)
 
     # -- inside
 

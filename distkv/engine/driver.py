@@ -366,8 +366,8 @@ class Driver:
         match ask.what:
             case AskMaps():
                 return ExchangeRequest(1, self.replica.maps())
-            case AskEvents(ranges=ranges):
-                return GetEvents(1, ranges)
+            case AskEvents(ranges=ranges, doubted=doubted):
+                return GetEvents(1, ranges, doubted)
             case AskSnapshot():
                 return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.addr)
 
