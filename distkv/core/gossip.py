@@ -135,7 +135,8 @@ class Gossip:
                 turn.ready.note("tick_jump", node=header.node, tick=event.tick)
                 self._compare_later(header.node, turn)
             else:
-                node.apply(event, turn)
+                node.deliveries.events_gossiped += 1
+                node.deliveries.events_gossiped_again += not node.apply(event, turn)
 
     def _is_near(self, link: Link) -> bool:
         """Whether a tick is as near to those heard before as honest gossip brings it."""

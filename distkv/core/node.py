@@ -63,6 +63,16 @@ class Asked:
     """Whether the answer is about a state that is no more."""
 
 
+@attrs.define(slots=True)
+class Deliveries:
+    """How many events came from others since the start, downloads aside, and how many of them were held already."""
+
+    events_gossiped: int = 0
+    events_gossiped_again: int = 0
+    events_pulled: int = 0
+    events_pulled_again: int = 0
+
+
 class Node:
     """The machines of one node and what they have in common."""
 
@@ -76,6 +86,7 @@ class Node:
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.asks: dict[int, Asked] = {}
+        self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
         self.is_stale = False
@@ -146,8 +157,8 @@ class Node:
         header = Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, None)
         turn.ready.messages.append(Update(header, (applied.event,)))
 
-    def apply(self, event: Event, turn: Turn) -> None:
-        """Somebody's event, from anywhere."""
+    def apply(self, event: Event, turn: Turn) -> bool:
+        """Somebody's event, from anywhere; whether it said something new."""
         applied = self.store.remote(event)
         if applied.changed:
             self.changed_ms = turn.now_ms
@@ -158,6 +169,7 @@ class Node:
         if event.path.is_reserved and self.store.life is not None:
             if self.store.is_retired(self.store.me, self.store.life):
                 self.found_stale("retired", turn)
+        return applied.is_new
 
     def record(self, applied: Applied, turn: Turn) -> None:
         event, ready = applied.event, turn.ready
@@ -266,7 +278,7 @@ class Node:
         is_witness: bool = False,
     ) -> None:
         if isinstance(what, AskEvents):
-            what = AskEvents(_at_most(what.ranges, self.settings.pull_events_max))
+            what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
         self.asks[ask.id] = Asked(name, ask, is_witness)

@@ -42,14 +42,17 @@ class Peers:
             case AskSnapshot(), SnapshotHead() as head:
                 self._download_began(asked, head, turn)
             case (AskEvents() | AskSnapshot()), EventBatch(events=events):
-                for event in events:
-                    node.apply(event, turn)
+                new = sum(node.apply(event, turn) for event in events)
+                if isinstance(asked.ask.what, AskEvents):
+                    node.deliveries.events_pulled += len(events)
+                    node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
-            case AskEvents(ranges=ranges), PullEnd(known=known, lacks=lacks):
-                asked.brought |= bool(node.learn_known(_among(known, ranges), turn))
+            case AskEvents(ranges=ranges, doubted=doubted), PullEnd(known=known, lacks=lacks):
+                asked.brought |= bool(node.learn_known(_among(known, ranges, doubted), turn))
                 asked.ended = True
                 whole = not node.missing()
-                node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=asked.brought, is_whole=whole)
+                brought = asked.brought or not ranges
+                node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
                 if whole and asked.brought:
                     self._pull_given_up(asked, turn)
             case _:
@@ -193,10 +196,11 @@ class Peers:
             begin = self._losers_asked % len(losers)
             losers = (losers[begin:] + losers[:begin])[:room]
             self._losers_asked += room
+        doubted: TickRanges = {}
         for event in losers:
-            wanted.setdefault(event.node, Ranges()).add(event.tick)
-        if wanted and maps.addr and node.recovery.start_pull():
-            node.ask(maps.header.node, maps.addr, AskEvents(wanted), turn)
+            doubted.setdefault(event.node, Ranges()).add(event.tick)
+        if (wanted or doubted) and maps.addr and node.recovery.start_pull():
+            node.ask(maps.header.node, maps.addr, AskEvents(wanted, doubted), turn)
 
     def _pull_given_up(self, asked: Asked, turn: Turn) -> None:
         """A pull has room for so much only: go on while the peer holds what we gave up as lost.
@@ -212,9 +216,10 @@ class Peers:
 
     # -- serving a pull
 
-    def pull_end(self, asked: TickRanges) -> PullEnd:
-        """What of `asked` is superseded here, and what is not here at all; the rest was sent as events."""
+    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
+        """What is superseded here, and what is not here at all; the rest of `asked` was sent as events."""
         tree = self._node.store.tree
+        asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
         held = tree.ledger.held()
         present: TickRanges = {}
         for event in tree.present(asked):
@@ -294,6 +299,11 @@ class Peers:
             node.election.wake(turn.now_ms)
 
 
-def _among(known: TickRanges, asked: TickRanges) -> TickRanges:
+def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:
     """What was asked of it: of other ticks nobody's word is taken, they would never be applied when they come."""
-    return {name: found for name, ranges in known.items() if (found := ranges & asked.get(name, Ranges()))}
+    found: TickRanges = {}
+    for ranges in asked:
+        for name, wanted in ranges.items():
+            if here := wanted & known.get(name, Ranges()):
+                found.setdefault(name, Ranges()).update(here)
+    return found

@@ -167,6 +167,8 @@ class AskEvents:
     """Pull events."""
 
     ranges: TickRanges
+    doubted: TickRanges = attrs.field(factory=dict)
+    """Open losers that are here: only whether they are superseded is asked."""
 
 
 @attrs.frozen(slots=True)

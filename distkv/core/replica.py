@@ -13,7 +13,7 @@ from typing import assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.gossip import Gossip
-from distkv.core.node import Node, Turn
+from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers
 from distkv.core.ready import (
     AnnounceDue,
@@ -246,6 +246,11 @@ class Replica:
         """The ping chain that the next ping will follow; empty when none is known."""
         return self._node.election.basis
 
+    @property
+    def deliveries(self) -> Deliveries:
+        """How many events came from others, and how many in vain."""
+        return self._node.deliveries
+
     def asked_name(self, ask: int) -> NodeName | None:
         """Whom a request to a peer is for; None when it is not under way."""
         asked = self._node.asks.get(ask)
@@ -255,9 +260,9 @@ class Replica:
         """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
         return self._node.maps() if what is None else self._node.maps(what.tombstones, behind=what.behind)
 
-    def pull_end(self, asked: TickRanges) -> PullEnd:
+    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""
-        return self._peers.pull_end(asked)
+        return self._peers.pull_end(asked, doubted)
 
     # -- inside
 

@@ -366,8 +366,8 @@ class Driver:
         match ask.what:
             case AskMaps() as what:
                 return ExchangeRequest(1, self.replica.maps(what))
-            case AskEvents(ranges=ranges):
-                return GetEvents(1, ranges)
+            case AskEvents(ranges=ranges, doubted=doubted):
+                return GetEvents(1, ranges, doubted)
             case AskSnapshot():
                 return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.addr)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 
+import attrs
+
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
@@ -48,6 +50,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "counters": {
             **dict(sorted(driver.counters.items())),
+            **attrs.asdict(replica.deliveries),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,

@@ -98,7 +98,7 @@ class Conversation:
                 yield reply
         elif isinstance(what, AskEvents):
             yield from _batches(replica.tree.present(what.ranges))
-            yield replica.pull_end(what.ranges)
+            yield replica.pull_end(what.ranges, what.doubted)
         elif not peer.host.disk.has_room(EVENT_BYTES):
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:

@@ -133,6 +133,8 @@ def encode_request(request: Request) -> bytes:
             fields["path"] = path.names
         case GetEvents():
             fields["nodes"] = range_map(request.nodes)
+            if request.doubted:
+                fields["doubted"] = range_map(request.doubted)
         case EventsWait():
             fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
@@ -287,7 +289,8 @@ def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
 
 
 def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"))
+    doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
 
 
 def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:

@@ -212,10 +212,11 @@ class PingRequest:
 
 @attrs.frozen(slots=True)
 class GetEvents:
-    """A peer pulls events."""
+    """A peer pulls events; of `doubted`, which it has, it asks only whether they are superseded."""
 
     seq: int
     nodes: TickRanges
+    doubted: TickRanges = attrs.field(factory=dict)
 
 
 @attrs.frozen(slots=True)

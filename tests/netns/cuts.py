@@ -7,7 +7,7 @@ happens meanwhile, nor what must hold then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -29,7 +29,6 @@ def cut_and_healed(
     *,
     deaf: Sequence[str] | None = None,
     written_on: str = NAMES,
-    noticed_by: Iterable[str] = NAMES,
 ) -> Iterator[None]:
     """Cut the network, do the block, wait until the cut is 30 s old and was noticed, heal it, and wait for all.
 
@@ -42,7 +41,6 @@ def cut_and_healed(
         record: gets the figures.
         deaf: the sides at which nothing arrives any more; None: all. What they send does arrive at the others.
         written_on: those that are written to all the time.
-        noticed_by: whose agents shall have called others failed.
     """
     deaf = sides if deaf is None else deaf
     with written.everywhere(lab, written_on):
@@ -51,7 +49,7 @@ def cut_and_healed(
             lab.network.drop(side, of=others(side))
         written.contest(lab, [side[0] for side in reversed(sides)])  # who is heard writes last: the others know nothing
         yield
-        wait_cut(lab, began_s, noticed_by)
+        wait_cut(lab, began_s, sides)
         for side in deaf:
             assert_deaf(lab, written, side)
         healed_s = time.monotonic()
@@ -62,10 +60,10 @@ def cut_and_healed(
     record("equal after", f"{time.monotonic() - healed_s:.1f} s")
 
 
-def wait_cut(lab: Lab, began_s: float, noticed_by: Iterable[str] = NAMES) -> None:
-    """Until it is long enough ago, and these agents have noticed."""
+def wait_cut(lab: Lab, began_s: float, sides: Sequence[str]) -> None:
+    """Until it is long enough ago, and all agents have noticed."""
     lab.wait(lambda: time.monotonic() - began_s > CUT_S, "the cut is long enough", CUT_S + 5)
-    lab.wait_failures(noticed_by)
+    lab.wait_apart(sides)
 
 
 def assert_deaf(lab: Lab, written: Written, side: str) -> None:

@@ -62,17 +62,25 @@ class Lab(Cluster):
 
     # -- the network
 
-    def wait_failures(self, names: Iterable[str] = NAMES) -> None:
-        """Until each of these agents has called another one failed."""
-        self.wait(lambda: all(map(self.failures_seen, names)), "the agents notice that others are away", FAILED_S)
+    def wait_apart(self, sides: Iterable[str]) -> None:
+        """Until every agent sees those of its side only, as its server knows it."""
+        self._wait_agents({name: len(side) for side in sides for name in side}, FAILED_S)
 
-    def wait_together(self, deadline_s: float = AGAIN_S) -> None:
-        """Until all agents see all, as their servers know it."""
+    def wait_together(self) -> None:
+        """Until every agent sees all."""
+        self._wait_agents(dict.fromkeys(NAMES, len(NAMES)), AGAIN_S)
 
-        def see_all() -> bool:
-            return all(_transport(server)["agents"] == len(NAMES) for server in self)
+    def _wait_agents(self, counts: Mapping[str, int], deadline_s: float) -> None:
+        def are_right() -> bool:
+            return all(self.transport(name)["agents"] == count for name, count in counts.items())
 
-        self.wait(see_all, "all agents see all", deadline_s)
+        self.wait(are_right, f"so many agents are alive for each: {counts}", deadline_s)
+
+    def transport(self, name: str) -> Mapping[str, object]:
+        """What this node says of its transport."""
+        found = self[name].state()["transport"]
+        assert isinstance(found, dict)
+        return found
 
     def failures_seen(self, name: str) -> int:
         """How often the agent of `name` has called another one failed."""
@@ -106,12 +114,6 @@ class Lab(Cluster):
         )
         self.agents.started.append(agent)
         return agent
-
-
-def _transport(server: Server) -> Mapping[str, object]:
-    found = server.state()["transport"]
-    assert isinstance(found, dict)
-    return found
 
 
 @contextmanager

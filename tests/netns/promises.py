@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from distkv.model.event import Event, Kind, Link, Tock, contains, order, same
+from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock, contains, order, same
 from distkv.model.path import Path
 from distkv.wire.values import pack_value
 from tests.netns.lab import Lab
@@ -26,7 +26,7 @@ from tests.process.servers import Server
 OWN: Final = "own"
 HOT: Final = "hot"
 HOT_PATHS: Final = 3
-CONTESTED: Final = 10
+CONTESTED: Final = 12
 PAUSE_S: Final = 0.1
 """Between two writes of a load: nobody's processor is the point here."""
 
@@ -59,13 +59,21 @@ class Written:
             yield
 
     def contest(self, lab: Lab, names: Iterable[str]) -> None:
-        """While these nodes are apart: each writes to the same paths, which nobody writes to again."""
-        for name in names:
+        """While these nodes are apart: each writes to the same paths, which nobody writes to again.
+
+        Of three paths all write to the first, the first node writes to the second, which the others delete, and all
+        delete the third.
+        """
+        for place, name in enumerate(names):
             with lab[name].client() as client:
                 for number in range(CONTESTED):
-                    path, value = f"contested.n{number}", f"{name} {number}"
-                    link = client.set(path, value).link
-                    self.contested[link] = (Path.parse(path), Kind.SET, pack_value(value))
+                    path, value = Path(["contested", number]), f"{name} {number}"
+                    written: Mapping[str, object] = client.request("set_value", {"path": path.names, "value": value})
+                    content: Content = path, Kind.SET, pack_value(value)
+                    if number % 3 == 2 or (number % 3 == 1 and place > 0):
+                        written = client.request("delete_value", {"path": path.names})
+                        content = path, Kind.DELETE, b""
+                    self.contested[NodeName(name), Tick(written["tick"])] = content  # type: ignore[arg-type]
 
     @property
     def acknowledged(self) -> dict[Link, Content]:

@@ -24,7 +24,7 @@ def test_agent_that_starts_anew_during_the_cut_loses_nothing(tmp_path: Path, rec
     """It knows nothing of the agents on the other side, until one of them finds it, or its neighbour tells it."""
     written = Written()
     with open_lab(tmp_path) as lab:
-        with cut_and_healed(lab, written, SIDES, record_property, noticed_by="acd"):
+        with cut_and_healed(lab, written, SIDES, record_property):
             lab.agent("b").kill()
             lab.wait_state("b", "cut-off", 15)
             lab.agent("b").launch()
@@ -56,7 +56,7 @@ def test_node_killed_in_the_midst_of_the_heal_gets_the_rest(tmp_path: Path) -> N
         written.contest(lab, "ac")
         for name in "ac":
             _write_fast(lab, written, name)
-        wait_cut(lab, began_s)
+        wait_cut(lab, began_s, SIDES)
         assert_deaf(lab, written, "ab")
         of_c = [link for link in written.acknowledged if link[0] == "c"]
         with written.everywhere(lab, NAMES):

@@ -272,7 +272,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
-    st.builds(GetEvents, seqs, tick_ranges),
+    st.builds(GetEvents, seqs, tick_ranges, tick_ranges),
     st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),

@@ -318,7 +318,7 @@ def test_pull_is_answered_with_what_is_superseded_and_what_is_not_there() -> Non
     for value in range(3):
         fleet.set("a", "x", value)
     last = fleet["a"].tick
-    end = fleet["a"].pull_end({NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])})
+    end = fleet["a"].pull_end({NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])}, {})
     assert end.known == {NodeName("a"): Ranges([(last - 2, last)])}
     assert end.lacks == {NodeName("a"): Ranges([(last + 1, last + 5)]), NodeName("z"): Ranges([(1, 3)])}
 
@@ -368,7 +368,7 @@ def test_overwriter_whose_disk_burns_raises_the_digest_alarm() -> None:
     fleet.run(1000)
     fleet.partition(["a"], ["b", "c"])
     _unheard(fleet, "b", "x")
-    known = fleet["b"].pull_end({NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])})
+    known = fleet["b"].pull_end({NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])}, {})
     fleet.step("c", PeerOffered(fleet["a"].maps()))
     ask = fleet.asked[-1][2]
     fleet.step("c", PeerAnswered(ask.id, known))
