@@ -54,10 +54,11 @@ class Fleet:
         faults: Faults | None = None,
         *,
         members_seen: bool = True,
+        is_large: bool = False,
         watchers: Sequence[Watcher] = (),
     ) -> None:
         self.rng = random.Random(seed)
-        self.network = Network(seed, faults)
+        self.network = Network(seed, faults, is_large=is_large)
         self.now_ms = 0
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
@@ -223,7 +224,13 @@ class Fleet:
             agent.put(message, self.now_ms)
             self._pump(process.host)
         else:
-            self._carry(process.host, decode_message(KINDS[type(message)], encode_message(message)))
+            data = encode_message(message)
+            self._carry(process.host, decode_message(KINDS[type(message)], data), len(data))
+
+    def transferred(self, host: Host, other: Host, size: int) -> None:
+        """Bytes of a conversation arrived."""
+        for tell in self.told.transferred:
+            tell(host, other, size)
 
     def delivered(self, host: Host, what: Input) -> None:
         """Something from another host is about to be handed to a process."""
@@ -256,8 +263,10 @@ class Fleet:
         if process.is_running:
             self.commit(process)
 
-    def _carry(self, host: Host, message: Message) -> None:
+    def _carry(self, host: Host, message: Message, size: int) -> None:
         """A message leaves the agent for all hosts, its own included."""
+        for tell in self.told.carried:
+            tell(host, message, size)
         sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
         for name, other in self.hosts.items():
             late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
@@ -270,8 +279,8 @@ class Fleet:
         """Let the agent send what its budget allows, and plan when to look again."""
         agent, process = host.agent, host.process
         announces = agent.flush(self.now_ms)
-        for message in agent.leaving():
-            self._carry(host, message)
+        for message, size in agent.leaving():
+            self._carry(host, message, size)
         next_ms = agent.next_flush_ms(self.now_ms)
         if next_ms is not None and next_ms != agent.next_ms:
             agent.next_ms = next_ms
@@ -308,16 +317,17 @@ class Fleet:
 
     def _tell_members(self) -> None:
         """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""
+        up = [(host.name, host.node, host.addr) for host in self.hosts.values() if host.agent.is_up]
+        unreachable, none = self.network.unreachable(), frozenset[str]()
         for host in list(self.running()):
             agent = host.agent
             if not agent.is_up or host.is_paused:
                 continue
-            alive: dict[str, str] = {
-                other.node: other.addr
-                for other in self.hosts.values()
-                if other.agent.is_up and self.network.connects(host.name, other.name)
-            }
+            far = unreachable.get(host.name, none)
+            alive: dict[str, str] = {node: addr for name, node, addr in up if name not in far}
             if agent.believes(alive, self.now_ms) and agent.seen != alive:
                 agent.seen = alive
-                self._tell(host, MembersSeen(alive))
+                order = list(alive)
+                random.Random(f"{host.name} {self.now_ms}").shuffle(order)  # agents list members as they like
+                self._tell(host, MembersSeen({name: alive[name] for name in order}))
         self.later(MEMBERS_MS, self._tell_members)

@@ -49,6 +49,12 @@ class Watcher:
     def left(self, process: Process, message: Message | Ask) -> None:
         """A message left the host."""
 
+    def carried(self, host: Host, message: Message, size: int) -> None:
+        """The agent of a host sends a packet of so many bytes to all agents."""
+
+    def transferred(self, host: Host, other: Host, size: int) -> None:
+        """So many bytes of a request, or of its answer, arrived at `host` from another one."""
+
     def delivered(self, host: Host, what: Input) -> None:
         """Something arrived from another host."""
 
@@ -77,6 +83,8 @@ class Told:
         self.stepped = [one.stepped for one in every if type(one).stepped is not none.stepped]
         self.landed = [one.landed for one in every if type(one).landed is not none.landed]
         self.left = [one.left for one in every if type(one).left is not none.left]
+        self.carried = [one.carried for one in every if type(one).carried is not none.carried]
+        self.transferred = [one.transferred for one in every if type(one).transferred is not none.transferred]
         self.delivered = [one.delivered for one in every if type(one).delivered is not none.delivered]
         self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
         self.ended = [one.ended for one in every if type(one).ended is not none.ended]
