@@ -1,4 +1,4 @@
-"""What all tests share: markers by folder, what goes together on several processes, and the rule that CI skips nothing.
+"""What all tests share: markers by folder, and the rule that CI skips nothing.
 
 Knows: which folder needs what from the machine.  Does not know any part of the product.
 
@@ -20,23 +20,16 @@ FOLDERS = ("process", "netns", "spark")
 IN_CI = os.environ.get("CI") == "true"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, skip those of tests/process where there is no Serf, begin with the slow files.
-
-    With `pytest --dist loadgroup` the tests of a file go together when they share what their module has started.
-    """
+    """Mark tests by their folder, skip those of tests/process where there is no Serf, begin with the slow files."""
     here = Path(__file__).parent
     no_serf = pytest.mark.skip(reason="no serf on PATH: apt-get install serf")
-    sharing = {path for path in {item.path for item in items} if 'scope="module"' in path.read_text(encoding="utf-8")}
     for item in items:
         folder = item.path.relative_to(here).parts[0]
         if folder in FOLDERS:
             item.add_marker(folder)
         if folder == "process" and shutil.which("serf") is None:
             item.add_marker(no_serf)
-        if item.path in sharing:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
