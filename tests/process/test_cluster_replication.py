@@ -40,16 +40,16 @@ def test_value_set_on_one_node_is_readable_on_the_others(cluster: Cluster, name:
         client.set(f"from.{name}", name)
     for other in cluster.others(name):
         with other.client() as client:
-            entry = cluster.wait(lambda c=client: c.get(f"from.{name}"), f"{other.name} has it", 10)  # type: ignore[misc]
+            entry = cluster.wait(lambda c=client: c.get(f"from.{name}"), f"{other.name} has it", 30)  # type: ignore[misc]
             assert entry.value == name
 
 
 def test_deletion_reaches_the_others(cluster: Cluster) -> None:
     with cluster["a"].client() as a, cluster["b"].client() as b:
         a.set("gone", 1)
-        cluster.wait(lambda: b.get("gone"), "b has it", 10)
+        cluster.wait(lambda: b.get("gone"), "b has it", 30)
         b.delete("gone")
-        cluster.wait(lambda: a.get("gone") is None, "a has it no more", 10)
+        cluster.wait(lambda: a.get("gone") is None, "a has it no more", 30)
 
 
 def test_thousand_sets_at_full_speed_are_on_all_nodes_within_10_s(cluster: Cluster) -> None:
@@ -59,6 +59,7 @@ def test_thousand_sets_at_full_speed_are_on_all_nodes_within_10_s(cluster: Clust
     assert longest < QUEUE_MAX
 
 
+@pytest.mark.slow
 def test_fifty_thousand_sets_are_on_all_nodes_within_60_s(cluster: Cluster) -> None:
     values = _values("fifty", 50_000)
     longest = _written_on_a(cluster, values, 60)

@@ -27,7 +27,7 @@ OTHER_KEY = "5K9OtfP7efFrNKe5WCQvXvnaXJ5cWP0SvXiwe0kkjM4="
 
 
 async def receive(stream: RecordStream) -> object:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         return await stream.receive()
 
 
@@ -221,5 +221,5 @@ async def raises_lost(stream: RecordStream) -> None:
 
 
 async def asks_and_loses(rpc: SerfRpc) -> None:
-    with trio.fail_after(1.5), pytest.raises(RpcLostError):
+    with pytest.raises(RpcLostError):  # not RpcTimeoutError, which would come later
         await rpc.members()
