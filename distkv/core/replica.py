@@ -50,7 +50,7 @@ from distkv.model.ledger import Book, TickRanges
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps, Tombstone
+from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.states import Meta
 
