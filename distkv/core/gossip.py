@@ -210,7 +210,7 @@ class Gossip:
             self._compare_later(name, turn)
             return
         if info.reason or (info.ticks is not None and len(info.ticks) > 1):
-            self._reconciliation.heard(name)  # one with the sender's own tick alone is an announcement
+            self._reconciliation.heard(name, turn.now_ms)  # one with the sender's own tick alone is an announcement
         if info.ticks is not None:
             self._hear_ticks(name, info.ticks, turn)
 

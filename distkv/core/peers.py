@@ -289,7 +289,8 @@ class Peers:
             if node.network_id is not None and not node.store.has_data:
                 node.found = node.store.tree.ledger.held()
                 node.startup.must_hand_over(turn.now_ms)
-            node.take(node.startup.attempt_failed(turn.now_ms, name), turn)
+            is_empty = isinstance(what.error, NotReadyError)
+            node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
             return
         turn.ready.records += node.store.begin_life(life)
         node.witnesses.is_needed = False
