@@ -116,6 +116,10 @@ class Startup:
         """An attempt is under way."""
         self._asking = True
 
+    def attempt_ended(self) -> None:
+        """A peer has answered with its maps."""
+        self._asking = self.state is State.DOWNLOADING
+
     def attempt_failed(self, now_ms: int, name: NodeName) -> list[Step]:
         """A peer could not be asked, broke off, or has no data itself."""
         self._asking = False
