@@ -87,7 +87,9 @@ class Peers:
                 node.recovery.exchange_ended()
                 if what.error is not None:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
-                if not asked.brought:
+                if asked.brought:
+                    node.startup.attempt_ended()
+                elif not asked.is_void:
                     node.take(node.startup.attempt_failed(turn.now_ms, asked.name), turn)
 
     # -- exchange
@@ -162,7 +164,6 @@ class Peers:
             return
         if any(isinstance(asked.ask.what, AskSnapshot) for asked in node.asks.values()):
             return
-        startup.map_arrived()
         if not any(ranges - maps.held.get(name, none) for name, ranges in node.found.items()):
             startup.asked()
             node.ask(maps.header.node, maps.addr, AskSnapshot(), turn)

@@ -116,6 +116,10 @@ class Startup:
         """An attempt is under way."""
         self._asking = True
 
+    def attempt_ended(self) -> None:
+        """A peer has answered with its maps."""
+        self._asking = self.state is State.DOWNLOADING
+
     def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
         """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
         self._asking = False

@@ -12,6 +12,7 @@ from distkv.core.ready import (
     AskSnapshot,
     HeardMessage,
     JoinerAsked,
+    PeerAnswered,
     PeerDone,
     PeerOffered,
     Rng,
@@ -309,6 +310,25 @@ def test_restart_in_mid_download_hands_over_what_came() -> None:
     fleet.start("new")
     assert (fleet["new"].state, len(fleet["new"].tree)) == (State.PASSIVE, 300)
     assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+
+
+def test_answer_of_a_peer_that_is_not_ready_is_not_the_last_word() -> None:  # seed 10 of burn
+    fleet = grown("a")
+    for number in range(1000):
+        fleet.set("a", f"x.{number}", number)
+    fleet.faults = Faults(answer_ms=(100, 100))
+    fleet.start("new")
+    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet.run(300)
+    fleet.crash("new")
+    began_ms = fleet.now_ms
+    fleet.start("new")
+    asked = fleet.run_until(lambda: any(at > began_ms and name == "new" for at, name, _ in fleet.asked), CLOCK_MS)
+    assert asked
+    ask = fleet.asked[-1][2].id
+    fleet.step("new", PeerAnswered(ask, attrs.evolve(fleet["a"].maps(), state=State.RECOVERING)))
+    fleet.step("new", PeerDone(ask))
+    assert fleet.run_until(fleet.is_converged, 5 * CLOCK_MS)
 
 
 def test_part_of_another_networks_download_does_not_keep_a_node_from_joining() -> None:
