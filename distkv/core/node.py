@@ -15,6 +15,7 @@ from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Change, Core
 from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
+from distkv.errors import LivesUsedUpError
 from distkv.model.event import Event, NodeName, Tock
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -168,9 +169,17 @@ class Node:
         self.begin_new_life(turn)
 
     def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory."""
+        """Go on under a life of our own that nobody heard of, in the same directory.
+
+        Raises:
+            LivesUsedUpError: there is none; the node must end.
+        """
         store = self.store
-        life = store.next_life(store.me, turn.wall)
+        try:
+            life = store.next_life(store.me, turn.wall)
+        except LivesUsedUpError as error:
+            turn.ready.fatal = error
+            raise
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
