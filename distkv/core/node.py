@@ -17,6 +17,7 @@ from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
+from distkv.errors import LivesUsedUpError
 from distkv.model.event import Event, NodeName, Tock
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -238,10 +239,18 @@ class Node:
                 self.ask(name, self.store.registry[name].addr, AskMaps(), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory."""
+        """Go on under a life of our own that nobody heard of, in the same directory.
+
+        Raises:
+            LivesUsedUpError: there is none; the node must end.
+        """
         store = self.store
+        try:
+            life = store.next_life(store.me, turn.wall)
+        except LivesUsedUpError as error:
+            turn.ready.fatal = error
+            raise
         self.witnesses.is_needed = self.is_stale = False
-        life = store.next_life(store.me, turn.wall)
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)

@@ -257,8 +257,8 @@ class Peers:
         life = store.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
-        losers = tuple(tree.open_losers())
-        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), losers, len(tree))
+        # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
+        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
         """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""

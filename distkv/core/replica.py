@@ -43,7 +43,15 @@ from distkv.core.ready import (
     Written,
 )
 from distkv.core.update import Network, Registration, refuse_reserved
-from distkv.errors import DistkvError, ExistsError, InitRefusedError, NotFoundError, NotReadyError, RequestError
+from distkv.errors import (
+    DistkvError,
+    ExistsError,
+    InitRefusedError,
+    LivesUsedUpError,
+    NotFoundError,
+    NotReadyError,
+    RequestError,
+)
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
@@ -99,20 +107,36 @@ class Replica:
         node.witnesses.is_needed = store.has_data and bool(node.others())
         is_retired = store.life is not None and store.is_retired(store.me, store.life)
         node.is_stale = store.has_data and (store.restored or node.settings.restored or is_retired)
+        try:
+            self._begin(turn)
+        except LivesUsedUpError:
+            pass  # `fatal` says so
+        return turn.ready
+
+    def _begin(self, turn: Turn) -> None:
+        node, store = self._node, self._node.store
         for name, registration in store.registry.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
-        node.take(node.startup.begin(now_ms), turn)
+        node.take(node.startup.begin(turn.now_ms), turn)
         if node.is_stale or (store.network is not None and not store.has_data):
-            node.startup.must_hand_over(now_ms)
+            node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
-        return turn.ready
 
     # -- the one entrance
 
     def step(self, now_ms: int, wall: float, what: Input) -> Ready:
         """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored."""
-        node, turn = self._node, Turn(now_ms, wall)
+        turn = Turn(now_ms, wall)
+        try:
+            self._take(what, turn)
+            self._do_what_is_due(turn)
+        except LivesUsedUpError as error:
+            turn.ready.reply = error  # `fatal` says it, too, where it is about our own name
+        return turn.ready
+
+    def _take(self, what: Input, turn: Turn) -> None:
+        node = self._node
         match what:
             case LocalSet(request=request):
                 self._local_set(request, turn)
@@ -136,11 +160,11 @@ class Replica:
                 self._transport_up(turn)
             case TransportDown():
                 node.is_up = False
-                node.startup.transport_changed(False, now_ms)
-                node.election.sleep(now_ms)
+                node.startup.transport_changed(False, turn.now_ms)
+                node.election.sleep(turn.now_ms)
                 self._gossip.transport_down()
             case TransportGap():
-                node.recovery.exchange_soon(now_ms)
+                node.recovery.exchange_soon(turn.now_ms)
             case AnnounceDue():
                 if node.store.has_written:
                     node.broadcast_info(turn, {node.store.me: [node.store.tick]})
@@ -153,8 +177,6 @@ class Replica:
                 pass  # whatever is due is done below, after every input alike
             case _:
                 assert_never(what)
-        self._do_what_is_due(turn)
-        return turn.ready
 
     def wake_ms(self) -> int | None:
         """When a `Wake` is wanted, if nothing happens before."""

@@ -19,6 +19,7 @@ from distkv.errors import (
     BadValueError,
     ChainMismatchError,
     ExistsError,
+    LivesUsedUpError,
     NotFoundError,
     RequestError,
     ValueMismatchError,
@@ -63,6 +64,10 @@ TOCK_AHEAD: Final = 1 << 20
 
 TOCK_MARGIN: Final = 4096
 """More tocks than messages leave between two steps."""
+
+
+LIVES_SPARE: Final = 1 << 20
+"""So many lives no clock can use up."""
 
 
 def node_path(name: str) -> Path:
@@ -276,14 +281,20 @@ class Store:
         """The life of a directory made at `started`: above any life heard of for its name.
 
         Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
+
+        Raises:
+            LivesUsedUpError: there is none.
         """
         created = self.network.created if self.network is not None else started
         heard = life_of(self.tree.ledger.last(name))
         if name in self.registry:
             heard = max(heard, self.registry[name].life)
         heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
-        seconds = int(min(max(started - created, 0.0), LIFE_MAX))  # clamped first: a peer's `started` may be anything
-        return min(max(seconds, heard + 1, 1), LIFE_MAX)
+        if heard >= LIFE_MAX:
+            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
+        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
+        return max(seconds, heard + 1, 1)
 
     def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
         """`--init`: the root's value and the network's identity, in life 0."""

@@ -117,9 +117,10 @@ class Conversation:
             if isinstance(reply, DistkvError):
                 yield reply
             elif isinstance(reply, SnapshotHead):
-                entries = list(replica.tree.entries())  # the tree changes while we send; what comes later is gossiped
+                # Of the same instant: the tree changes while we send. What comes later is gossiped.
+                events = [event for entry in replica.tree.entries() for event in (entry.head, *entry.losers)]
                 yield reply
-                yield from _batches(event for entry in entries for event in (entry.head, *entry.losers))
+                yield from _batches(iter(events))
 
     def _offer(self, peer: Process, what: Input) -> Reply | None:
         self._fleet.delivered(peer.host, what)

@@ -18,6 +18,7 @@ import trio
 from trio.testing import MockClock
 
 from distkv.model.event import NodeName
+from distkv.transport.pull import PeerCaller
 from tests.shell.nodes import Client, Node, Reply, World, new_world, until
 from tests.shell.test_watch import frames, watching
 
@@ -129,6 +130,28 @@ async def test_long_list_is_told_in_pages(autojump_clock: MockClock, tmp_path: P
                 break
             fields["after"] = reply["more"]
         assert (len(whole), found, pages) == (20, whole, 4)
+
+
+async def test_joiner_downloads_more_losers_than_one_frame_has_room_for(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    async with fleet(tmp_path) as world:
+        world.network.partition(*([NodeName(name)] for name in NAMES))
+        for name in ("a", "b"):
+            async with world.nodes[name].client() as client:
+                for number in range(20):
+                    await client.set(f"w.n{number:02}", name * 50_000)
+        world.network.heal()
+        await world.converged(*NAMES)
+
+        async def dial(host: str, port: int) -> trio.abc.Stream:
+            return await world.dial("d", f"{host}:{port}")
+
+        caller = PeerCaller(connect=dial, answer_bytes_max=500_000)
+        await world.start("d", archive=str(tmp_path / "d.sqlite"), caller=caller)
+        await world.ready("d")
+        await world.converged(*NAMES, "d")
+        assert await ids(world.nodes["d"]) == await ids(world.nodes["a"])
 
 
 async def test_node_that_is_not_ready_refuses(autojump_clock: MockClock) -> None:
