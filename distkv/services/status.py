@@ -50,6 +50,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
             "event_waits": driver.arrivals.count,
+            "traces": len(driver.tracing.listeners),
         },
     }
     if replica.waits_for:

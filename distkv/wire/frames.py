@@ -56,6 +56,7 @@ from distkv.wire.request import (
     Request,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 from distkv.wire.values import canonical, pack_value
@@ -139,7 +140,7 @@ def encode_request(request: Request) -> bytes:
             _write_watch(request, fields)
         case Stop(task=task):
             fields["task"] = task
-        case GetState() | PingRequest() | Backup():
+        case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
             assert_never(request)
@@ -258,6 +259,10 @@ def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
+def _trace(seq: int, _: Fields, __: bytes) -> Trace:
+    return Trace(seq)
+
+
 def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
     return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
@@ -310,6 +315,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "list": _list,
     "delete_tree": _delete_tree,
     "watch": _watch,
+    "trace": _trace,
     "stop": _stop,
     "get_state": _get_state,
     "ping": _ping,
@@ -331,6 +337,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     ListNames: "list",
     DeleteTree: "delete_tree",
     Watch: "watch",
+    Trace: "trace",
     Stop: "stop",
     GetState: "get_state",
     PingRequest: "ping",

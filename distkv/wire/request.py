@@ -143,8 +143,15 @@ class Watch:
 
 
 @attrs.frozen(slots=True)
+class Trace:
+    """Be told of every step of the node, as a long result that only `Stop` ends."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
 class Stop:
-    """End a watch."""
+    """End a watch or a trace."""
 
     seq: int
     task: int
@@ -211,6 +218,7 @@ Request: TypeAlias = (
     | ListNames
     | DeleteTree
     | Watch
+    | Trace
     | Stop
     | GetState
     | PingRequest
