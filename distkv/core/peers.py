@@ -196,8 +196,8 @@ class Peers:
             ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
             return
         here = store.registry.get(name)
-        taken = here is not None and here.addr != what.addr and node.recovery.is_alive(name, turn.now_ms)
-        if name == store.me or taken:
+        is_elsewhere = node.recovery.is_alive_elsewhere(name, what.addr, turn.now_ms)
+        if name == store.me or (here is not None and here.addr != what.addr and is_elsewhere):
             ready.reply = ExistsError(
                 f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
                 " give the new one a name of its own, or stop the other"

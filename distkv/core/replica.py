@@ -132,7 +132,7 @@ class Replica:
                     node.broadcast_info(turn, {node.store.me: [node.store.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
-                node.recovery.members(others)
+                node.recovery.members(others, now_ms)
                 for name, addr in others.items():
                     node.take(node.startup.found_source(name, addr), turn)
             case Wake():

@@ -21,6 +21,7 @@ from distkv.core.ready import (
     AskEvents,
     AskMaps,
     AskSnapshot,
+    Change,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -42,7 +43,7 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.errors import DistkvError
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, life_of, tick_text
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
 from distkv.model.ledger import TickRanges, lives
 from distkv.model.ranges import Ranges
 from distkv.wire.message import (
@@ -81,8 +82,10 @@ class Recorder:
         """
         kind, heard, arrived = self._arrival(what, replica)
         sent = [self._leaving(message, replica) for message in ready.messages] + self._answer(what, ready.reply)
-        made = [r.event for r in ready.records if isinstance(r, EventRecord) and r.event.node == replica.name]
-        events = [*arrived, *(event for event in made if event.link not in {event.link for event in arrived})]
+        came = {event.link for event in arrived}
+        written = [record.event for record in ready.records if isinstance(record, EventRecord)]
+        made = [event for event in written if event.node == replica.name and event.link not in came]
+        events = [*arrived, *made]
         now = _now(at_ms, kind, replica)
         shown = now.state, now.chain
         if _is_silent(what, ready, replica) and shown == self._shown:
@@ -94,7 +97,7 @@ class Recorder:
             sent=tuple(sent),
             events=tuple(_shown(events, {event.link for event in made}, ready, replica)),
             ticks=ranges_text(_links(event.link for event in events)),
-            closed=ranges_text(_links(event.link for change in ready.changes for event in change.closed)),
+            closed=ranges_text(_links(event.link for change in ready.changes for event in _closed(change, replica))),
             notes=tuple(_notes(ready)),
         )
 
@@ -294,6 +297,16 @@ def _links(links: Iterable[Link]) -> TickRanges:
     for node, tick in links:
         found.setdefault(node, Ranges()).add(tick)
     return found
+
+
+def _closed(change: Change, replica: Replica) -> Iterable[Event]:
+    """The open losers that a change closed. The former winner may be among what went, too: it was above all others."""
+    if not change.won or not change.closed:
+        return change.closed
+    highest, entry = max(change.closed, key=order), replica.tree.get(change.event.path)
+    if entry is not None and any(is_above(loser, highest) for loser in entry.losers):
+        return change.closed  # the former winner is one of the losers now
+    return [event for event in change.closed if event is not highest]
 
 
 def _shown(events: list[Event], made: set[Link], ready: Ready, replica: Replica) -> Iterable[EventShown]:

@@ -153,8 +153,9 @@ def _gossip(said: Said) -> str:
 
 
 def _events(moment: Moment, events: list[EventShown]) -> str:
-    cut = len(moment.events) == EVENTS_SHOWN and bool(events)
-    return ", ".join(map(_event, events)) + (f", … of {moment.ticks}" if cut else "")
+    if len(moment.events) < EVENTS_SHOWN or not events:
+        return ", ".join(map(_event, events))
+    return f"{_event(events[-1])} and others of {moment.ticks}"
 
 
 def _event(event: EventShown) -> str:

@@ -188,6 +188,7 @@ class Player:
         fleet.run(QUIET_CLOCKS * clock_ms)
         before = self._chains(names)
         fleet.run_until(lambda: len(now := self._chains(names)) == 1 and not now & before, 3 * clock_ms)
+        fleet.run(1)  # who does not run yet shall not hear that ping either
         self._screen.is_growing = False
         self._zero_ms = fleet.now_ms
         self.moments.clear()
@@ -200,7 +201,9 @@ class Player:
         host = self._fleet.hosts[name]
         if host.process is not None:
             raise ScriptFailedError(f"{name} runs already")
-        self._fleet.start(name, init=init, up=name not in self._agents_down, **{**self._core, **settings})
+        told = {**self._core, **settings}
+        is_up = name not in self._agents_down and not told.get("alone", False)
+        self._fleet.start(name, init=init, up=is_up, **told)
 
     def _deed(self, host: Host, deed: Deed) -> None:
         fleet, name = self._fleet, host.name

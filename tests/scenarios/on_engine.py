@@ -39,13 +39,15 @@ from distkv.sim.script import (
 )
 from distkv.storage.memory import MemoryDisk, keep_all
 from distkv.transport.memory import Faults
+from distkv.wire.message import State
 from tests.shell.nodes import Node, World, new_world, until
 
 CLOCK_MS = 5000
 QUIET_CLOCKS = 8
 JOIN_S = 0.7
 LOOK_S = 0.05
-"""How often a condition is looked at."""
+DOWNLOAD_S = 0.0005
+"""How often a condition is looked at; for a download, which is over soon, more often."""
 IMPOSSIBLE = {
     Deed.PAUSE: "all servers share one event loop, which cannot stop for one of them",
     Deed.RESUME: "all servers share one event loop, which cannot stop for one of them",
@@ -205,13 +207,14 @@ class Servers:
             case Run(for_ms=for_ms):
                 await trio.sleep(for_ms / 1000)
             case Wait(node=node, state=state, within_ms=within_ms):
-                await self._until(lambda: self._world.nodes[node].replica.state == state, within_ms / 1000)
+                every_s = DOWNLOAD_S if state is State.DOWNLOADING else LOOK_S
+                await self._until(lambda: self._world.nodes[node].replica.state == state, within_ms / 1000, every_s)
             case Settle(within_ms=within_ms):
                 await self._until(self._is_at_rest, within_ms / 1000)
 
-    async def _until(self, condition: Callable[[], bool], within_s: float) -> None:
+    async def _until(self, condition: Callable[[], bool], within_s: float, every_s: float = LOOK_S) -> None:
         with trio.fail_after(within_s):
-            await until(condition, LOOK_S)
+            await until(condition, every_s)
 
     def _is_at_rest(self) -> bool:
         replicas = [node.replica for node in self._running()]

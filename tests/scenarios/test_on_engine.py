@@ -15,8 +15,9 @@ from tests.scenarios.files import FILES, read
 from tests.scenarios.on_engine import IMPOSSIBLE, Servers, impossible
 from tests.shell.nodes import run
 
-ON_ENGINE = [path for path in FILES if not impossible(read(path))]
-ELSEWHERE = [path.stem for path in FILES if path not in ON_ENGINE]
+TOO_QUICK = {"life_registered": "an answer that is cut off in its midst: within one process it comes in one piece"}
+"""What else servers in one process cannot show."""
+ON_ENGINE = [path for path in FILES if path.stem not in TOO_QUICK and not impossible(read(path))]
 
 
 @pytest.mark.parametrize("path", ON_ENGINE, ids=lambda path: path.stem)
@@ -43,4 +44,5 @@ def _state(lines: tuple[str, ...]) -> list[str]:
 
 
 def test_few_scenarios_need_what_servers_cannot_do() -> None:
-    assert len(ELSEWHERE) <= 2, f"{ELSEWHERE} need one of {IMPOSSIBLE}"
+    elsewhere = [path.stem for path in FILES if path not in ON_ENGINE]
+    assert len(elsewhere) <= 3, f"{elsewhere} need one of {IMPOSSIBLE} or {TOO_QUICK}"

@@ -344,6 +344,29 @@ def test_name_of_a_dead_node_may_be_taken_over() -> None:
     assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, SnapshotHead)
 
 
+@pytest.mark.parametrize("members_seen", [True, False])
+def test_joiner_makes_the_dead_node_of_its_name_not_seem_alive(members_seen: bool) -> None:
+    fleet = grown("a", "b", members_seen=members_seen)
+    fleet.crash("b")
+    fleet.run(5 * CLOCK_MS)
+    fleet.host("x").namesake = NodeName("b")
+    fleet.start("x")
+    assert fleet.run_until(fleet.is_converged, 2 * CLOCK_MS)
+    assert fleet["a"].registry[NodeName("b")].addr == "x:1"
+
+
+@pytest.mark.parametrize(("members_seen", "silent_clocks"), [(True, 4), (False, 1)])
+def test_joiner_does_not_hide_the_live_node_of_its_name(members_seen: bool, silent_clocks: int) -> None:
+    fleet = grown("a", "b", members_seen=members_seen)
+    fleet.run(silent_clocks * CLOCK_MS)
+    before = fleet["a"].registry[NodeName("b")]
+    fleet.host("x").namesake = NodeName("b")
+    host = fleet.start("x")
+    fleet.run(2 * CLOCK_MS)
+    assert isinstance(host.fatal, DuplicateNameError)
+    assert fleet["a"].registry[NodeName("b")] == before
+
+
 def test_wiped_node_at_its_old_address_may_join_at_once() -> None:
     fleet = grown("a", "b")
     fleet.wipe("b")
