@@ -196,6 +196,16 @@ class Replica:
         return self._node.store.registry
 
     @property
+    def ping_chain(self) -> PingChain:
+        """The ping chain that the next ping will follow; empty when none is known."""
+        return self._node.election.basis
+
+    def asked_name(self, ask: int) -> NodeName | None:
+        """Whom a request to a peer is for; None when it is not under way."""
+        asked = self._node.asks.get(ask)
+        return asked.name if asked is not None else None
+
+    @property
     def state(self) -> State:
         """The state that people and peers are told."""
         return self._node.state
@@ -214,16 +224,6 @@ class Replica:
         """Every node heard of: its address, and whether it seems alive."""
         recovery = self._node.recovery
         return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
-
-    @property
-    def ping_chain(self) -> PingChain:
-        """The ping chain that the next ping will follow; empty when none is known."""
-        return self._node.election.basis
-
-    def asked_name(self, ask: int) -> NodeName | None:
-        """Whom a request to a peer is for; None when it is not under way."""
-        asked = self._node.asks.get(ask)
-        return asked.name if asked is not None else None
 
     def maps(self) -> TickMaps:
         """Our side of a tick-map exchange; made when it leaves."""

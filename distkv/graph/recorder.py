@@ -133,7 +133,7 @@ class Recorder:
                 return StepKind.JOINER, Said("ask snapshot", "", node, replica.name), ()
             case MembersSeen(alive=alive):
                 return StepKind.MEMBERS, Said("members", "", "", replica.name, about=" ".join(sorted(alive))), ()
-        return _KINDS[type(what)], None, ()
+        return _KINDS.get(type(what), StepKind.REQUEST), None, ()
 
     def _answered(
         self, ask: int, answer: TickMaps | EventBatch | PullEnd | SnapshotHead

@@ -69,8 +69,8 @@ def _cause(moment: Moment) -> str:
     match moment.kind:
         case StepKind.STARTED:
             return "starts"
-        case StepKind.SET | StepKind.DELETE | StepKind.BATCH:
-            return "" if moment.ticks else f"is asked to {moment.kind}"
+        case StepKind.SET | StepKind.DELETE | StepKind.BATCH | StepKind.REQUEST:
+            return "" if moment.ticks else f"gets a {moment.kind}"
         case StepKind.UP | StepKind.DOWN:
             return f"transport {moment.kind}"
         case StepKind.GAP:

@@ -44,6 +44,8 @@ class StepKind(StrEnum):
     SET = "set"
     DELETE = "delete"
     BATCH = "batch"
+    REQUEST = "request"
+    """A client asked for something else."""
     UPDATE = "update"
     PING = "ping"
     INFO = "info"

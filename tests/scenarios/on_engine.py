@@ -7,6 +7,7 @@ Invariant: nothing uses a thread or real time; what a server cannot be made to d
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, assert_never
 
@@ -39,7 +40,7 @@ from distkv.sim.script import (
 )
 from distkv.storage.memory import MemoryDisk, keep_all
 from distkv.transport.memory import Faults
-from distkv.wire.message import State
+from distkv.wire.message import Start, State
 from tests.shell.nodes import Node, World, new_world, until
 
 CLOCK_MS = 5000
@@ -74,6 +75,7 @@ class Servers:
         self._copies: dict[str, MemoryDisk] = {}
         self._agents_down: set[str] = set()
         self._core: dict[str, Any] = {"clock_ms": CLOCK_MS}
+        self._began_s = trio.current_time()
 
     def standing(self) -> list[str]:
         """What `state` shows."""
@@ -129,7 +131,7 @@ class Servers:
             disk=self._disks[name],
             init=init,
             is_up=name not in self._agents_down,
-            settings=told,
+            settings={**told, "start": Start(time.time() + trio.current_time() - self._began_s, self._world.starts)},
         )
 
     async def _deed(self, name: str, deed: Deed) -> None:

@@ -305,9 +305,8 @@ class Node:
         self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
-            told = {"alone": self.solo, "init_value": init, "network_id": network_id, **self.settings}
-            start = Start(1.7e9 + self.world.starts, self.world.starts)
-            self.replica = new_replica(self.named or self.name, addr=self.addr, start=start, **told)
+            told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
+            self.replica = new_replica(self.named or self.name, **told, **self.settings)
             self.committer = Committer(
                 self.log,
                 run_blocking=committing_in(self.commit_s),

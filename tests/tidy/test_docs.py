@@ -79,6 +79,7 @@ class _Ignored(Directive):
 
 
 directives.register_directive("toctree", _Ignored)
+directives.register_directive("literalinclude", _Ignored)
 
 
 def _parsed(path: Path) -> tuple[nodes.document, str]:

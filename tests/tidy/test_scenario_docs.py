@@ -6,7 +6,6 @@ Knows: how the page is marked up.  Does not know what scenarios mean.
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 from distkv.sim.grammar import ALL, GOSSIP, OTHER, TCP, USAGE, WORLD
@@ -28,8 +27,3 @@ def test_page_names_every_kind_that_can_be_shown() -> None:
 def test_page_names_every_setting_of_the_network() -> None:
     _, _, settings = PAGE.partition("Settings are what the core is told")
     assert WORLD.keys() - set(re.findall(r"``(\w+)``", settings)) == set()
-
-
-def test_example_is_the_file_that_it_names() -> None:
-    name, shown = re.findall(r"This is one, ``(\S+)``::\n\n((?:    .*\n|\n)+)", PAGE)[0]
-    assert textwrap.dedent(shown).strip() == (ROOT / name).read_text(encoding="utf-8").strip()

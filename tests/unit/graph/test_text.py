@@ -19,7 +19,7 @@ def _said(moment: Moment) -> str:
     [
         (Moment(0, "a", "started", state="passive"), "starts; is passive"),
         (Moment(0, "a", "set", events=(EventShown("a:1", "k", "1", "made"),), ticks="a:1"), "writes a:1 k = 1"),
-        (Moment(0, "a", "set", notes=("refused code=exists",)), "is asked to set; refused code=exists"),
+        (Moment(0, "a", "set", notes=("refused code=exists",)), "gets a set; refused code=exists"),
         (Moment(0, "a", "ping", heard=PING, chain="a:3 b:1"), "hears ping [a:3 b:1] of a"),
         (Moment(0, "a", "ping", heard=PING, chain="c:1"), "hears ping [a:3 b:1] of a, keeps [c:1]"),
         (Moment(0, "a", "wake", sent=(PING,)), "sends ping [a:3 b:1]"),
