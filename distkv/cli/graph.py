@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
@@ -24,6 +24,7 @@ from distkv.cli import exits
 from distkv.cli.output import Form, complain
 from distkv.cli.session import Job, Session
 from distkv.cli.sim import FaultName, Numbers, faults_off, outcome_line
+from distkv.client.addresses import Address, read_address
 from distkv.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class _Names(click.ParamType[frozenset[str]]):
 
 
 @click.command("graph")
+@click.option("--live", metavar="HOST", multiple=True, help="A running node, as HOST:PORT; may be repeated.")
+@click.option("--for", "for_s", metavar="SECONDS", type=click.FloatRange(0), help="With --live, end after so long.")
 @click.option(
     "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help="A file that -o json wrote."
 )
@@ -81,6 +84,8 @@ class _Names(click.ParamType[frozenset[str]]):
 @click.pass_obj
 def graph_command(
     session: Session,
+    live: tuple[str, ...],
+    for_s: float | None,
     trace: str | None,
     scenario: str | None,
     seed: int | None,
@@ -99,15 +104,22 @@ def graph_command(
 
     text is a line for each step, json a trace that --trace reads again, mermaid a sequence diagram, svg a picture, and
     html a page in which one filters, follows an event from node to node, and goes through time.
+
+    With --live it is what nodes do from now on, until Ctrl-C: as text at once, as a picture at the end.
     """
     from distkv.graph.picture import Choice
 
-    if [trace, scenario, seed].count(None) != 2:
-        raise click.UsageError("give one of --trace, --scenario and --seed")
+    if [trace, scenario, seed, live or None].count(None) != 3:
+        raise click.UsageError("give one of --live, --trace, --scenario and --seed")
+    if for_s is not None and not live:
+        raise click.UsageError("--for belongs to --live")
     if seed is None and (only is not None or on or off):
         raise click.UsageError("--only, --with and --without belong to --seed")
     choice = Choice(nodes, kinds, _milliseconds(since), _milliseconds(until))
     output = _Output(_form(form, session.form), out, choice, last)
+    if live:
+        addresses = tuple(map(read_address, live))
+        return partial(_draw, f"{len(live)} live nodes", partial(_listen, addresses, for_s), output)
     if trace is not None:
         return partial(_draw, Path(trace).name, partial(_read, trace), output)
     if scenario is not None:
@@ -116,6 +128,13 @@ def graph_command(
 
 
 # -- where a trace comes from -------------------------------------------------------------------------------------
+
+
+def _listen(addresses: Sequence[Address], for_s: float | None, write: Write) -> int:
+    from distkv.cli.live import listen
+
+    listen(addresses, for_s, write)
+    return exits.DONE
 
 
 def _read(file: str, write: Write) -> int:

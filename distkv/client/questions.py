@@ -46,6 +46,7 @@ from distkv.wire.request import (
     Request,
     RetireNodeRequest,
     SetValue,
+    Trace,
 )
 from distkv.wire.values import pack_value
 
@@ -288,6 +289,11 @@ def backup() -> Question[bytes]:
         return data
 
     return _question(Backup, read, Repeat.NEVER)
+
+
+def trace() -> Question[Mapping[str, object]]:
+    """Every step of the node from now on: a long result, its start included."""
+    return Question(lambda seq: encode_request(Trace(seq)), _rest, Repeat.NEVER, tells_start=True)
 
 
 def ping() -> Question[None]:

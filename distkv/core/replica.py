@@ -9,6 +9,7 @@ the same rng give the same outputs.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
@@ -107,10 +108,8 @@ class Replica:
         node.witnesses.is_needed = store.has_data and bool(node.others())
         is_retired = store.life is not None and store.is_retired(store.me, store.life)
         node.is_stale = store.has_data and (store.restored or node.settings.restored or is_retired)
-        try:
+        with suppress(LivesUsedUpError):  # `fatal` says so
             self._begin(turn)
-        except LivesUsedUpError:
-            pass  # `fatal` says so
         return turn.ready
 
     def _begin(self, turn: Turn) -> None:

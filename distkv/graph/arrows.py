@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from distkv.graph.trace import ENDED, Moment, Said, StepKind
+from distkv.graph.trace import GONE, Moment, Said, StepKind
 
 GOSSIP: Final = frozenset({"update", "ping", "info"})
 UNDER_WAY_MS: Final = 1000
@@ -119,7 +119,7 @@ class _Linker:
         """The key of an answer to a peer -> the moment that gave it."""
 
     def take(self, number: int, moment: Moment) -> None:
-        if moment.kind == ENDED:
+        if moment.kind in GONE:
             self._there -= {moment.node}
         elif moment.state and moment.node not in self._there:
             self._there |= {moment.node}

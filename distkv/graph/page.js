@@ -192,7 +192,7 @@
     const from = laneX(arrow.a), to = laneX(arrow.b < 0 ? arrow.a : arrow.b), way = to < from ? -1 : 1;
     const style = `stroke:${ink(arrow.k)}`, form = arrow.p ? "shaft tcp" : "shaft";
     if (arrow.l) {  // it ends on its way
-      const x = from + way * 22, y = top + 8;
+      const x = from + way * 16, y = top + 10;
       return draw("g", { class: faint(arrow) }, draw("path", { d: `M${from + way * 5} ${top}L${x} ${y}`, class: form, style }),
         draw("path", { d: `M${x - 3} ${y - 3}l6 6m0 -6l-6 6`, class: "cross" }));
     }

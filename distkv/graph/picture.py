@@ -18,9 +18,9 @@ import attrs
 from distkv.errors import SettingsError
 from distkv.graph.arrows import Arrow, arrows, running_before
 from distkv.graph.text import TextWriter
-from distkv.graph.trace import ENDED, Moment, StepKind
+from distkv.graph.trace import GONE, Moment, StepKind
 
-STEPS: Final = frozenset({*StepKind, ENDED})
+STEPS: Final = frozenset({*StepKind, *GONE})
 OUTSIDE: Final = "outside"
 
 
@@ -144,7 +144,7 @@ def _views(moments: Sequence[Moment], numbers: Container[int], lanes: Sequence[s
     view: View = tuple(map(unknown.get, lanes))
     for number, moment in enumerate(moments):
         lane = place.get(moment.node)
-        if lane is not None and (moment.state or moment.kind == ENDED):
+        if lane is not None and (moment.state or moment.kind in GONE):
             view = (*view[:lane], moment if moment.state else None, *view[lane + 1 :])
         if number in numbers:
             yield view

@@ -92,7 +92,7 @@ class _Drawing:
             x, row = self._x(name), 0
             for (stroke, is_whole), run in groupby(_look(view[lane], colours) for view in self._picture.views):
                 top, row = self._y(row), row + len(list(run))
-                bottom = self._y(min(row, len(self._picture.views) - 1))
+                bottom = self._y(row) if row < len(self._picture.views) else self._y(row) - ROW // 2
                 if not stroke:
                     yield _line(x, top, x, bottom, 'class="gone"')
                     continue
@@ -109,7 +109,7 @@ class _Drawing:
         title = f"<title>{_xml(said)}</title>"
         form = f'class="arrow{"" if arrow.is_gossip else " tcp"}" style="stroke: var(--{group_of(arrow.said.kind)})"'
         if arrow.is_lost:
-            x, y = x1 + way * 24, y1 + 8
+            x, y = x1 + way * 15, y1 + 9
             cross = f'<path class="lost" d="M{x - 3} {y - 3}l6 6m0 -6l-6 6"/>'
             return f'<g>{title}<path {form} d="M{x1 + way * 5} {y1}L{x} {y}"/>{cross}</g>'
         x1, x2 = x1 + way * 5, x2 - way * 6

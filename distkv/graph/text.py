@@ -75,7 +75,7 @@ def _cause(moment: Moment) -> str:
             return f"transport {moment.kind}"
         case StepKind.GAP:
             return "transport lost something"
-        case StepKind.WAKE | StepKind.ANNOUNCE:
+        case StepKind.WAKE | StepKind.ANNOUNCE | StepKind.SEEN:
             return ""
     if moment.heard is None:
         return moment.kind

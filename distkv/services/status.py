@@ -57,6 +57,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             "event_waits": driver.arrivals.count,
             "tombstones": replica.tree.tombstone_count,
             "tombstones_due": replica.tombstones_due,
+            "traces": len(driver.tracing.listeners),
         },
     }
     if replica.waits_for:

@@ -60,6 +60,7 @@ from distkv.wire.request import (
     RetireNodeRequest,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 from distkv.wire.values import canonical, pack_value
@@ -149,7 +150,7 @@ def encode_request(request: Request) -> bytes:
             fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
-        case GetState() | PingRequest() | Backup():
+        case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
             assert_never(request)
@@ -268,6 +269,10 @@ def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
+def _trace(seq: int, _: Fields, __: bytes) -> Trace:
+    return Trace(seq)
+
+
 def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
     return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
@@ -328,6 +333,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "conflicts": decisions.read_conflicts,
     "restore": decisions.read_restore,
     "dismiss": decisions.read_dismiss,
+    "trace": _trace,
     "stop": _stop,
     "get_state": _get_state,
     "retire_node": _retire_node,
@@ -353,6 +359,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetConflicts: "conflicts",
     Restore: "restore",
     Dismiss: "dismiss",
+    Trace: "trace",
     Stop: "stop",
     GetState: "get_state",
     RetireNodeRequest: "retire_node",

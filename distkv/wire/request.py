@@ -182,8 +182,15 @@ class Dismiss:
 
 
 @attrs.frozen(slots=True)
+class Trace:
+    """Be told of every step of the node, as a long result that only `Stop` ends."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
 class Stop:
-    """End a watch."""
+    """End a watch or a trace."""
 
     seq: int
     task: int
@@ -264,6 +271,7 @@ Request: TypeAlias = (
     | GetConflicts
     | Restore
     | Dismiss
+    | Trace
     | Stop
     | GetState
     | RetireNodeRequest

@@ -32,10 +32,12 @@ def trace(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "give one of --trace, --scenario and --seed"),
-        (["--seed", "1", "--trace", "x"], "give one of --trace, --scenario and --seed"),
+        ([], "give one of --live, --trace, --scenario and --seed"),
+        (["--seed", "1", "--trace", "x"], "give one of --live, --trace, --scenario and --seed"),
         (["--scenario", __file__], "test_graph.py, line 1: "),
         (["--trace", "x", "--only", "3"], "--only, --with and --without belong to --seed"),
+        (["--seed", "1", "--for", "2"], "--for belongs to --live"),
+        (["--live", ""], "the host is empty"),
         (["--seed", "1", "-o", "yaml"], "'yaml' is not one of"),
         (["--seed", "1", "--last", "0"], "0 is not in the range"),
     ],
