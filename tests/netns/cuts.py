@@ -69,8 +69,9 @@ def wait_cut(lab: Lab, began_s: float, sides: Sequence[str]) -> None:
 def assert_deaf(lab: Lab, written: Written, side: str) -> None:
     """These nodes have heard nothing of what was written elsewhere when the cut began; otherwise it is none."""
     there = [link for link in written.contested if link[0] in others(side)]
-    assert there
-    assert [(name, heard) for name in side if (heard := lab.has_heard(name, there))] == []
+    assert there, "nobody wrote on another side"
+    heard = {name: lab.has_heard(name, there) for name in side}
+    assert not any(heard.values()), f"the cut is none: {heard}"
 
 
 def others(side: str) -> list[str]:

@@ -99,25 +99,31 @@ class Written:
         }
 
 
-def assert_kept(lab: Lab, written: Written, deadline_s: float = 60.0) -> None:
+def assert_kept(lab: Lab, written: Written) -> None:
     """All that is promised, once everybody is connected again and nobody writes."""
-    lab.wait_equal(deadline_s)
-    for server in lab:
-        assert not server.state()["missing"]
+    lab.wait_equal(60)
+    missing = {server.name: server.state()["missing"] for server in lab}
+    assert not any(missing.values()), f"missing: {missing}"
     here, *others = [events_of(server) for server in lab]
     assert all(other == here for other in others), "winners and open losers differ"
-    assert len({server.state()["conflicts"] for server in lab}) == 1
-    assert {link: here.get(link) for link in written.contested} == written.contested
+    conflicts = {server.name: server.state()["conflicts"] for server in lab}
+    assert len(set(conflicts.values())) == 1, f"not as many open losers everywhere: {conflicts}"
+    closed = {link: content for link, content in written.contested.items() if here.get(link) != content}
+    assert not closed, f"neither winners nor open losers: {closed}"
     for server in lab:
-        assert get_many(server, written.own) == written.own
+        found = get_many(server, written.own)
+        wrong = {path: found.get(path) for path, value in written.own.items() if found.get(path) != value}
+        assert not wrong, f"of {server.name}: {wrong}"
     _assert_none_lost(lab, written, here)
 
 
 def _assert_none_lost(lab: Lab, written: Written, here: Mapping[Link, Content]) -> None:
     acknowledged = written.acknowledged
     for server in lab:
-        assert lab.lacks(server.name, acknowledged) == []
-    assert {link: here[link] for link in acknowledged if link in here}.items() <= acknowledged.items()
+        lacks = lab.lacks(server.name, acknowledged)
+        assert not lacks, f"{server.name} lacks {lacks}"
+    changed = {link: here[link] for link, content in acknowledged.items() if here.get(link, content) != content}
+    assert not changed, f"not as they were written: {changed}"
     by_path: dict[Path, list[Event]] = {}
     for link, (path, kind, value) in acknowledged.items():
         if link not in here:
