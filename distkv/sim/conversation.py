@@ -66,7 +66,7 @@ class Conversation:
             case AskEvents(ranges=ranges):
                 size = len(encode_request(GetEvents(1, ranges)))
             case AskSnapshot():
-                size = len(encode_request(GetSnapshot(1, asker.host.name, asker.replica.started, asker.host.addr)))
+                size = len(encode_request(GetSnapshot(1, asker.host.node, asker.replica.started, asker.host.addr)))
         asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))
         self._watch()
 
@@ -113,7 +113,7 @@ class Conversation:
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:
             asker = self._asker
-            reply = self._offer(peer, JoinerAsked(asker.host.name, asker.replica.started, asker.host.addr))
+            reply = self._offer(peer, JoinerAsked(asker.host.node, asker.replica.started, asker.host.addr))
             if isinstance(reply, DistkvError):
                 yield reply
             elif isinstance(reply, SnapshotHead):
