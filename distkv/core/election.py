@@ -153,6 +153,10 @@ class Election:
         order = self._order()
         return order.index(name) if name in order else None
 
+    def is_foreign(self, chain: PingChain) -> bool:
+        """Whether a chain has no link in common with what we follow or remember: that of another side."""
+        return bool(self.basis) and not self._is_compatible(chain)
+
     # -- inside
 
     def _order(self) -> list[NodeName]:

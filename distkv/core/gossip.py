@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from distkv.core.election import Verdict, has_data
 from distkv.core.node import Node, Turn
+from distkv.core.ready import Rng
+from distkv.core.reconcile import Reconciliation
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
 from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
 
@@ -22,9 +24,10 @@ TICKS_AHEAD = 1_000_000
 class Gossip:
     """Hears for one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, rng: Rng) -> None:
         self._node = node
         self._answers: dict[PingLink, tuple[int, PingChain]] = {}
+        self._reconciliation = Reconciliation(node.store.me, node.settings.clock_ms, rng)
 
     def hear(self, message: Message, turn: Turn) -> None:
         """A message arrived, perhaps our own."""
@@ -54,8 +57,25 @@ class Gossip:
             _, chain = self._answers.pop(link)
             node.broadcast_info(turn, node.store.tree.ledger.ticks(), ping=chain)
 
+    def speak_due(self, turn: Turn) -> None:
+        """Tell the other side of a split what this one has, when it is our turn."""
+        speech = self._reconciliation.due(turn.now_ms)
+        if speech is not None:
+            node = self._node
+            kind = "split_took_over" if speech.has_taken_over else "split_told"
+            turn.ready.note(kind, has_lost=speech.reason is not None)
+            node.broadcast_info(turn, node.store.tree.ledger.ticks(), reason=speech.reason)
+
+    def transport_down(self) -> None:
+        """Nothing that is said now is heard."""
+        self._reconciliation.forget()
+
     def wake_ms(self) -> int | None:
-        return min((due_ms for due_ms, _ in self._answers.values()), default=None)
+        answer_ms = min((due_ms for due_ms, _ in self._answers.values()), default=None)
+        speech_ms = self._reconciliation.wake_ms()
+        if answer_ms is None or speech_ms is None:
+            return speech_ms if answer_ms is None else answer_ms
+        return min(answer_ms, speech_ms)
 
     # -- what is let in
 
@@ -137,7 +157,8 @@ class Gossip:
         before = node.election.basis
         verdict = node.election.heard(ping.chain, turn.now_ms)
         if verdict in (Verdict.SPLIT_WON, Verdict.SPLIT_LOST):
-            self._split_seen(ping, verdict, before, turn)
+            turn.ready.note("split_healed", node=name, verdict=verdict.value)
+            self._reconcile(before, ping.chain, turn, has_lost=verdict is Verdict.SPLIT_WON)
         if verdict is not Verdict.REPEATED:
             self._compare_digests(ping, turn)
 
@@ -151,14 +172,14 @@ class Gossip:
         if same_ticks and turn.now_ms - node.changed_ms > node.settings.clock_ms:
             turn.ready.note("digest_differs", node=name, digest=f"{ping.digest:016x}")
 
-    def _split_seen(self, ping: Ping, verdict: Verdict, before: PingChain, turn: Turn) -> None:
-        """Step zero of recovery: compare with the other side; the first of the losing chain tells the winners why."""
-        node = self._node
-        turn.ready.note("split_healed", node=ping.header.node, verdict=verdict.value)
-        node.recovery.exchange_soon(turn.now_ms, ping.header.node)
-        if before and before[0].node == node.store.me:
-            reason = before if verdict is Verdict.SPLIT_WON else None
-            node.broadcast_info(turn, node.store.tree.ledger.ticks(), reason=reason)
+    def _reconcile(self, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool) -> None:
+        """Step zero of recovery: a chain of another side. Who speaks, and who compares with whom."""
+        node, peers = self._node, self._node.recovery.peers
+        names = dict.fromkeys(link.node for link in theirs)
+        reachable = [name for name in names if name in peers and peers[name].addr]
+        visit = self._reconciliation.met(ours, theirs, reachable, turn.now_ms, has_lost=has_lost)
+        if visit is not None:
+            node.recovery.exchange_soon(visit.at_ms, visit.name)
 
     def _plan_answer(self, ping: Ping, turn: Turn) -> None:
         """A node without data asks who is there: the nodes of the chain answer by turn, the latest sender first."""
@@ -180,11 +201,13 @@ class Gossip:
             node.take(node.startup.heard_data(name, info.addr), turn)
         if not node.store.has_data:
             return
-        if info.reason:
-            node.recovery.exchange_soon(turn.now_ms, name)
+        if info.reason and node.election.is_foreign(info.reason):
+            self._reconcile(node.election.basis, info.reason, turn, has_lost=False)
         if name not in node.store.registry:
             self._compare_later(name, turn)
             return
+        if info.reason or (info.ticks is not None and len(info.ticks) > 1):
+            self._reconciliation.heard(name)  # one with the sender's own tick alone is an announcement
         if info.ticks is not None:
             self._hear_ticks(name, info.ticks, turn)
 

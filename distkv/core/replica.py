@@ -56,7 +56,7 @@ class Replica:
 
     def __init__(self, settings: CoreSettings, rng: Rng) -> None:
         self._node = Node(settings, rng)
-        self._gossip = Gossip(self._node)
+        self._gossip = Gossip(self._node, rng)
         self._peers = Peers(self._node)
         self._began_ms = 0
 
@@ -124,6 +124,7 @@ class Replica:
                 node.is_up = False
                 node.startup.transport_changed(False, now_ms)
                 node.election.sleep(now_ms)
+                self._gossip.transport_down()
             case TransportGap():
                 node.recovery.exchange_soon(now_ms)
             case AnnounceDue():
@@ -306,6 +307,7 @@ class Replica:
         if node.election.is_due(turn.now_ms, len(store.registry)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
+        self._gossip.speak_due(turn)
         if store.has_data:
             self._repair(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))

@@ -5,6 +5,7 @@ Knows: docs/protocol, 'Event recovery', 'Tick-map exchange' and 'Conflict'.
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from distkv.core.ready import (
@@ -18,10 +19,10 @@ from distkv.core.ready import (
     TransportGap,
     Written,
 )
-from distkv.model.event import NodeName
+from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventBatch, Info, Message, PullEnd, Update
+from distkv.wire.message import EventBatch, Info, Message, PingChain, PingLink, PullEnd, State, Update
 from distkv.wire.values import unpack_value
 from tests.fleet import Faults, Fleet, grown
 
@@ -169,18 +170,69 @@ def test_first_of_the_losing_chain_tells_the_winners_why() -> None:
     assert len(reasons) == 1
 
 
+def _heal_first_heard_by_losers() -> tuple[Fleet, int, list[str], list[str]]:
+    """Two sides of two nodes are whole again, and the first ping comes from the side that wins.
+
+    Returns the fleet, the time of that ping, and the nodes of the chain of the winners and of the losers, in its order.
+    """
+    for seed in range(100):
+        fleet = grown("a", "b", "c", "d", seed=seed)
+        fleet.run(40 * CLOCK_MS)
+        fleet.partition(["a", "b"], ["c", "d"])
+        fleet.run(20 * CLOCK_MS)
+        pings = [(name, ping.chain) for _, name, ping in fleet.pings()]
+        chains = {side: max((c for name, c in pings if name in side), key=_head_tock) for side in ("ab", "cd")}
+        healed_ms = fleet.now_ms
+        fleet.heal()
+        while not (new := fleet.pings(since_ms=healed_ms)):
+            fleet.run(1)
+        at_ms, name, ping = new[0]
+        losers = "cd" if name in "ab" else "ab"
+        order = list(dict.fromkeys(link.node for link in chains[losers]))
+        if _head_tock(ping.chain) > _head_tock(chains[losers]) and len(order) == 2:
+            return fleet, at_ms, list(dict.fromkeys(link.node for link in ping.chain)), order
+    raise AssertionError("no seed of 100 lets the higher chain speak first")
+
+
+def _head_tock(chain: PingChain) -> int:
+    return chain[0].tock
+
+
+def _infos(fleet: Fleet, since_ms: int) -> list[tuple[int, str, Info]]:
+    return [(at, name, m) for at, name, m in fleet.sent if at >= since_ms and isinstance(m, Info)]
+
+
+def test_reason_makes_the_first_of_the_winning_chain_speak() -> None:
+    fleet, at_ms, winners, _ = _heal_first_heard_by_losers()
+    fleet.run(CLOCK_MS // 3)
+    told = [(name, m.reason) for _, name, m in _infos(fleet, at_ms) if name in winners]
+    assert told == [(winners[0], None)]
+
+
 def test_reason_heard_starts_an_exchange() -> None:
-    fleet = grown("a", "b")
-    fleet.partition(["a"], ["b"])
-    fleet.run(20 * CLOCK_MS)
-    fleet.heal()
-    fleet.run(3 * CLOCK_MS)
-    reason = next(m for _, _, m in fleet.sent if isinstance(m, Info) and m.reason)
-    other = "b" if reason.header.node == "a" else "a"
+    fleet = grown("a", "b", "c")
+    fleet.run(4 * CLOCK_MS)
     began_ms = fleet.now_ms
-    fleet.step(other, HeardMessage(reason))
-    fleet.run(200)
-    assert _exchanges(fleet, began_ms) == 1
+    header = attrs.evolve(fleet["b"].maps().header, tick=Tick(1))
+    strange = (PingLink(NodeName("b"), Tick(1), Tock(3)), PingLink(NodeName("c"), Tick(1), Tock(2)))
+    fleet.step("a", HeardMessage(Info(header, "b:1", State.READY, reason=strange)))
+    fleet.run(CLOCK_MS)
+    assert [name for at, name, ask in fleet.asked if at >= began_ms and isinstance(ask.what, AskMaps)] == ["a"]
+
+
+def test_first_of_the_losing_chain_that_died_is_replaced_by_the_second() -> None:
+    fleet, at_ms, _, losers = _heal_first_heard_by_losers()
+    fleet.crash(losers[0])
+    fleet.run(CLOCK_MS)
+    told = [(at, name) for at, name, m in _infos(fleet, at_ms) if m.reason]
+    assert [name for _, name in told] == [losers[1]]
+    assert told[0][0] >= at_ms + CLOCK_MS // 2
+
+
+def test_second_of_the_losing_chain_says_nothing_when_the_first_spoke() -> None:
+    fleet, at_ms, _, losers = _heal_first_heard_by_losers()
+    fleet.run(2 * CLOCK_MS)
+    assert [name for _, name, m in _infos(fleet, at_ms) if m.reason] == [losers[0]]
 
 
 # -- conflicts
