@@ -72,11 +72,14 @@ class Fleet:
 
     # -- machines and processes
 
-    def host(self, name: str, *, addr: str | None = None, clock: HostClock | None = None) -> Host:
-        """The machine of this name; a new one when there is none yet."""
+    def host(
+        self, name: str, *, addr: str | None = None, clock: HostClock | None = None, node: NodeName | None = None
+    ) -> Host:
+        """The machine of this name; a new one when there is none yet: a stranger's when it comes with a node."""
         host = self.hosts.get(name)
         if host is None:
-            host = self.hosts[name] = Host(NodeName(name), addr or f"{name}:1", clock or HostClock())
+            clock, is_ours = clock or HostClock(), node is None
+            host = self.hosts[name] = Host(name, addr or f"{name}:1", node or NodeName(name), is_ours, clock)
         host.addr = addr or host.addr
         return host
 
@@ -151,6 +154,10 @@ class Fleet:
     def running(self) -> Iterator[Host]:
         yield from (host for host in self.hosts.values() if host.process is not None)
 
+    def ours(self) -> Iterator[Host]:
+        """Those of them that belong to the fleet that is looked at."""
+        yield from (host for host in self.running() if host.is_ours)
+
     def at_address(self, addr: str) -> Host | None:
         """Who listens there."""
         return next((host for host in self.running() if host.addr == addr), None)
@@ -224,8 +231,12 @@ class Fleet:
             agent.put(message, self.now_ms)
             self._pump(process.host)
         else:
-            data = encode_message(message)
-            self._carry(process.host, decode_message(KINDS[type(message)], data), len(data))
+            self.tell_all(process.host, message)
+
+    def tell_all(self, host: Host, message: Message) -> None:
+        """An agent is told to send something, whoever says so."""
+        data = encode_message(message)
+        self._carry(host, decode_message(KINDS[type(message)], data), len(data))
 
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """Bytes of a conversation arrived."""
