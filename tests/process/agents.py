@@ -24,6 +24,8 @@ from distkv.transport.serf_rpc import SerfRpc, connect
 from tests.process.ports import free_port
 from tests.process.servers import die_with_parent
 
+CALL_S = 20.0
+"""So long an agent may take for an answer where others keep the machine busy."""
 STARTS_MAX = 3
 """Between finding a port free and using it, somebody else may take it."""
 
@@ -97,11 +99,11 @@ class Agent:
         await wait_until(is_ready, f"agent {self.name} answers", deadline_s)
 
     @asynccontextmanager
-    async def open_rpc(self) -> AsyncIterator[SerfRpc]:
+    async def open_rpc(self, *, timeout_s: float = CALL_S) -> AsyncIterator[SerfRpc]:
         """A connection of our own client. What goes wrong in the body comes out as it is."""
         try:
             async with trio.open_nursery() as nursery:
-                yield await connect(nursery, "127.0.0.1", self.rpc_port, auth=self.auth)
+                yield await connect(nursery, "127.0.0.1", self.rpc_port, auth=self.auth, timeout_s=timeout_s)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             if len(group.exceptions) > 1:
