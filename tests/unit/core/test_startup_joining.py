@@ -349,7 +349,7 @@ def test_joiner_makes_the_dead_node_of_its_name_not_seem_alive(members_seen: boo
     fleet = grown("a", "b", members_seen=members_seen)
     fleet.crash("b")
     fleet.run(5 * CLOCK_MS)
-    fleet.host("x").namesake = NodeName("b")
+    fleet.host("x").node = NodeName("b")
     fleet.start("x")
     assert fleet.run_until(fleet.is_converged, 2 * CLOCK_MS)
     assert fleet["a"].registry[NodeName("b")].addr == "x:1"
@@ -360,7 +360,7 @@ def test_joiner_does_not_hide_the_live_node_of_its_name(members_seen: bool, sile
     fleet = grown("a", "b", members_seen=members_seen)
     fleet.run(silent_clocks * CLOCK_MS)
     before = fleet["a"].registry[NodeName("b")]
-    fleet.host("x").namesake = NodeName("b")
+    fleet.host("x").node = NodeName("b")
     host = fleet.start("x")
     fleet.run(2 * CLOCK_MS)
     assert isinstance(host.fatal, DuplicateNameError)
