@@ -24,7 +24,8 @@ from distkv.client.questions import Written
 from distkv.errors import NotFoundError, SettingsError
 from distkv.model.event import Link
 from distkv.model.path import Path
-from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX
+from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S
+from distkv.wire.request import WAIT_S_MAX
 from distkv.wire.values import pack_value
 
 _SHIELD = "\0"

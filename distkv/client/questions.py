@@ -30,8 +30,9 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX, encode_request
+from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S, encode_request
 from distkv.wire.request import (
+    WAIT_S_MAX,
     Backup,
     Batch,
     DeleteTree,

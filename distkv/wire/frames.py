@@ -16,13 +16,10 @@ import attrs
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
 from distkv.model.path import NAMES_MAX, Path
-from distkv.wire import decisions, packing
-from distkv.wire.codec import read_tick_maps, tick_maps_map
+from distkv.wire import decisions, packing, peering
 from distkv.wire.fields import (
     Fields,
     chain_map,
-    range_map,
-    read_address,
     read_flag,
     read_int,
     read_lasting_path,
@@ -31,13 +28,12 @@ from distkv.wire.fields import (
     read_map,
     read_node,
     read_path,
-    read_ranges,
     read_seconds,
-    read_single_ticks,
     read_time,
     shown,
 )
 from distkv.wire.request import (
+    WAIT_S_MAX,
     Backup,
     Batch,
     DeleteTree,
@@ -69,10 +65,6 @@ SEQ_MAX: Final = TICK_MAX
 
 COUNT_MAX: Final = 2**31 - 1
 
-WAIT_NODES_MAX: Final = 1024
-"""How many nodes' events may be waited for at once."""
-
-WAIT_S_MAX: Final = 3600.0
 REPLICAS_MAX: Final = 1024
 REPLICAS_S: Final = 10.0
 """How long a write waits for other nodes that does not say so."""
@@ -132,18 +124,10 @@ def encode_request(request: Request) -> bytes:
             _write_past(request, fields)
         case ListNames(path=path) | DeleteTree(path=path):
             fields["path"] = path.names
-        case GetEvents():
-            fields["nodes"] = range_map(request.nodes)
-            if request.doubted:
-                fields["doubted"] = range_map(request.doubted)
-        case EventsWait():
-            fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
-        case GetSnapshot():
-            fields |= {"node": request.node, "created": request.created, "addr": request.addr}
+        case GetEvents() | EventsWait() | GetSnapshot() | ExchangeRequest():
+            fields |= peering.fields_of(request)
         case RetireNodeRequest(node=node, force=force):
             fields |= {"node": node, "force": force}
-        case ExchangeRequest():
-            fields["maps"] = tick_maps_map(request.maps)
         case Watch():
             _write_watch(request, fields)
         case GetConflicts() | Restore() | Dismiss():
@@ -293,25 +277,6 @@ def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
     return PingRequest(seq)
 
 
-def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
-    doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
-
-
-def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
-    nodes = read_single_ticks(fields.get("nodes"), "nodes", WAIT_NODES_MAX)
-    return EventsWait(seq, nodes, read_seconds(fields, "timeout", WAIT_S_MAX))
-
-
-def _get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
-    node, created = read_node(fields.get("node"), "node"), read_time(fields.get("created"), "created")
-    return GetSnapshot(seq, node, created, read_address(fields))
-
-
-def _exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
-    return ExchangeRequest(seq, read_tick_maps(fields.get("maps")))
-
-
 _OPS: Final[dict[str, Callable[[int, Fields, bytes], GetValue | SetValue]]] = {
     "get_value": _get_value,
     "set_value": _set_value,
@@ -338,10 +303,10 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_state": _get_state,
     "retire_node": _retire_node,
     "ping": _ping,
-    "get_events": _get_events,
-    "events_wait": _events_wait,
-    "get_snapshot": _get_snapshot,
-    "exchange": _exchange,
+    "get_events": peering.read_get_events,
+    "events_wait": peering.read_events_wait,
+    "get_snapshot": peering.read_get_snapshot,
+    "exchange": peering.read_exchange,
 }
 
 _NAMES: Final[dict[type[Request], str]] = {

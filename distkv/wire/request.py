@@ -7,7 +7,7 @@ Invariant: a request that exists is well-formed; its value is canonical msgpack 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -16,6 +16,9 @@ from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.path import NAMES_MAX, ROOT, Path
 from distkv.wire.message import TickMaps
+
+WAIT_S_MAX: Final = 3600.0
+"""How long a request may ask to be kept waiting."""
 
 
 @hot_value

@@ -1,0 +1,60 @@
+"""What nodes ask of each other: the fields of `get_events`, `events_wait`, `get_snapshot` and `exchange`.
+
+Knows: these fields.  Does not know frames, nor what becomes of a request.
+
+Invariant: as in `frames`: a request that exists is well-formed, and what is wrong is said by the field's name.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from distkv.wire.codec import read_tick_maps, tick_maps_map
+from distkv.wire.fields import (
+    Fields,
+    range_map,
+    read_address,
+    read_node,
+    read_ranges,
+    read_seconds,
+    read_single_ticks,
+    read_time,
+)
+from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetEvents, GetSnapshot
+
+PeerRequest: TypeAlias = GetEvents | EventsWait | GetSnapshot | ExchangeRequest
+
+WAIT_NODES_MAX: Final = 1024
+"""How many nodes' events may be waited for at once."""
+
+
+def read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
+    doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
+
+
+def read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
+    nodes = read_single_ticks(fields.get("nodes"), "nodes", WAIT_NODES_MAX)
+    return EventsWait(seq, nodes, read_seconds(fields, "timeout", WAIT_S_MAX))
+
+
+def read_get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
+    node, created = read_node(fields.get("node"), "node"), read_time(fields.get("created"), "created")
+    return GetSnapshot(seq, node, created, read_address(fields))
+
+
+def read_exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
+    return ExchangeRequest(seq, read_tick_maps(fields.get("maps")))
+
+
+def fields_of(request: PeerRequest) -> dict[str, object]:
+    """Those besides `seq` and `action`."""
+    match request:
+        case GetEvents(nodes=nodes, doubted=doubted):
+            return {"nodes": range_map(nodes), **({"doubted": range_map(doubted)} if doubted else {})}
+        case EventsWait(nodes=ticks, timeout_s=timeout_s):
+            return {"nodes": ticks, "timeout": timeout_s}
+        case GetSnapshot():
+            return {"node": request.node, "created": request.created, "addr": request.addr}
+        case ExchangeRequest(maps=maps):
+            return {"maps": tick_maps_map(maps)}
