@@ -13,6 +13,7 @@ from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, Peer
 from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
+from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, State, TickMaps
 
@@ -35,6 +36,9 @@ class Peers:
         node = self._node
         asked = node.asks.get(what.ask)
         if asked is None or asked.is_void:
+            return
+        if asked.is_resync:
+            self._resync_answered(asked, what, turn)
             return
         match what.answer:
             case TickMaps() as maps:
@@ -64,6 +68,8 @@ class Peers:
             kind = "peer_empty" if isinstance(what.error, NotReadyError) else "peer_failed"
             turn.ready.note(kind, node=asked.name, addr=asked.ask.addr, error=str(what.error))
         match asked.ask.what:
+            case _ if asked.is_resync:
+                self._resync_done(asked, what, turn)
             case AskSnapshot():
                 self._download_ended(asked.name, what, turn)
             case AskEvents():
@@ -140,6 +146,8 @@ class Peers:
         if node.startup.map_arrived():
             node.waits_for = node.missing()
         self._pull_after_exchange(maps, turn)
+        if maps.digest != store.tree.digest and maps.held == store.tree.ledger.held():
+            node.saw_digest(header.node, maps.digest, turn)
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
             node.found_stale("rolled_back", turn)
         self._hand_over(maps, turn)
@@ -202,6 +210,28 @@ class Peers:
         wanted = {name: found for name, ranges in lost.items() if (found := ranges & held.get(name, none))}
         if wanted and node.recovery.start_pull():
             node.ask(asked.name, asked.ask.addr, AskEvents(wanted), turn)
+
+    # -- comparing whole trees
+
+    def _resync_answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
+        node = self._node
+        match what.answer:
+            case Page() as page:
+                node.resync.page_came(page, node.store.tree)
+            case EventBatch(events=events):
+                node.resync.merged += sum(node.merge(event, turn) for event in events)
+            case PullEnd():
+                asked.ended = True  # what the peer's ledger says is what led here
+
+    def _resync_done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
+        node = self._node
+        ask = node.resync.next_ask() if what.error is None and not asked.is_void else None
+        if ask is not None:
+            node.ask(asked.name, asked.ask.addr, ask, turn, is_resync=True)
+            return
+        node.resync.end(is_whole=what.error is None)
+        turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
+        node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
 
     # -- serving a pull
 

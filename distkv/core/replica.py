@@ -8,7 +8,7 @@ the same rng give the same outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from distkv.core.gossip import Gossip
@@ -43,6 +43,7 @@ from distkv.errors import InitRefusedError, NotReadyError, RequestError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
+from distkv.model.pages import Page, pages
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
@@ -223,6 +224,10 @@ class Replica:
     def maps(self, behind: int | None = None) -> TickMaps:
         """Our side of a tick-map exchange; made when it leaves."""
         return self._node.maps(behind)
+
+    def pages(self, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
+        """What a stretch of the tree comes to; it may change between two pages."""
+        return pages(self.tree, after, until, size)
 
     def pull_end(self, asked: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Final
 
 from distkv.model.entry import Entry
-from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
+from distkv.model.event import COUNT_BITS, Event, Link, Writer, is_above, same
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger, TickRanges, lives
@@ -195,6 +195,20 @@ class Tree:
                     self.ledger.hold_range(node, begin, end)
         return new, tuple(closed)
 
+    def is_settled(self, event: Event) -> bool:
+        """Whether it would change nothing here, whatever the ledger says: it is here, or something here knew it."""
+        here = self.event(event.link)
+        if here is not None:  # of two contents of one tick the higher counts
+            return here.path != event.path or same(here, event) or not is_above(event, here)
+        entry = self._index.get(event.path)
+        return entry is not None and entry.knows(event)
+
+    def release(self, ranges: TickRanges) -> None:
+        """Forget that these ticks were here, so that their events are applied once more."""
+        for node, ticks in ranges.items():
+            for begin, end in lives(ticks):
+                self.ledger.release_range(node, begin, end)
+
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.
 
@@ -226,7 +240,9 @@ class Tree:
     def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool], place: bytes) -> None:
         """Bring the indexes, the digest and the count in line with an entry that changed."""
         for event in gone:
-            self._present[event.writer].pop(event.tick, None)
+            here = self._present[event.writer]
+            if here.get(event.tick) is event:  # else another content of its tick has taken its place
+                del here[event.tick]
         self._index.put(entry.head.path, entry)
         if entry.losers:
             self._contested[entry.head.path] = entry
@@ -247,6 +263,11 @@ _OPEN: Final = blake2b(digest_size=8, person=b"open")
 def _place(path: Path) -> bytes:
     """A path as the digest has it."""
     return str(path).encode()
+
+
+def share(entry: Entry) -> int:
+    """What an entry adds to the digest."""
+    return _marks(entry, _place(entry.head.path))[0]
 
 
 def _marks(entry: Entry | None, place: bytes) -> tuple[int, bool]:

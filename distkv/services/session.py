@@ -35,6 +35,7 @@ from distkv.wire.request import (
     ExchangeRequest,
     GetEvents,
     GetHistory,
+    GetPages,
     GetSnapshot,
     GetState,
     GetTree,
@@ -182,9 +183,12 @@ class Session:
                 self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() if not self._answers.are_too_many:
-                self._answers.start(request.seq, self._long_answer(request))
-            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() | DeleteTree() | GetValueAt():
+            case GetTree() | GetHistory() | GetEvents() | GetPages() | GetSnapshot() | Backup():
+                if self._answers.are_too_many:
+                    self._left = request
+                else:
+                    self._answers.start(request.seq, self._long_answer(request))
+            case DeleteTree() | GetValueAt():
                 self._left = request
             case _:
                 assert_never(request)
@@ -192,7 +196,7 @@ class Session:
     def _stop(self, task: int) -> bool:
         return any(some.stop(task) for some in (self._watches, self._waits, self._replicated))
 
-    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetSnapshot | Backup) -> LongAnswer:
+    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetPages | GetSnapshot | Backup) -> LongAnswer:
         driver = self._driver
         match request:
             case GetTree():
@@ -201,6 +205,8 @@ class Session:
                 return lambda send: history.send_history(driver, request, send)
             case GetEvents():
                 return lambda send: peer.send_events(driver, request, send)
+            case GetPages():
+                return lambda send: peer.send_pages(driver, request, send)
             case GetSnapshot():
                 return lambda send: peer.send_snapshot(driver, request, send)
             case Backup():

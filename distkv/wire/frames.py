@@ -45,6 +45,7 @@ from distkv.wire.request import (
     ExchangeRequest,
     GetEvents,
     GetHistory,
+    GetPages,
     GetSnapshot,
     GetState,
     GetTree,
@@ -63,6 +64,9 @@ from distkv.wire.values import canonical, pack_value
 SEQ_MAX: Final = TICK_MAX
 
 COUNT_MAX: Final = 2**31 - 1
+
+PAGE_PATHS_MAX: Final = 1000
+"""How many paths may be put into one page: they are looked at in one go."""
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
@@ -129,6 +133,9 @@ def encode_request(request: Request) -> bytes:
             fields["path"] = path.names
         case GetEvents():
             fields["nodes"] = range_map(request.nodes)
+        case GetPages(after=after, until=until):
+            fields["size"] = request.size
+            fields |= {name: path.names for name, path in (("after", after), ("until", until)) if path is not None}
         case EventsWait():
             fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
@@ -278,6 +285,11 @@ def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"))
 
 
+def _get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
+    after, until = (read_path(fields[name]) if name in fields else None for name in ("after", "until"))
+    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1))
+
+
 def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
     nodes = read_single_ticks(fields.get("nodes"), "nodes", WAIT_NODES_MAX)
     return EventsWait(seq, nodes, read_seconds(fields, "timeout", WAIT_S_MAX))
@@ -314,6 +326,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_state": _get_state,
     "ping": _ping,
     "get_events": _get_events,
+    "get_pages": _get_pages,
     "events_wait": _events_wait,
     "get_snapshot": _get_snapshot,
     "exchange": _exchange,
@@ -335,6 +348,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetState: "get_state",
     PingRequest: "ping",
     GetEvents: "get_events",
+    GetPages: "get_pages",
     EventsWait: "events_wait",
     GetSnapshot: "get_snapshot",
     ExchangeRequest: "exchange",

@@ -199,6 +199,13 @@ class LifeRecord:
 
 
 @attrs.frozen(slots=True)
+class ReleaseRecord:
+    """These ticks are as if they had never been here; their events follow, and count whatever the ledger said."""
+
+    ranges: TickRanges
+
+
+@attrs.frozen(slots=True)
 class ResetRecord:
     """Everything before is void: a download begins, or begins anew."""
 
@@ -210,4 +217,4 @@ class CeilingRecord:
     tock: Tock
 
 
-Record: TypeAlias = EventRecord | KnownRecord | LostRecord | LifeRecord | ResetRecord | CeilingRecord
+Record: TypeAlias = EventRecord | KnownRecord | LostRecord | LifeRecord | ResetRecord | CeilingRecord | ReleaseRecord

@@ -25,6 +25,7 @@ from distkv.model.event import (
     Tock,
 )
 from distkv.model.ledger import TickRanges
+from distkv.model.pages import Page
 from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
 from distkv.wire.codec import Payload
@@ -42,6 +43,7 @@ from distkv.wire.message import (
     PingLink,
     PullEnd,
     Record,
+    ReleaseRecord,
     ResetRecord,
     SnapshotHead,
     Start,
@@ -58,6 +60,7 @@ from distkv.wire.request import (
     ExchangeRequest,
     GetEvents,
     GetHistory,
+    GetPages,
     GetSnapshot,
     GetState,
     GetTree,
@@ -217,6 +220,7 @@ payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,
     st.builds(EventBatch, event_tuples),
     st.builds(PullEnd, tick_ranges, tick_ranges),
+    st.builds(Page, st.none() | paths, digests, tick_ranges),
     st.builds(SnapshotHead, headers, lives, tick_maps, tick_ranges, event_tuples, st.integers(0, 10**9)),
 )
 
@@ -258,6 +262,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(GetEvents, seqs, tick_ranges),
+    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000)),
     st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
@@ -270,6 +275,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.builds(LifeRecord, node_names, lives),
     st.just(ResetRecord()),
     st.builds(CeilingRecord, tocks),
+    st.builds(ReleaseRecord, tick_ranges),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------

@@ -16,6 +16,7 @@ from distkv.wire.message import (
     LifeRecord,
     LostRecord,
     Record,
+    ReleaseRecord,
     ResetRecord,
 )
 from distkv.wire.records import decode_record, decode_records, encode_record
@@ -35,6 +36,7 @@ FORMS: list[tuple[Record, list[object]]] = [
     (LifeRecord(A, 77), [4, "a", 77]),
     (ResetRecord(), [5]),
     (CeilingRecord(Tock(9)), [6, 9]),
+    (ReleaseRecord({A: Ranges([(1, 5)])}), [9, {"a": [[1, 5]]}]),
 ]
 
 
