@@ -8,6 +8,8 @@ one does not void (docs/protocol, XCHG-3, SNAP-2).
 
 from __future__ import annotations
 
+import attrs
+
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
 from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
@@ -21,6 +23,21 @@ CLOCK_AHEAD_S = 86_400.0
 """A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
 
 
+LOOK_CLOCKS = 3
+"""How long it is remembered whether somebody was there."""
+LOOKS_MAX = 64
+
+
+@attrs.define(slots=True)
+class Look:
+    """Whether a registered node is still at its address, when another one wants its name."""
+
+    addr: str
+    at_ms: int
+    found: bool | None
+    """None: the answer is not there yet."""
+
+
 class Peers:
     """Talks over TCP for one node."""
 
@@ -28,6 +45,7 @@ class Peers:
         self._node = node
         self._joining_life: int | None = None
         self._losers_asked = 0
+        self._looks: dict[NodeName, Look] = {}
 
     # -- what we asked for
 
@@ -78,6 +96,9 @@ class Peers:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
+                look = self._looks.get(asked.name)
+                if look is not None and look.found is None and look.addr == asked.ask.addr:
+                    look.found = False
             case AskMaps() if asked.name == node.store.me:
                 pass  # who is there with our name was asked, beside whatever exchange is under way
             case AskMaps():
@@ -120,6 +141,9 @@ class Peers:
         if not asked.brought:
             return
         node.witnesses.shown(header.node)
+        look = self._looks.get(header.node)
+        if look is not None and look.addr == asked.ask.addr:
+            look.found = True
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
@@ -257,8 +281,13 @@ class Peers:
             ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
             return
         here = store.registry.get(name)
-        taken = here is not None and here.addr != what.addr and node.recovery.is_alive(name, turn.now_ms)
-        if name == store.me or taken:
+        look = None
+        if here is not None and here.addr != what.addr and name != store.me:
+            look = self._look(name, here.addr, turn)
+            if look.found is None:
+                ready.reply = NotReadyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
+                return
+        if name == store.me or (look is not None and look.found):
             ready.reply = ExistsError(
                 f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
                 " give the new one a name of its own, or stop the other"
@@ -276,6 +305,17 @@ class Peers:
         tree = store.tree
         losers = tuple(tree.open_losers())
         ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), losers, len(tree))
+
+    def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
+        """Whether a node of this name is there. What is heard of the name may be the joiner's, so the address counts."""
+        node, look = self._node, self._looks.get(name)
+        if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
+            if name not in self._looks and len(self._looks) >= LOOKS_MAX:
+                self._looks.pop(next(iter(self._looks)))
+            look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
+            if addr:
+                node.ask(name, addr, AskMaps(), turn, is_witness=True)
+        return look
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
         """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""
