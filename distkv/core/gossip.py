@@ -170,8 +170,8 @@ class Gossip:
             node.recovery.agrees(name)
             return
         node.recovery.differs(name, node.changed_ms, turn.now_ms)
-        if same_ticks and turn.now_ms - node.changed_ms > node.settings.clock_ms:
-            turn.ready.note("digest_differs", node=name, digest=f"{ping.digest:016x}")
+        if same_ticks:
+            node.saw_digest(name, ping.digest, turn)
 
     def _reconcile(
         self, sender: NodeName, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool

@@ -12,8 +12,9 @@ import attrs
 
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
-from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
+from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
+from distkv.core.resync import Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
@@ -58,6 +59,8 @@ class Asked:
     ask: Ask
     is_witness: bool = False
     """Whether it is asked what it heard of us, beside whatever else is under way."""
+    is_resync: bool = False
+    """Whether the answer counts whatever the ledger says."""
     brought: bool = False
     ended: bool = False
     is_void: bool = False
@@ -86,6 +89,7 @@ class Node:
         self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)
+        self.resync = Resync(clock_ms)
         self.asks: dict[int, Asked] = {}
         self.deliveries = Deliveries()
         self.is_up = False
@@ -171,6 +175,24 @@ class Node:
             if self.store.is_retired(self.store.me, self.store.life):
                 self.found_stale("retired", turn)
         return applied.is_new
+
+    def merge(self, event: Event, turn: Turn) -> bool:
+        """Take in an event whatever the ledger says; False when it changes nothing."""
+        records = self.store.release(event)
+        turn.ready.records += records
+        if records:
+            self.apply(event, turn)
+        return bool(records)
+
+    def saw_digest(self, name: NodeName, digest: int, turn: Turn) -> None:
+        """A node holds the ticks that we hold, and not the same values: when that lasts, something is wrong."""
+        tree, peer = self.store.tree, self.recovery.peers.get(name)
+        if not self.is_serving or not self.resync.differs((tree.digest, tree.ledger.hash()), digest, turn.now_ms):
+            return
+        ask = self.resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
+        if ask is not None and peer is not None:
+            turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
+            self.ask(name, peer.addr, ask, turn, is_resync=True)
 
     def record(self, applied: Applied, turn: Turn) -> None:
         event, ready = applied.event, turn.ready
@@ -281,16 +303,17 @@ class Node:
         self,
         name: NodeName,
         addr: str,
-        what: AskMaps | AskEvents | AskSnapshot,
+        what: AskMaps | AskEvents | AskSnapshot | AskPages,
         turn: Turn,
         *,
         is_witness: bool = False,
+        is_resync: bool = False,
     ) -> None:
         if isinstance(what, AskEvents):
             what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
-        self.asks[ask.id] = Asked(name, ask, is_witness)
+        self.asks[ask.id] = Asked(name, ask, is_witness, is_resync)
         turn.ready.messages.append(ask)
 
     def ask_namesake(self, addr: str, turn: Turn) -> None:

@@ -8,16 +8,34 @@ one does not void (docs/protocol, XCHG-3, SNAP-2).
 
 from __future__ import annotations
 
+import attrs
+
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
 from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
+from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, State, TickMaps
 
 CLOCK_AHEAD_S = 86_400.0
 """A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
+
+
+LOOK_CLOCKS = 3
+"""How long it is remembered whether somebody was there."""
+LOOKS_MAX = 64
+
+
+@attrs.define(slots=True)
+class Look:
+    """Whether a registered node is still at its address, when another one wants its name."""
+
+    addr: str
+    at_ms: int
+    found: bool | None
+    """None: the answer is not there yet."""
 
 
 class Peers:
@@ -27,6 +45,7 @@ class Peers:
         self._node = node
         self._joining_life: int | None = None
         self._losers_asked = 0
+        self._looks: dict[NodeName, Look] = {}
 
     # -- what we asked for
 
@@ -35,6 +54,9 @@ class Peers:
         node = self._node
         asked = node.asks.get(what.ask)
         if asked is None or asked.is_void:
+            return
+        if asked.is_resync:
+            self._resync_answered(asked, what, turn)
             return
         match asked.ask.what, what.answer:
             case AskMaps(), TickMaps() as maps:
@@ -69,6 +91,8 @@ class Peers:
             kind = "peer_empty" if isinstance(what.error, NotReadyError) else "peer_failed"
             turn.ready.note(kind, node=asked.name, addr=asked.ask.addr, error=str(what.error))
         match asked.ask.what:
+            case _ if asked.is_resync:
+                self._resync_done(asked, what, turn)
             case AskSnapshot():
                 self._download_ended(asked.name, what, turn)
             case AskEvents():
@@ -77,6 +101,9 @@ class Peers:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
+                look = self._looks.get(asked.name)
+                if look is not None and look.found is None and look.addr == asked.ask.addr:
+                    look.found = False
             case AskMaps(tombstones=tombstones) if tombstones:
                 node.deletion.asked(asked.name, turn.now_ms)
                 if what.error is not None:
@@ -125,6 +152,9 @@ class Peers:
         node.witnesses.shown(header.node)
         if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones:
             node.deletion.reported(maps, node.store.tree)
+        look = self._looks.get(header.node)
+        if look is not None and look.addr == asked.ask.addr:
+            look.found = True
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
@@ -151,6 +181,8 @@ class Peers:
         if node.startup.map_arrived():
             node.waits_for = node.missing()
         self._pull_after_exchange(maps, turn)
+        if maps.digest != store.tree.digest and maps.held == store.tree.ledger.held():
+            node.saw_digest(header.node, maps.digest, turn)
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
             node.found_stale("rolled_back", turn)
         self._hand_over(maps, turn)
@@ -215,6 +247,28 @@ class Peers:
         if wanted and node.recovery.start_pull():
             node.ask(asked.name, asked.ask.addr, AskEvents(wanted), turn)
 
+    # -- comparing whole trees
+
+    def _resync_answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
+        node = self._node
+        match what.answer:
+            case Page() as page:
+                node.resync.page_came(page, node.store.tree)
+            case EventBatch(events=events):
+                node.resync.merged += sum(node.merge(event, turn) for event in events)
+            case PullEnd():
+                asked.ended = True  # what the peer's ledger says is what led here
+
+    def _resync_done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
+        node = self._node
+        ask = node.resync.next_ask() if what.error is None and not asked.is_void else None
+        if ask is not None:
+            node.ask(asked.name, asked.ask.addr, ask, turn, is_resync=True)
+            return
+        node.resync.end(is_whole=what.error is None)
+        turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
+        node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
+
     # -- serving a pull
 
     def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
@@ -240,8 +294,13 @@ class Peers:
             ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
             return
         here = store.registry.get(name)
-        is_elsewhere = node.recovery.is_alive_elsewhere(name, what.addr, turn.now_ms)
-        if name == store.me or (here is not None and here.addr != what.addr and is_elsewhere):
+        look = None
+        if here is not None and here.addr != what.addr and name != store.me:
+            look = self._look(name, here.addr, turn)
+            if look.found is None:
+                ready.reply = NotReadyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
+                return
+        if name == store.me or (look is not None and look.found):
             ready.reply = ExistsError(
                 f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
                 " give the new one a name of its own, or stop the other"
@@ -259,6 +318,17 @@ class Peers:
         tree = store.tree
         # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
         ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
+
+    def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
+        """Whether a node of this name is there. What is heard of it may be the joiner's, so the address counts."""
+        node, look = self._node, self._looks.get(name)
+        if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
+            if name not in self._looks and len(self._looks) >= LOOKS_MAX:
+                self._looks.pop(next(iter(self._looks)))
+            look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
+            if addr:
+                node.ask(name, addr, AskMaps(), turn, is_witness=True)
+        return look
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
         """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""

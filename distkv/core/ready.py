@@ -17,6 +17,8 @@ from distkv.errors import DistkvError, InitRefusedError
 from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
+from distkv.model.pages import Page
+from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
@@ -98,7 +100,7 @@ class PeerAnswered:
     """Part of the answer to an `Ask`."""
 
     ask: int
-    answer: TickMaps | EventBatch | PullEnd | SnapshotHead
+    answer: TickMaps | EventBatch | PullEnd | SnapshotHead | Page
 
 
 @attrs.frozen(slots=True)
@@ -177,12 +179,21 @@ class AskSnapshot:
 
 
 @attrs.frozen(slots=True)
+class AskPages:
+    """Ask what the paths behind `after`, up to `until`, come to, in pages of `size`."""
+
+    after: Path | None
+    until: Path | None
+    size: int
+
+
+@attrs.frozen(slots=True)
 class Ask:
     """A request to a peer over TCP; answers come back as `PeerAnswered`, then `PeerDone`."""
 
     id: int
     addr: str
-    what: AskMaps | AskEvents | AskSnapshot
+    what: AskMaps | AskEvents | AskSnapshot | AskPages
 
 
 @hot_value

@@ -8,7 +8,7 @@ the same rng give the same outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import assert_never
 
@@ -56,6 +56,7 @@ from distkv.errors import (
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
+from distkv.model.pages import Page, pages
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
@@ -169,7 +170,7 @@ class Replica:
                     node.broadcast_info(turn, {node.store.me: [node.store.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
-                node.recovery.members(others, turn.now_ms)
+                node.recovery.members(others)
                 for name, addr in others.items():
                     node.take(node.startup.found_source(name, addr), turn)
             case Wake():
@@ -280,6 +281,10 @@ class Replica:
     def maps(self, what: AskMaps | None = None) -> TickMaps:
         """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
         return self._node.maps() if what is None else self._node.maps(what.tombstones, behind=what.behind)
+
+    def pages(self, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
+        """What a stretch of the tree comes to; it may change between two pages."""
+        return pages(self.tree, after, until, size)
 
     def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""

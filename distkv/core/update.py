@@ -51,6 +51,7 @@ from distkv.wire.message import (
     LostRecord,
     PurgeRecord,
     Record,
+    ReleaseRecord,
     ResetRecord,
 )
 from distkv.wire.request import Dismiss, Restore, SetValue
@@ -246,6 +247,14 @@ class Store:
             self._note_reserved(event)
         return applied
 
+    def release(self, event: Event) -> list[Record]:
+        """Have an event count again, whatever the ledger says; none when it would change nothing."""
+        if self.tree.is_settled(event):
+            return []
+        ranges = {event.node: Ranges([(event.tick, event.tick + 1)])}
+        self.tree.release(ranges)
+        return [ReleaseRecord(ranges)]
+
     def learn_known(self, ranges: TickRanges) -> tuple[list[Record], tuple[Event, ...]]:
         """Ticks are superseded, says somebody who has what superseded them."""
         new, closed = self.tree.close(ranges)
@@ -343,6 +352,8 @@ class Store:
                 # What was heard of has no record of its own, and only what was heard of can be marked.
                 self.hear_ticks((node, [Tick(end - 1) for _, end in lives(lost)]) for node, lost in ranges.items())
                 self.tree.ledger.mark_lost(ranges)
+            case ReleaseRecord(ranges=ranges):
+                self.tree.release(ranges)
             case LifeRecord(node=node, life=life):
                 self._check_mine(node)
                 self.begin_life(life)

@@ -22,6 +22,7 @@ from distkv.core.ready import (
     Ask,
     AskEvents,
     AskMaps,
+    AskPages,
     AskSnapshot,
     HeardMessage,
     Input,
@@ -46,6 +47,7 @@ from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
+from distkv.model.pages import Page
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
 from distkv.wire.message import (
@@ -59,7 +61,7 @@ from distkv.wire.message import (
     Update,
 )
 from distkv.wire.records import encode_record
-from distkv.wire.request import ExchangeRequest, GetEvents, GetSnapshot, Request
+from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, Request
 
 log = logging.getLogger("distkv.engine")
 
@@ -372,6 +374,8 @@ class Driver:
                 return ExchangeRequest(1, self.replica.maps(what))
             case AskEvents(ranges=ranges, doubted=doubted):
                 return GetEvents(1, ranges, doubted)
+            case AskPages(after=after, until=until, size=size):
+                return GetPages(1, after, until, size)
             case AskSnapshot():
                 return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.addr)
 
@@ -385,7 +389,7 @@ def _answer_size(answer: Payload) -> int:
             return _ranges_size(known)
         case SnapshotHead(superseded=superseded, losers=losers):
             return _ranges_size(superseded) + _events_size(losers)
-        case TickMaps():
+        case TickMaps() | Page():
             return 0
     assert_never(answer)
 

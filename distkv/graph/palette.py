@@ -21,7 +21,7 @@ GROUPS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             "ask maps", StepKind.OFFERED, StepKind.MAPS, "ask events", StepKind.EVENTS, StepKind.KNOWN,
-            "ask snapshot", StepKind.JOINER, StepKind.SNAPSHOT, StepKind.DONE,
+            "ask snapshot", StepKind.JOINER, StepKind.SNAPSHOT, "ask pages", StepKind.PAGES, StepKind.DONE,
         ),
         "peer",
     ),

@@ -20,6 +20,7 @@ from distkv.core.ready import (
     Ask,
     AskEvents,
     AskMaps,
+    AskPages,
     AskSnapshot,
     Change,
     HeardMessage,
@@ -45,6 +46,7 @@ from distkv.errors import DistkvError
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
 from distkv.model.ledger import TickRanges, lives
+from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
 from distkv.wire.message import (
     CeilingRecord,
@@ -136,7 +138,7 @@ class Recorder:
         return _KINDS.get(type(what), StepKind.REQUEST), None, ()
 
     def _answered(
-        self, ask: int, answer: TickMaps | EventBatch | PullEnd | SnapshotHead
+        self, ask: int, answer: TickMaps | EventBatch | PullEnd | SnapshotHead | Page
     ) -> tuple[StepKind, Said, Iterable[Event]]:
         asked = self._asks.get(ask) or _unknown("", ask)
         me, key = asked.sender, asked.key
@@ -151,6 +153,9 @@ class Recorder:
             case PullEnd(known=known, lacks=lacks):
                 about = f"lacks {ranges_text(lacks)}" if lacks else ""
                 return StepKind.KNOWN, Said("known", key, asked.to, me, key, ranges_text(known), about=about), ()
+            case Page(until=until, digest=digest):
+                about = f"the digest {digest:016x} of its paths up to {'the last' if until is None else until}"
+                return StepKind.PAGES, Said("pages", key, asked.to, me, key, about=about), ()
         assert_never(answer)
 
     # -- what leaves
@@ -165,6 +170,8 @@ class Recorder:
         if isinstance(what, AskEvents):
             about = f"whether {ranges_text(what.doubted)} is superseded" if what.doubted else ""
             said = attrs.evolve(said, ticks=ranges_text(what.ranges), about=about)
+        if isinstance(what, AskPages):
+            said = attrs.evolve(said, about=_stretch(what))
         self._asks[message.id] = said
         return said
 
@@ -247,7 +254,16 @@ _KINDS: Final[dict[type, StepKind]] = {
     AnnounceDue: StepKind.ANNOUNCE,
     Wake: StepKind.WAKE,
 }
-_ASKS: Final[dict[type, str]] = {AskMaps: "ask maps", AskEvents: "ask events", AskSnapshot: "ask snapshot"}
+_ASKS: Final[dict[type, str]] = {
+    AskMaps: "ask maps", AskEvents: "ask events", AskPages: "ask pages", AskSnapshot: "ask snapshot"
+}  # fmt: skip
+
+
+def _stretch(what: AskPages) -> str:
+    """Which paths are to be compared."""
+    after = "" if what.after is None else f" behind {what.after}"
+    until = "" if what.until is None else f" up to {what.until}"
+    return f"digests of the paths{after}{until}, {what.size} to a page"
 
 
 def _kind(message: Message) -> str:

@@ -102,6 +102,8 @@ def _heard(heard: Said, moment: Moment, events: str) -> str:
         case StepKind.KNOWN:
             said = [f"knows {heard.ticks}"] if heard.ticks else []
             return f"hears that {heard.sender} {' and '.join([*said, heard.about or 'has no more'])}"
+        case StepKind.PAGES:
+            return f"gets of {heard.sender} {heard.about}"
         case StepKind.SNAPSHOT:
             return f"begins a download from {heard.sender} ({heard.about})" + (f": {events}" if events else "")
         case StepKind.DONE:
@@ -136,6 +138,8 @@ def _sent(said: Said) -> str:
         case "ask events":
             wanted = f"for {said.ticks}" if said.ticks else ""
             return f"asks {said.to} {' and '.join(filter(None, [wanted, said.about]))}"
+        case "ask pages":
+            return f"asks {said.to} for {said.about}"
         case "ask snapshot":
             return f"asks {said.to} for a download"
         case "maps" | "snapshot":

@@ -57,6 +57,7 @@ class StepKind(StrEnum):
     EVENTS = "events"
     KNOWN = "known"
     SNAPSHOT = "snapshot"
+    PAGES = "pages"
     DONE = "done"
     """A request to a peer is over; it failed when `about` says why."""
     UP = "up"
@@ -73,7 +74,8 @@ class Said:
     """One message, as its sender or its hearer sees it."""
 
     kind: str
-    """update, ping, info; over TCP ask maps, ask events, ask snapshot, maps, events, known, snapshot, done."""
+    """update, ping, info; over TCP ask maps, ask events, ask snapshot, ask pages; maps, events, known, snapshot, pages,
+    done."""
     key: str
     """The same for one message on all nodes: `a@17` is what a said at tock 17; requests over TCP have `b#3@17`, that is
     b's third, asked at tock 17, and so have the answers that carry no tock (events, known, done)."""

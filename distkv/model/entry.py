@@ -103,6 +103,10 @@ class Entry:
                 self.memory = {}
             self.memory[writer] = [(t, o) for t, o in rows if not (t <= tick and o <= at)] + [(tick, at)]
 
+    def knows(self, event: Event) -> bool:
+        """Whether an event that is here, or was, contained this one."""
+        return self._remembers(event) or any(contains(other, event) for other in (self.head, *self.losers))
+
     def _remembers(self, event: Event) -> bool:
         """Whether an event that is gone contained this one. A row of its own has its own order: not above it."""
         rows = (self.memory or {}).get(event.writer)

@@ -90,6 +90,13 @@ class Ledger:
         self._note(node, begin, book)
         return True
 
+    def release_range(self, node: NodeName, begin: int, end: int) -> None:
+        """The ticks [begin, end) of one life are missing again."""
+        book = self._book(node, begin)
+        book.held.discard_range(begin, end)
+        self._hash = None
+        self._note(node, begin, book)
+
     # -- many
 
     def load(self, books: Iterable[tuple[Writer, Book]]) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from distkv.model.contested import Contested
 from distkv.model.entry import Entry
-from distkv.model.event import COUNT_BITS, Event, Link, Writer, same
+from distkv.model.event import COUNT_BITS, Event, Link, Writer, is_above, same
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger, TickRanges, lives
@@ -225,6 +225,20 @@ class Tree:
         self._index.remove(path)
         return gone
 
+    def is_settled(self, event: Event) -> bool:
+        """Whether it would change nothing here, whatever the ledger says: it is here, or something here knew it."""
+        here = self.event(event.link)
+        if here is not None:  # of two contents of one tick the higher counts
+            return here.path != event.path or same(here, event) or not is_above(event, here)
+        entry = self._index.get(event.path)
+        return entry is not None and entry.knows(event)
+
+    def release(self, ranges: TickRanges) -> None:
+        """Forget that these ticks were here, so that their events are applied once more."""
+        for node, ticks in ranges.items():
+            for begin, end in lives(ticks):
+                self.ledger.release_range(node, begin, end)
+
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.
 
@@ -256,7 +270,9 @@ class Tree:
     def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool], place: bytes) -> None:
         """Bring the indexes, the digest and the count in line with an entry that changed."""
         for event in gone:
-            self._present[event.writer].pop(event.tick, None)
+            here = self._present[event.writer]
+            if here.get(event.tick) is event:  # else another content of its tick has taken its place
+                del here[event.tick]
         self._index.put(entry.head.path, entry)
         if entry.losers:
             self._contested.put(entry)
@@ -277,6 +293,11 @@ _OPEN: Final = blake2b(digest_size=8, person=b"open")
 def _place(path: Path) -> bytes:
     """A path as the digest has it."""
     return str(path).encode()
+
+
+def share(entry: Entry) -> int:
+    """What an entry adds to the digest."""
+    return _marks(entry, _place(entry.head.path))[0]
 
 
 def _marks(entry: Entry | None, place: bytes) -> tuple[int, bool]:

@@ -18,7 +18,7 @@ from distkv.model.event import Event, NodeName
 from distkv.wire.codec import Payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
 from distkv.wire.replies import encode_end, encode_payload, encode_start
-from distkv.wire.request import ExchangeRequest, GetEvents, GetSnapshot
+from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot
 
 BATCH_EVENTS: Final = 500
 BATCH_BYTES: Final = 256 << 10
@@ -50,6 +50,15 @@ async def send_events(driver: Driver, request: GetEvents, send: Send) -> None:
     await send(seq, encode_start(seq))
     await _send_batches(driver.replica.tree.present(request.nodes), seq, send)
     await send(seq, driver.replica.pull_end(request.nodes, request.doubted))
+    await send(seq, encode_end(seq))
+
+
+async def send_pages(driver: Driver, request: GetPages, send: Send) -> None:
+    """Compare trees: what each page comes to, made when it is sent."""
+    seq = request.seq
+    await send(seq, encode_start(seq))
+    for page in driver.replica.pages(request.after, request.until, request.size):
+        await send(seq, page)
     await send(seq, encode_end(seq))
 
 

@@ -38,6 +38,7 @@ from distkv.wire.request import (
     GetConflicts,
     GetEvents,
     GetHistory,
+    GetPages,
     GetSnapshot,
     GetState,
     GetTree,
@@ -198,10 +199,11 @@ class Session:
                 self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup() if not self._answers.are_too_many:
-                self._answers.start(request.seq, self._long_answer(request))
-            case GetTree() | GetHistory() | GetEvents() | GetSnapshot() | Backup():
-                self._left = request
+            case GetTree() | GetHistory() | GetEvents() | GetPages() | GetSnapshot() | Backup():
+                if self._answers.are_too_many:
+                    self._left = request
+                else:
+                    self._answers.start(request.seq, self._long_answer(request))
             case DeleteTree() | GetValueAt() | GetConflicts() | Restore():
                 self._left = request
             case _:
@@ -210,7 +212,7 @@ class Session:
     def _stop(self, task: int) -> bool:
         return any(some.stop(task) for some in (self._watches, self._traces, self._waits, self._replicated))
 
-    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetSnapshot | Backup) -> LongAnswer:
+    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetPages | GetSnapshot | Backup) -> LongAnswer:
         driver = self._driver
         match request:
             case GetTree():
@@ -219,6 +221,8 @@ class Session:
                 return lambda send: history.send_history(driver, request, send)
             case GetEvents():
                 return lambda send: peer.send_events(driver, request, send)
+            case GetPages():
+                return lambda send: peer.send_pages(driver, request, send)
             case GetSnapshot():
                 return lambda send: peer.send_snapshot(driver, request, send)
             case Backup():

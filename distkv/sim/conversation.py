@@ -15,6 +15,7 @@ from distkv.core.ready import (
     Ask,
     AskEvents,
     AskMaps,
+    AskPages,
     AskSnapshot,
     Input,
     JoinerAsked,
@@ -109,6 +110,8 @@ class Conversation:
         elif isinstance(what, AskEvents):
             yield from _batches(replica.tree.present(what.ranges))
             yield replica.pull_end(what.ranges, what.doubted)
+        elif isinstance(what, AskPages):
+            yield from replica.pages(what.after, what.until, what.size)
         elif not peer.host.disk.has_room(EVENT_BYTES):
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:

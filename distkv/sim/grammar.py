@@ -72,7 +72,7 @@ SETTLE_CLOCKS: Final = 12
 """How long `settle` and `wait` wait, if they do not say."""
 
 GOSSIP: Final = ("update", "ping", "info")
-TCP: Final = ("ask", "maps", "events", "known", "snapshot", "done")
+TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "done")
 OTHER: Final = ("write", "note", "state", "missing", "members")
 """What else a moment may be shown for: an own write, a note, another state, other ticks missing, other members."""
 WAYS: Final = ("sent", "heard")

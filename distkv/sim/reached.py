@@ -13,6 +13,7 @@ from distkv.core.ready import (
     Ask,
     AskEvents,
     AskMaps,
+    AskPages,
     AskSnapshot,
     HeardMessage,
     Input,
@@ -38,6 +39,7 @@ from distkv.wire.message import (
     PullEnd,
     PurgeRecord,
     Record,
+    ReleaseRecord,
     ResetRecord,
     State,
     Update,
@@ -84,6 +86,9 @@ SIGNS: Final[dict[str, str]] = {
     "split_told": "REC-6",
     "split_took_over": "REC-6",
     "digest_differs": "REC-5",
+    "a look at pages": "SYNC-2",
+    "resynced": "SYNC-3",
+    "an event is taken whatever the ledger says": "SYNC-4",
     "unregistered": "REG-6",
     "foreign_network": "NET-2",
     "two_contents": "ORDER-4",
@@ -102,11 +107,13 @@ _BY_RECORD: Final[dict[type[Record], str]] = {
     LifeRecord: "a life begins",
     PurgeRecord: "a deletion is purged",
     ResetRecord: "a download begins",
+    ReleaseRecord: "an event is taken whatever the ledger says",
 }
 _BY_ASK: Final = {
     AskMaps: "an exchange is asked for",
     AskEvents: "a pull",
     AskSnapshot: "a download is asked for",
+    AskPages: "a look at pages",
 }
 
 

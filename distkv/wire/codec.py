@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
-from distkv.errors import DecodeError
+from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Event, Tock
+from distkv.model.pages import Page
 from distkv.wire import packing
 from distkv.wire.fields import (
     Fields,
@@ -32,6 +33,7 @@ from distkv.wire.fields import (
     read_int,
     read_list,
     read_map,
+    read_path,
     read_ping_chain,
     read_ranges,
     read_state,
@@ -51,7 +53,7 @@ from distkv.wire.message import (
     Update,
 )
 
-Payload: TypeAlias = TickMaps | EventBatch | PullEnd | SnapshotHead
+Payload: TypeAlias = TickMaps | EventBatch | PullEnd | SnapshotHead | Page
 """What peers say to each other over TCP."""
 
 DIGEST_MAX: Final = 2**64 - 1
@@ -183,6 +185,9 @@ def payload_fields(payload: Payload) -> dict[str, object]:
             return {"pulled": {"known": range_map(payload.known), "lacks": range_map(payload.lacks)}}
         case SnapshotHead():
             return {"snapshot": _snapshot_map(payload)}
+        case Page():
+            until = {} if payload.until is None else {"until": payload.until.names}
+            return {"page": {**until, "digest": payload.digest, "ticks": range_map(payload.ticks)}}
     assert_never(payload)
 
 
@@ -201,7 +206,10 @@ def read_payload(fields: Fields) -> Payload:
         return read_tick_maps(fields["maps"])
     if "snapshot" in fields:
         return _read_snapshot(read_map(fields["snapshot"], "snapshot"))
-    raise DecodeError("an item from a peer must have the field 'events', 'pulled', 'maps' or 'snapshot'", "bad_item")
+    if "page" in fields:
+        return _read_page(read_map(fields["page"], "page"))
+    names = "'events', 'pulled', 'maps', 'snapshot' or 'page'"
+    raise DecodeError(f"an item from a peer must have the field {names}", "bad_item")
 
 
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
@@ -254,6 +262,14 @@ def _read_tombstone(value: object) -> Tombstone:
         Tock(read_int(fields, "tock", TOCK_HEARD_MAX)),
         read_flag(fields, "expired"),
     )
+
+
+def _read_page(fields: Fields) -> Page:
+    try:
+        until = read_path(fields["until"]) if "until" in fields else None
+    except BadPathError as error:
+        raise DecodeError(str(error), "bad_until") from None
+    return Page(until, read_int(fields, "digest", DIGEST_MAX), read_ranges(fields.get("ticks"), "ticks"))
 
 
 def _snapshot_map(head: SnapshotHead) -> dict[str, object]:

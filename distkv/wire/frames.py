@@ -43,6 +43,7 @@ from distkv.wire.request import (
     GetConflicts,
     GetEvents,
     GetHistory,
+    GetPages,
     GetSnapshot,
     GetState,
     GetTree,
@@ -124,7 +125,7 @@ def encode_request(request: Request) -> bytes:
             _write_past(request, fields)
         case ListNames(path=path) | DeleteTree(path=path):
             fields["path"] = path.names
-        case GetEvents() | EventsWait() | GetSnapshot() | ExchangeRequest():
+        case GetEvents() | GetPages() | EventsWait() | GetSnapshot() | ExchangeRequest():
             fields |= peering.fields_of(request)
         case RetireNodeRequest(node=node, force=force):
             fields |= {"node": node, "force": force}
@@ -304,6 +305,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "retire_node": _retire_node,
     "ping": _ping,
     "get_events": peering.read_get_events,
+    "get_pages": peering.read_get_pages,
     "events_wait": peering.read_events_wait,
     "get_snapshot": peering.read_get_snapshot,
     "exchange": peering.read_exchange,
@@ -330,6 +332,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     RetireNodeRequest: "retire_node",
     PingRequest: "ping",
     GetEvents: "get_events",
+    GetPages: "get_pages",
     EventsWait: "events_wait",
     GetSnapshot: "get_snapshot",
     ExchangeRequest: "exchange",

@@ -215,6 +215,13 @@ class LifeRecord:
 
 
 @attrs.frozen(slots=True)
+class ReleaseRecord:
+    """These ticks are as if they had never been here; their events follow, and count whatever the ledger said."""
+
+    ranges: TickRanges
+
+
+@attrs.frozen(slots=True)
 class ResetRecord:
     """Everything before is void: a download begins, or begins anew."""
 
@@ -234,4 +241,13 @@ class PurgeRecord:
     links: tuple[Link, ...]
 
 
-Record: TypeAlias = EventRecord | KnownRecord | LostRecord | LifeRecord | ResetRecord | CeilingRecord | PurgeRecord
+Record: TypeAlias = (
+    EventRecord
+    | KnownRecord
+    | LostRecord
+    | LifeRecord
+    | ResetRecord
+    | CeilingRecord
+    | PurgeRecord
+    | ReleaseRecord
+)

@@ -1,4 +1,4 @@
-"""What nodes ask of each other: the fields of `get_events`, `events_wait`, `get_snapshot` and `exchange`.
+"""What nodes ask of each other: the fields of `get_events`, `get_pages`, `exchange` and so on.
 
 Knows: these fields.  Does not know frames, nor what becomes of a request.
 
@@ -14,23 +14,33 @@ from distkv.wire.fields import (
     Fields,
     range_map,
     read_address,
+    read_int,
     read_node,
+    read_path,
     read_ranges,
     read_seconds,
     read_single_ticks,
     read_time,
 )
-from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetEvents, GetSnapshot
+from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetEvents, GetPages, GetSnapshot
 
-PeerRequest: TypeAlias = GetEvents | EventsWait | GetSnapshot | ExchangeRequest
+PeerRequest: TypeAlias = GetEvents | GetPages | EventsWait | GetSnapshot | ExchangeRequest
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
+
+PAGE_PATHS_MAX: Final = 1000
+"""How many paths may be put into one page: they are looked at in one go."""
 
 
 def read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
     return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
+
+
+def read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
+    after, until = (read_path(fields[name]) if name in fields else None for name in ("after", "until"))
+    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1))
 
 
 def read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
@@ -52,6 +62,9 @@ def fields_of(request: PeerRequest) -> dict[str, object]:
     match request:
         case GetEvents(nodes=nodes, doubted=doubted):
             return {"nodes": range_map(nodes), **({"doubted": range_map(doubted)} if doubted else {})}
+        case GetPages(after=after, until=until):
+            ends = {name: path.names for name, path in (("after", after), ("until", until)) if path is not None}
+            return {"size": request.size, **ends}
         case EventsWait(nodes=ticks, timeout_s=timeout_s):
             return {"nodes": ticks, "timeout": timeout_s}
         case GetSnapshot():

@@ -16,6 +16,7 @@ A record is a msgpack array that begins with its number:
 5      reset
 6      ceiling: tock
 7      purge: path, [node, tick, node, tick, …]
+9      release: {node: ranges}
 =====  =========================================================================================================
 """
 
@@ -47,11 +48,15 @@ from distkv.wire.message import (
     LostRecord,
     PurgeRecord,
     Record,
+    ReleaseRecord,
     ResetRecord,
 )
 
 _EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE = range(1, 8)
-_LENGTHS: Final = {_EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3}
+_RELEASE: Final = 9
+_LENGTHS: Final = {
+    _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _RELEASE: 2
+}  # fmt: skip
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
@@ -62,6 +67,8 @@ def encode_record(record: Record) -> bytes:
             return packing.pack_plain(_event_list(record))
         case KnownRecord():
             return packing.pack([_KNOWN, range_map(record.ranges)])
+        case ReleaseRecord():
+            return packing.pack([_RELEASE, range_map(record.ranges)])
         case LostRecord():
             return packing.pack([_LOST, range_map(record.ranges)])
         case LifeRecord():
@@ -123,6 +130,8 @@ def _read_record(value: object) -> Record:
         return KnownRecord(read_ranges(parts[1], "known"))
     if number == _LOST:
         return LostRecord(read_ranges(parts[1], "lost"))
+    if number == _RELEASE:
+        return ReleaseRecord(read_ranges(parts[1], "released"))
     if number == _LIFE:
         return LifeRecord(read_node(parts[1], "node"), _read_number(parts[2], "life", LIFE_MAX))
     if number == _PURGE:

@@ -230,6 +230,17 @@ class GetEvents:
 
 
 @attrs.frozen(slots=True)
+class GetPages:
+    """A peer compares trees: what the paths behind `after`, up to `until`, come to."""
+
+    seq: int
+    after: Path | None
+    until: Path | None
+    size: int
+    """How many paths a page has."""
+
+
+@attrs.frozen(slots=True)
 class EventsWait:
     """A peer waits until events come that it does not know of: a long poll."""
 
@@ -280,6 +291,7 @@ Request: TypeAlias = (
     | RetireNodeRequest
     | PingRequest
     | GetEvents
+    | GetPages
     | EventsWait
     | GetSnapshot
     | ExchangeRequest

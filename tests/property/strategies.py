@@ -25,6 +25,7 @@ from distkv.model.event import (
     Tock,
 )
 from distkv.model.ledger import TickRanges
+from distkv.model.pages import Page
 from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
 from distkv.wire.codec import Payload
@@ -43,6 +44,7 @@ from distkv.wire.message import (
     PullEnd,
     PurgeRecord,
     Record,
+    ReleaseRecord,
     ResetRecord,
     SnapshotHead,
     Start,
@@ -62,6 +64,7 @@ from distkv.wire.request import (
     GetConflicts,
     GetEvents,
     GetHistory,
+    GetPages,
     GetSnapshot,
     GetState,
     GetTree,
@@ -226,6 +229,7 @@ payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,
     st.builds(EventBatch, event_tuples),
     st.builds(PullEnd, tick_ranges, tick_ranges),
+    st.builds(Page, st.none() | paths, digests, tick_ranges),
     st.builds(SnapshotHead, headers, lives, tick_maps, tick_ranges, event_tuples, st.integers(0, 10**9)),
 )
 
@@ -273,6 +277,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
     st.builds(GetEvents, seqs, tick_ranges, tick_ranges),
+    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000)),
     st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
@@ -286,6 +291,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.just(ResetRecord()),
     st.builds(CeilingRecord, tocks),
     st.builds(PurgeRecord, paths, link_tuples),
+    st.builds(ReleaseRecord, tick_ranges),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------

@@ -307,5 +307,6 @@ async def test_node_that_is_not_ready_answers_peers(autojump_clock: MockClock, s
         maps = tick_maps_map(node.replica.maps())
         assert "maps" in await client.ask("exchange", maps={**maps, "node": "q"})
         assert await client.items("get_events", nodes={"a": [1]})
+        assert "page" in (await client.items("get_pages", size=1))[-1]
         answer = await client.items("get_snapshot", node="z", created=1.0, addr="z:1")
         assert (answer[0].get("code") == "not_ready") == (state == "passive")

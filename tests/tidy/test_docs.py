@@ -27,6 +27,7 @@ from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.pages import Page
 from distkv.model.path import Path as StorePath
 from distkv.model.ranges import Ranges
 from distkv.services.status import get_state
@@ -261,6 +262,7 @@ FIELDS = {
     "Info": _message_names(INFO) - OF_HEADER,
     "Exchange": _names(codec.payload_fields(MAPS)["maps"]) - OF_HEADER,
     "Pull": _names(codec.payload_fields(PullEnd(HELD, HELD))["pulled"]),
+    "Comparison": _names(codec.payload_fields(Page(StorePath(("x",)), 1))["page"]),
     "Download": _names(codec.payload_fields(SNAPSHOT)["snapshot"]) - OF_HEADER,
 }
 

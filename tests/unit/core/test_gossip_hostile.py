@@ -275,8 +275,13 @@ def test_same_ticks_with_another_digest_raise_an_alarm() -> None:
         digest=a.tree.digest ^ 1,
         ticks_hash=a.tree.ledger.hash(),
     )
-    ready = fleet.step("a", HeardMessage(lie))
-    assert "digest_differs" in [n.id for n in ready.notes]
+    heard = []
+    for round in range(2):
+        link = PingLink(head.node, Tick(1), type(head.tock)(head.tock + round))
+        ready = fleet.step("a", HeardMessage(attrs.evolve(lie, chain=(link,))))
+        heard.append("digest_differs" in [n.id for n in ready.notes])
+        fleet.run(CLOCK_MS // 2)
+    assert heard == [False, True]
 
 
 def test_one_tick_with_two_contents_is_counted() -> None:

@@ -17,6 +17,7 @@ from distkv.wire.message import (
     LostRecord,
     PurgeRecord,
     Record,
+    ReleaseRecord,
     ResetRecord,
 )
 from distkv.wire.records import decode_record, decode_records, encode_record
@@ -37,6 +38,7 @@ FORMS: list[tuple[Record, list[object]]] = [
     (ResetRecord(), [5]),
     (CeilingRecord(Tock(9)), [6, 9]),
     (PurgeRecord(Path(["p", 1]), CHAIN), [7, ["p", 1], ["a", 7, "b", 3]]),
+    (ReleaseRecord({A: Ranges([(1, 5)])}), [9, {"a": [[1, 5]]}]),
 ]
 
 

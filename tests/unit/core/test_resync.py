@@ -1,0 +1,182 @@
+"""Equal ticks and different values: what no ledger can mend is compared path by path (docs/protocol, 'Last resort')."""
+
+from __future__ import annotations
+
+from distkv.core.ready import AskEvents, AskPages, PeerAnswered, PeerDone, TransportGap
+from distkv.core.resync import AGAIN_CLOCKS, Resync
+from distkv.errors import PeerError
+from distkv.model.event import NodeName
+from distkv.model.pages import Page
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.model.tree import Tree
+from distkv.wire.message import PullEnd
+from tests.fleet import Faults, Fleet, grown
+
+CLOCK_MS = 5000
+A, B = NodeName("a"), NodeName("b")
+OURS = (1, b"12345678")
+
+
+def told_superseded(fleet: Fleet, name: str, by: str, count: int) -> None:
+    """A node hears that the last writes of another one are superseded, and never sees them."""
+    last = fleet[by].tick
+    fleet.step(name, TransportGap())
+    began = len(fleet.asked)
+    assert fleet.run_until(lambda: len(fleet.asked) > began, CLOCK_MS)
+    ask = fleet.asked[-1][2].id
+    known = {NodeName(by): Ranges([(last - count + 1, last + 1)])}
+    fleet.step(name, PeerAnswered(ask, PullEnd(known, {})))
+    fleet.step(name, PeerDone(ask))
+
+
+def differing(*names: str, count: int = 3) -> Fleet:
+    """All hold the ticks of a's last writes, but only a holds their values."""
+    fleet = grown(*names)
+    for number in range(1500):
+        fleet.set("a", f"same.{number}", number)
+    fleet.run(3 * CLOCK_MS)
+    fleet.partition(["a"], names[1:])
+    for number in range(count):
+        fleet.set("a", f"x.{number}", number)
+    for name in names[1:]:
+        told_superseded(fleet, name, "a", count)
+    fleet.heal()
+    for name in names[1:]:
+        assert fleet[name].tree.ledger.hash() == fleet["a"].tree.ledger.hash()
+        assert fleet[name].tree.digest != fleet["a"].tree.digest
+    return fleet
+
+
+def asks(fleet: Fleet, kind: type[AskPages | AskEvents], since_ms: int) -> list[AskPages | AskEvents]:
+    return [ask.what for at, _, ask in fleet.asked if at >= since_ms and isinstance(ask.what, kind)]
+
+
+# -- among nodes --------------------------------------------------------------------------------------------------
+
+
+def test_nodes_that_hold_the_same_ticks_end_with_the_same_values() -> None:
+    fleet = differing("a", "b", "c")
+    assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
+    assert fleet["b"].tree.get(Path(["x", "2"])) is not None
+    assert fleet.notes["digest_differs"] > 0
+
+
+def test_both_sides_get_what_they_lack() -> None:
+    fleet = differing("a", "b")
+    fleet.partition(["a"], ["b"])
+    fleet.set("b", "y", 1)
+    told_superseded(fleet, "a", "b", 1)
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
+    assert fleet["a"].tree.get(Path(["y"])) is not None
+
+
+def test_only_what_differs_is_moved() -> None:
+    fleet = differing("a", "b", count=3)
+    began_ms = fleet.now_ms
+    assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
+    moved = [ask.ranges for ask in asks(fleet, AskEvents, began_ms) if isinstance(ask, AskEvents)]
+    assert sum(len(ranges) for wanted in moved for ranges in wanted.values()) == 3
+
+
+def test_deletions_take_part() -> None:
+    fleet = grown("a", "b")
+    fleet.set("a", "gone", 0)
+    fleet.run(3 * CLOCK_MS)
+    fleet.partition(["a"], ["b"])
+    fleet.set("a", "gone", None)
+    told_superseded(fleet, "b", "a", 1)
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
+    gone = fleet["b"].tree.get(Path(["gone"]))
+    assert gone is not None
+    assert not gone.is_live
+
+
+def test_what_was_taken_whatever_the_ledger_says_is_there_after_a_restart() -> None:
+    fleet = differing("a", "b")
+    assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
+    fleet.crash("a")
+    fleet.crash("b")
+    fleet.start("b", up=False)
+    assert fleet["b"].tree.get(Path(["x", "2"])) is not None
+
+
+def test_comparison_that_breaks_off_begins_again() -> None:
+    fleet = differing("a", "b")
+    fleet.faults = Faults(breaks=0.4)
+    assert fleet.run_until(lambda: fleet.notes["resynced"] > 0, 60 * CLOCK_MS)
+    fleet.faults = Faults()
+    assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
+
+
+def test_node_from_which_others_must_learn_does_not_look_again_and_again() -> None:
+    fleet = differing("a", "b")
+    fleet.network.cut.add(("a", "b"))  # b hears nothing of a's
+    began_ms = fleet.now_ms
+    fleet.run(40 * CLOCK_MS)
+    assert len(asks(fleet, AskPages, began_ms)) <= 2 * (1 + 40 // AGAIN_CLOCKS)
+
+
+def test_ordinary_work_raises_no_alarm() -> None:
+    fleet = grown("a", "b", "c", faults=Faults(loss=0.2, update_loss=0.3, delay_ms=(1, 300)))
+    for number in range(300):
+        fleet.set("abc"[number % 3], f"x.{number % 7}", number)
+        fleet.run(200)
+    fleet.run(10 * CLOCK_MS)
+    assert fleet.notes["digest_differs"] == 0
+
+
+# -- the machine --------------------------------------------------------------------------------------------------
+
+
+def test_difference_that_lasts_half_a_clock_is_an_alarm() -> None:
+    machine = Resync(CLOCK_MS)
+    found = [machine.differs(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS // 2 - 1, CLOCK_MS // 2)]
+    assert found == [False, False, True]
+
+
+def test_difference_between_other_digests_is_another_one() -> None:
+    machine = Resync(CLOCK_MS)
+    machine.differs(OURS, 2, 0)
+    assert not machine.differs(OURS, 3, CLOCK_MS)
+    assert not machine.differs((5, OURS[1]), 2, CLOCK_MS)
+
+
+def test_one_comparison_at_a_time() -> None:
+    machine = Resync(CLOCK_MS)
+    assert machine.begin(A, 2, 0) is not None
+    assert machine.begin(B, 3, 0) is None
+    machine.end(is_whole=True)
+    assert machine.begin(B, 3, 0) is not None
+
+
+def test_comparison_that_brought_nothing_is_not_repeated_soon() -> None:
+    machine = Resync(CLOCK_MS)
+    machine.differs(OURS, 2, 0)
+    machine.begin(A, 2, 0)
+    machine.end(is_whole=True)
+    times = CLOCK_MS, (AGAIN_CLOCKS - 1) * CLOCK_MS, (AGAIN_CLOCKS + 1) * CLOCK_MS
+    assert [machine.differs(OURS, 2, now_ms) for now_ms in times] == [False, False, True]
+
+
+def test_stretches_that_differ_are_looked_into_path_by_path() -> None:
+    machine, tree = Resync(CLOCK_MS), Tree()
+    machine.begin(A, 2, 0)
+    middle = Path(["m"])
+    machine.page_came(Page(middle, 0), tree)
+    machine.page_came(Page(None, 7), tree)
+    assert machine.next_ask() == AskPages(middle, None, 1)
+    machine.page_came(Page(Path(["x"]), 7, {A: Ranges([(4, 5)])}), tree)
+    machine.page_came(Page(None, 0), tree)
+    assert machine.next_ask() == AskEvents({A: Ranges([(4, 5)])})
+    assert machine.next_ask() is None
+
+
+def test_answer_that_broke_off_ends_the_comparison() -> None:
+    fleet = differing("a", "b")
+    assert fleet.run_until(lambda: bool(asks(fleet, AskPages, 0)), 12 * CLOCK_MS)
+    _, name, ask = next(row for row in fleet.asked if isinstance(row[2].what, AskPages))
+    ready = fleet.step(name, PeerDone(ask.id, PeerError("broken")))
+    assert "resynced" in [note.id for note in ready.notes]
