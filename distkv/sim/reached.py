@@ -50,6 +50,8 @@ SIGNS: Final[dict[str, str]] = {
     "an open loser": "OPEN-1",
     "an open loser is closed": "OPEN-1",
     "a deletion": "VALUE-3",
+    "an expiry": "TTL-3",
+    "an expiry by another node than the writer": "TTL-4",
     "a deletion is purged": "PURGE-1",
     "ticks known as superseded": "PULL-2",
     "ticks that a peer lacks": "PULL-2",
@@ -73,6 +75,7 @@ SIGNS: Final[dict[str, str]] = {
     "dropped_no_space": "UPD-3",
     "outbox_full": "UPD-1",
     "purged": "PURGE-1",
+    "expired": "TTL-3",
     "gossip_lost": "GAP-1",
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
@@ -167,6 +170,8 @@ class Reached(Watcher):
         event = record.event
         if event.kind is Kind.DELETE:
             self.signs["a deletion"] += 1
+        elif event.kind is Kind.EXPIRE and event.node == process.host.name:
+            self.signs["an expiry" if not event.older else "an expiry by another node than the writer"] += 1
         if event.truncated:
             self.signs["a chain is cut"] += 1
         if event.older and event.node == process.host.name:

@@ -70,6 +70,7 @@ class Verb(StrEnum):
     CHECKED = "sets if unchanged"
     SWAP = "swaps links of the ring"
     BULK = "stores many at once"
+    SET_TTL = "sets for some seconds"
     PARTITION = "is cut off with some others"
     CUT = "is not heard by"
     SWIZZLE_OUT = "is cut off from all"
@@ -91,7 +92,7 @@ class Verb(StrEnum):
     AGENT_UP = "agent starts"
 
 
-WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK})
+WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.SET_TTL})
 
 FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.PARTITION: Fault.PARTITION,
