@@ -20,6 +20,8 @@ from distkv.core.ready import (
     PeerAnswered,
     PeerOffered,
     Ready,
+    Retired,
+    RetireNode,
 )
 from distkv.model.event import Kind
 from distkv.sim.fleet import Fleet
@@ -69,6 +71,7 @@ SIGNS: Final[dict[str, str]] = {
     "a pull": "GAP-1",
     "a download is asked for": "START-13",
     "a joiner is sponsored": "REG-2",
+    "a node is retired": "RETIRE-2",
     "ready": "START-7",
     "ready without a transport": "START-9",
     "an update reaches a node without data": "UPD-2",
@@ -140,6 +143,8 @@ class Reached(Watcher):
             signs["a joiner is sponsored"] += 1
         elif isinstance(what, PeerOffered):
             signs["an exchange is answered"] += 1
+        elif isinstance(what, RetireNode) and isinstance(ready.reply, Retired):
+            signs["a node is retired"] += 1
 
     def left(self, process: Process, message: Message | Ask) -> None:  # noqa: ARG002
         match message:

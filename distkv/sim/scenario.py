@@ -46,6 +46,8 @@ class Fault(StrEnum):
     """A disk that is lost with the only copy of something."""
     ROLL_BACK = "roll-back"
     """A disk that is set back to an earlier state."""
+    RETIRE = "retire"
+    """A host that stops, is said to be gone for good, and comes back all the same."""
     FULL_DISK = "full-disk"
     DRIFT = "drift"
     """Monotonic clocks that run fast or slow."""
@@ -57,7 +59,7 @@ class Fault(StrEnum):
     """Agents carry little: what does not fit is announced."""
 
 
-OFF: Final = frozenset({Fault.BURN, Fault.ROLL_BACK})
+OFF: Final = frozenset({Fault.BURN, Fault.ROLL_BACK, Fault.RETIRE})
 """What today's core does not survive in every case; see docs/simulation."""
 
 
@@ -84,6 +86,7 @@ class Verb(StrEnum):
     BURN = "loses its disk"
     COPY = "is backed up"
     ROLL_BACK = "is set back to its backup"
+    RETIRE = "is said to be gone for good"
     FILL = "has no disk space left"
     MAKE_SPACE = "has disk space again"
     DRIFT = "clock runs at another rate"
@@ -106,6 +109,7 @@ FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.BURN: Fault.BURN,
     Verb.COPY: Fault.ROLL_BACK,
     Verb.ROLL_BACK: Fault.ROLL_BACK,
+    Verb.RETIRE: Fault.RETIRE,
     Verb.FILL: Fault.FULL_DISK,
     Verb.DRIFT: Fault.DRIFT,
     Verb.WALL_JUMP: Fault.WALL_CLOCK,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from distkv.core.ready import Retired, RetireNode
 from distkv.model.ranges import Ranges
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
@@ -86,6 +87,8 @@ class Stage:
             case Verb.MAKE_SPACE:
                 host.disk.make_space()
                 return True
+            case Verb.RETIRE:
+                return self._retire(host)
             case Verb.HEAL | Verb.SWIZZLE_IN:
                 return self._to_network(host, action)
         return False
@@ -157,6 +160,12 @@ class Stage:
         self._workload.ring_is_over |= host.name == OWNER
         self._fleet.set_back(host.name, copy, is_copied=True)
         return True
+
+    def _retire(self, host: Host) -> bool:
+        for other in self._others(host):
+            if other.process is not None and not other.is_paused and other.live.is_serving:
+                return isinstance(other.process.step(RetireNode(host.name, force=True)).reply, Retired)
+        return False
 
     # -- whether a disk may go
 
