@@ -174,7 +174,7 @@ class _Draft:
             case Fault.ROLL_BACK:
                 return then((0, Verb.COPY), (for_ms, Verb.ROLL_BACK), (for_ms + rng.choice([10, 9000]), Verb.START))
             case Fault.RETIRE:
-                return then((0, Verb.KILL), (100, Verb.RETIRE), (for_ms + 100, Verb.START))
+                return then((0, Verb.RETIRE), (for_ms, Verb.START))
             case Fault.FULL_DISK:
                 return then((0, Verb.FILL), (for_ms, Verb.MAKE_SPACE))
             case Fault.DRIFT:

@@ -86,7 +86,7 @@ class Verb(StrEnum):
     BURN = "loses its disk"
     COPY = "is backed up"
     ROLL_BACK = "is set back to its backup"
-    RETIRE = "is said to be gone for good"
+    RETIRE = "stops, and is said to be gone for good"
     FILL = "has no disk space left"
     MAKE_SPACE = "has disk space again"
     DRIFT = "clock runs at another rate"

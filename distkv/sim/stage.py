@@ -87,8 +87,6 @@ class Stage:
             case Verb.MAKE_SPACE:
                 host.disk.make_space()
                 return True
-            case Verb.RETIRE:
-                return self._retire(host)
             case Verb.HEAL | Verb.SWIZZLE_IN:
                 return self._to_network(host, action)
         return False
@@ -135,6 +133,8 @@ class Stage:
                 self._copies[host.name] = host.disk.copy()
             case Verb.ROLL_BACK:
                 return self._roll_back(host)
+            case Verb.RETIRE:
+                return self._retire(host)
             case Verb.FILL:
                 host.disk.fill()
             case Verb.MAKE_SPACE:
@@ -164,6 +164,7 @@ class Stage:
     def _retire(self, host: Host) -> bool:
         for other in self._others(host):
             if other.process is not None and not other.is_paused and other.live.is_serving:
+                self._fleet.end(host)
                 return isinstance(other.process.step(RetireNode(host.name, force=True)).reply, Retired)
         return False
 
