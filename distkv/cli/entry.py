@@ -20,6 +20,7 @@ def shown(entry: Entry, form: Form) -> dict[str, object]:
         "chain": [tick_text(node, tick) for node, tick in entry.chain],
         "tock": entry.tock,
         "time": utc(entry.time) if form is Form.TEXT else entry.time,
+        **({} if entry.ttl is None else {"ttl": entry.ttl}),
     }
 
 

@@ -50,13 +50,14 @@ def _items(client: Client, path: Path, limit: int | None, form: Form) -> Iterato
 
 
 def _line(past: Past) -> str:
-    value = "deleted" if past.value is None else word(past.value)
+    value = ("expired" if past.is_expired else "deleted") if past.value is None else word(past.value)
     return f"{utc(past.arrived)} {tick_text(*past.chain[0])} {value}{'' if past.won else '  (lost)'}"
 
 
 def _map(past: Past) -> dict[str, object]:
     return {
         **({} if past.value is None else {"value": past.value}),
+        **({"expired": True} if past.is_expired else {}),
         "chain": [tick_text(node, tick) for node, tick in past.chain],
         "tock": past.tock,
         "time": past.time,

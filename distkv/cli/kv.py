@@ -24,6 +24,7 @@ from distkv.client.questions import Written
 from distkv.errors import NotFoundError, SettingsError
 from distkv.model.event import Link
 from distkv.model.path import Path
+from distkv.wire.events import TTL_S_MAX
 from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S
 from distkv.wire.request import WAIT_S_MAX
 from distkv.wire.values import pack_value
@@ -167,6 +168,7 @@ class _Conditions:
     idem: bool
     head: Link | None
     previous: bytes | None
+    ttl: float | None
 
 
 @click.command("set", cls=NumbersCommand)
@@ -185,6 +187,7 @@ class _Conditions:
 @click.option("--if-chain", metavar="NODE:TICK", help="Only when this is the last change of PATH; see 'get -m'.")
 @click.option("--if-value", metavar="VALUE", help="Only when the value is this one.")
 @click.option("--idem", is_flag=True, help="Do nothing when the value is the same already.")
+@click.option("--ttl", metavar="SECONDS", help="Let it go by itself after so long, unless it is stored again before.")
 @_wish_options
 @click.pass_obj
 def set_command(
@@ -198,6 +201,7 @@ def set_command(
     if_chain: str | None,
     if_value: str | None,
     idem: bool,
+    ttl: str | None,
     replicas: str | None,
     timeout: str | None,
 ) -> Job:
@@ -211,7 +215,20 @@ def set_command(
     packed = pack_value(read_value(value, file, as_text=as_text, as_json=as_json))
     head = None if if_chain is None else read_link(if_chain)
     previous = None if if_value is None else pack_value(read_argument(if_value))
-    return partial(_set, session, where, packed, _Conditions(new, idem, head, previous), wish)
+    if ttl is not None and idem:
+        raise SettingsError("--ttl is not for --idem, which would not renew it: leave one out")
+    seconds = None if ttl is None else _read_ttl(ttl)
+    return partial(_set, session, where, packed, _Conditions(new, idem, head, previous, seconds), wish)
+
+
+def _read_ttl(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 < found <= TTL_S_MAX:
+        raise SettingsError(f"--ttl is {text!r}: it must be seconds, above 0 and at most {TTL_S_MAX:g}")
+    return found
 
 
 def _set(session: Session, path: Path, value: bytes, conditions: _Conditions, wish: _Wish) -> int:

@@ -64,7 +64,8 @@ def _watch(
 def _line(event: WatchEvent, meta: bool) -> str:
     match event:
         case Change():
-            text = f"{event.path} deleted" if event.is_deleted else f"{event.path}: {word(event.value)}"
+            end = "expired" if event.is_expired else "deleted"
+            text = f"{event.path} {end}" if event.is_deleted else f"{event.path}: {word(event.value)}"
             return text + (f"  {tick_text(*event.link)} {utc(event.time)}{_shown_token(event.token)}" if meta else "")
         case Resync():
             return "resync"
@@ -80,6 +81,7 @@ def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
         case Change():
             found: dict[str, object] = {"path": str(event.path)}
             found |= {"deleted": True} if event.is_deleted else {"value": event.value}
+            found |= {"expired": True} if event.is_expired else {}
             if meta:
                 found |= {"change": tick_text(*event.link), "tock": event.tock, "time": event.time}
                 found |= _token_map(event.token)

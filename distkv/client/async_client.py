@@ -107,6 +107,7 @@ class AsyncClient:
         idem: bool = False,
         head: Link | None = None,
         previous: object = None,
+        ttl: float | None = None,
         replicas: int = 1,
         timeout_s: float = REPLICAS_S,
     ) -> Written:
@@ -119,6 +120,8 @@ class AsyncClient:
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
             previous: only when this value is there; None: whatever is there.
+            ttl: after so many seconds it goes by itself, unless it is stored again before; None: it stays. Not with
+                `idem`, which would not renew it.
             replicas: return when so many nodes hold it durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the write stands all the same:
                 `Written.replicas` says how many nodes are known to hold it.
@@ -126,12 +129,12 @@ class AsyncClient:
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, or a `timeout_s` above 3600; it was not sent.
+            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, or a `ttl` of nothing; it was not sent.
         """
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return await self.set_packed(
-            path, packed, new=new, idem=idem, head=head, previous=old, replicas=replicas, timeout_s=timeout_s
+            path, packed, new=new, idem=idem, head=head, previous=old, ttl=ttl, replicas=replicas, timeout_s=timeout_s
         )
 
     async def set_packed(
@@ -143,13 +146,15 @@ class AsyncClient:
         idem: bool = False,
         head: Link | None = None,
         previous: bytes | None = None,
+        ttl: float | None = None,
         replicas: int = 1,
         timeout_s: float = REPLICAS_S,
     ) -> Written:
         """As `set`, of values that `pack_value` made. None deletes, and tells more than `delete` does."""
         question = questions.set_value(
-            path, value, new=new, idem=idem, head=head, previous=previous, replicas=replicas, timeout_s=timeout_s
-        )
+            path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl, replicas=replicas,
+            timeout_s=timeout_s,
+        )  # fmt: skip
         return await self._connection.ask(question)
 
     async def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:

@@ -18,6 +18,7 @@ from distkv.config import is_node_name
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, NodeName, Tock
 from distkv.model.path import NAMES_MAX, Name, Path
+from distkv.wire.events import TTL_S_MAX, read_ttl
 from distkv.wire.fields import (
     LINKS_MAX,
     Fields,
@@ -91,6 +92,8 @@ class Entry:
     tock: Tock
     time: float
     """The writer's wall clock, seconds since 1970."""
+    ttl: float | None = None
+    """So many seconds after it was written it goes by itself; None: it stays."""
 
 
 @attrs.frozen
@@ -137,6 +140,8 @@ class Past:
     """Its place among all that reached that node."""
     won: bool
     """Whether the path had this value then; otherwise another change was above it."""
+    is_expired: bool = False
+    """Whether it was deleted because its time was over."""
 
 
 def history(path: Path | str, *, limit: int | None = None, before: int | None = None) -> Question[Past]:
@@ -153,6 +158,7 @@ def set_value(
     idem: bool = False,
     head: Link | None = None,
     previous: bytes | None = None,
+    ttl: float | None = None,
     replicas: int = 1,
     timeout_s: float = REPLICAS_S,
 ) -> Question[Written]:
@@ -162,14 +168,15 @@ def set_value(
     All other conditions can come true again when somebody else writes in between.
 
     Raises:
-        RequestError: `replicas` or `timeout_s` is none that a node takes.
+        RequestError: `ttl`, `replicas` or `timeout_s` is none that a node takes.
     """
+    _check_ttl(ttl)
     place = as_path(path)
     chain = None if head is None else (head,)
     repeat = Repeat.NEVER if head is None else Repeat.SAME_NODE
 
     def write(seq: int) -> SetValue:
-        return SetValue(seq, place, value, chain, new, previous, idem, nchain=1)
+        return SetValue(seq, place, value, chain, new, previous, idem, nchain=1, ttl=ttl)
 
     if replicas == 1:
         return _question(write, read_written, repeat)
@@ -194,6 +201,7 @@ class Set:
     idem: bool = attrs.field(default=False, kw_only=True)
     head: Link | None = attrs.field(default=None, kw_only=True)
     previous: object = attrs.field(default=None, kw_only=True)
+    ttl: float | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen(slots=True)
@@ -340,16 +348,22 @@ def _check_wish(replicas: int, timeout_s: float) -> None:
         raise RequestError(f"timeout_s is {timeout_s}: it must be from 0 to {WAIT_S_MAX:g}")
 
 
+def _check_ttl(ttl: float | None) -> None:
+    if ttl is not None and not 0 < ttl <= TTL_S_MAX:
+        raise RequestError(f"ttl is {ttl}: it must be seconds, above 0 and at most {TTL_S_MAX:g}")
+
+
 def _operation(wanted: Operation) -> GetValue | SetValue:
     match wanted:
         case Get(path):
             return GetValue(0, as_path(path), LINKS_MAX)
         case Delete(path):
             return SetValue(0, as_path(path), None, nchain=1)
-        case Set(path, value, new=new, idem=idem, head=head, previous=previous):
+        case Set(path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl):
+            _check_ttl(ttl)
             chain = None if head is None else (head,)
             old = None if previous is None else pack_value(previous)
-            return SetValue(0, as_path(path), pack_value(value), chain, new, old, idem, nchain=1)
+            return SetValue(0, as_path(path), pack_value(value), chain, new, old, idem, nchain=1, ttl=ttl)
         case _:
             assert_never(wanted)
 
@@ -391,14 +405,16 @@ def _entry(reply: Fields) -> Entry | None:
     if "value" not in reply:
         return None
     chain, _ = read_chain(reply.get("chain"), "chain")
-    return Entry(reply["value"], chain, Tock(read_int(reply, "tock")), read_time(reply.get("time"), "time"))
+    ttl = read_ttl(reply) if "ttl" in reply else None
+    return Entry(reply["value"], chain, Tock(read_int(reply, "tock")), read_time(reply.get("time"), "time"), ttl)
 
 
 def _past(item: Fields) -> Past:
     chain, _ = read_chain(item.get("chain"), "chain")
     time, arrived = read_time(item.get("time"), "time"), read_time(item.get("arrived"), "arrived")
     tock, position = Tock(read_int(item, "tock")), read_int(item, "position")
-    return Past(item.get("value"), chain, tock, time, arrived, position, read_flag(item, "won"))
+    won, is_expired = read_flag(item, "won"), read_flag(item, "expired")
+    return Past(item.get("value"), chain, tock, time, arrived, position, won, is_expired)
 
 
 def read_written(reply: Fields) -> Written:

@@ -16,7 +16,7 @@ from distkv.client.questions import Question, Repeat, as_path
 from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
 from distkv.model.event import Link, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
-from distkv.wire.fields import Fields, bad, read_int, read_list, read_map, read_node, read_path, read_time
+from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_path, read_time
 from distkv.wire.frames import encode_request
 from distkv.wire.request import Watch
 from distkv.wire.watch import Mark
@@ -40,6 +40,8 @@ class Change:
     """The writer's wall clock, seconds since 1970."""
     token: bytes | None
     """`since` this a later watch goes on behind it. None: it is part of what is shown at the start."""
+    is_expired: bool = False
+    """Whether it was deleted because its time was over."""
 
 
 @attrs.frozen
@@ -143,6 +145,7 @@ def _change(fields: Fields) -> Change:
         Tock(read_int(fields, "tock")),
         read_time(fields.get("time"), "time"),
         _token(fields),
+        read_flag(fields, "expired"),
     )
 
 

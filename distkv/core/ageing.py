@@ -1,7 +1,7 @@
-"""What a node does because time passed: it forgets old tombstones.
+"""What a node does because time passed: values that go by themselves go, and old tombstones are forgotten.
 
-Knows: who must be asked before, and that this node counts only while it is registered itself.  Does not know which
-tombstones may go (`deletion`).
+Knows: who says that a value is over, who must be asked before a tombstone goes, and that this node counts only while
+it is registered itself.  Does not know which values are due (`expiry`) nor which tombstones may go (`deletion`).
 
 Invariant: what changes the state leaves a record.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskMaps
+from distkv.model.event import Event
 
 
 class Ageing:
@@ -19,27 +20,66 @@ class Ageing:
         self._node = node
 
     def begin(self, turn: Turn) -> None:
-        """The disk was read."""
+        """The disk was read. For how long values are here counts from now on."""
         node = self._node
         fading, node.store.fading = node.store.fading, []
-        node.deletion.begin(fading, turn.now_ms, turn.wall)
+        node.deletion.begin([event for event in fading if event.ttl is None], turn.now_ms, turn.wall)
+        for event in fading:
+            self._mind(event, turn)
 
     def note_new(self, turn: Turn) -> None:
         """See what the step brought that will age."""
-        store = self._node.store
+        node, store = self._node, self._node.store
         if store.fading:
             fading, store.fading = store.fading, []
             for event in fading:
-                self._node.deletion.came(event, store.tree, turn.now_ms)
+                if event.ttl is None:
+                    node.deletion.came(event, store.tree, turn.now_ms)
+                self._mind(event, turn)
 
     def do_what_is_due(self, turn: Turn) -> None:
+        """Time has come for something, and the disk has room for it."""
+        self._expire(turn)
         if self._node.deletion.is_due(turn.now_ms):
             self._purge(turn)
 
+    def wait(self, turn: Turn) -> None:
+        """The disk is full: see later."""
+        node, later_ms = self._node, turn.now_ms + self._node.settings.clock_ms
+        node.deletion.wait(turn.now_ms)
+        for event in list(node.expiry.due(node.store.tree, turn.now_ms)):
+            node.expiry.put_off(event, later_ms)
+
     def wake_ms(self) -> int | None:
-        return self._node.deletion.wake_ms()
+        expiry_ms, deletion_ms = self._node.expiry.wake_ms(), self._node.deletion.wake_ms()
+        if expiry_ms is None or deletion_ms is None:
+            return deletion_ms if expiry_ms is None else expiry_ms
+        return min(expiry_ms, deletion_ms)
 
     # -- inside
+
+    def _mind(self, event: Event, turn: Turn) -> None:
+        """The writer ends what it wrote; were it gone, somebody else would after the same time once more."""
+        node = self._node
+        if event.ttl is not None:
+            after_s = event.ttl if event.node == node.store.me else 2 * event.ttl
+            node.expiry.came(event, after_s, node.store.tree, turn.now_ms)
+
+    def _expire(self, turn: Turn) -> None:
+        node, store = self._node, self._node.store
+        for event in node.expiry.due(store.tree, turn.now_ms):
+            if event.node == store.me or self._is_our_turn():
+                node.check_life(turn)
+                node.own(store.expire(event, turn.wall), turn)
+                turn.ready.note("expired", node=event.node, tick=event.tick)
+            else:
+                node.expiry.put_off(event, turn.now_ms + node.settings.clock_ms)
+
+    def _is_our_turn(self) -> bool:
+        """Whether we sent the latest ping, or there is nobody else to hear of."""
+        node = self._node
+        basis = node.election.basis
+        return not node.is_up or (bool(basis) and basis[0].node == node.store.me)
 
     def _purge(self, turn: Turn) -> None:
         """One step on the way: ask one node, or forget what all have answered for."""
@@ -49,7 +89,7 @@ class Ageing:
         mine = store.registry.get(store.me)
         lives = {name: registered.life for name, registered in store.registry.items() if name != store.me}
         is_alone = not all(recovery.is_alive(name, now_ms) and recovery.peers[name].addr for name in lives)
-        if not node.is_serving or mine is None or mine.life != store.life or is_alone:
+        if mine is None or mine.life != store.life or is_alone:
             deletion.wait(now_ms)  # who is away cannot report
             return
         deletion.begin_round(store.tree, now_ms)

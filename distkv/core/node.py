@@ -12,6 +12,7 @@ import attrs
 
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
+from distkv.core.expiry import Expiry
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.resync import Resync
@@ -86,6 +87,7 @@ class Node:
         self.store = Store(name, settings.chain_length_max)
         self.recovery = Recovery(name, clock_ms, rng)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
+        self.expiry = Expiry()
         self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)

@@ -22,6 +22,9 @@ from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
+AGEING_BYTES = 64 << 10
+"""About what one step writes at the most because time passed."""
+
 
 class Rng(Protocol):
     """The randomness that is handed in."""
@@ -130,6 +133,9 @@ class JoinerAsked:
 @attrs.frozen(slots=True)
 class Wake:
     """The time in `wake_ms` came."""
+
+    has_room: bool = True
+    """Whether the disk has room for `AGEING_BYTES` of what a node does by itself."""
 
 
 Input: TypeAlias = (

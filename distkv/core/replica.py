@@ -173,8 +173,9 @@ class Replica:
                 node.recovery.members(others)
                 for name, addr in others.items():
                     node.take(node.startup.found_source(name, addr), turn)
-            case Wake():
-                pass  # whatever is due is done below, after every input alike
+            case Wake(has_room=has_room):  # whatever else is due is done below, after every input alike
+                if node.is_serving:
+                    (self._ageing.do_what_is_due if has_room else self._ageing.wait)(turn)
             case _:
                 assert_never(what)
 
@@ -420,8 +421,6 @@ class Replica:
         if store.has_data:
             self._repair(turn)
         self._ageing.note_new(turn)
-        if node.is_serving:
-            self._ageing.do_what_is_due(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 
     def _is_awaited_here(self, now_ms: int) -> bool:

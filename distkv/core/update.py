@@ -30,6 +30,7 @@ from distkv.model.event import (
     COUNT_BITS,
     LIFE_MAX,
     Event,
+    Fleeting,
     Kind,
     NodeName,
     Tick,
@@ -114,7 +115,8 @@ class Store:
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that are over for good."""
         self.fading: list[Event] = []
-        """Tombstones that are new since somebody took them; time will act upon them."""
+        """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
+        by themselves."""
         self.restored = False
         """Whether what was loaded is a backup: its ticks may have been used since."""
         self._ceiling = Tock(0)
@@ -158,7 +160,7 @@ class Store:
             return self.write(request.path, Kind.DELETE, b"", wall, entry), before
         if request.idem and before is not None and before.value == request.value:
             return None, before
-        return self.write(request.path, Kind.SET, request.value, wall, entry), before
+        return self.write(request.path, Kind.SET, request.value, wall, entry, ttl=request.ttl), before
 
     def check(self, request: SetValue) -> None:
         """Whether a write would be carried out; changes nothing.
@@ -212,6 +214,7 @@ class Store:
         wall: float,
         entry: Entry | None = None,
         decided: Event | None = None,
+        ttl: float | None = None,
     ) -> Applied:
         """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
         that it closes."""
@@ -223,12 +226,21 @@ class Store:
         self.tock = Tock(self.tock + 1)
         sources = entry.sources(decided) if entry is not None else []
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
-        event = Event(path, kind, value, chain, self.tock, wall, truncated)
+        if ttl is not None:
+            event: Event = Fleeting(path, value, chain, self.tock, wall, truncated, ttl)
+        elif kind is Kind.EXPIRE and entry is not None:  # one above what expires, so that any renewal beats it
+            event = Event(path, kind, value, chain, Tock(entry.head.tock + 1), wall, truncated)
+        else:
+            event = Event(path, kind, value, chain, self.tock, wall, truncated)
         applied = self.tree.apply(event, entry)
-        if kind is not Kind.SET:
+        if kind is not Kind.SET or ttl is not None:
             self.fading.append(event)
         self._note_reserved(event)
         return applied
+
+    def expire(self, event: Event, wall: float) -> Applied:
+        """The time of a value is over; it is the winner of its path still."""
+        return self.write(event.path, Kind.EXPIRE, b"", wall)
 
     @property
     def ticks_left(self) -> int:
@@ -242,7 +254,7 @@ class Store:
         self.tock = max(self.tock, event.tock)
         applied = self.tree.apply(event)
         if applied.changed:
-            if applied.won and event.kind is not Kind.SET:
+            if applied.won and (event.kind is not Kind.SET or event.ttl is not None):
                 self.fading.append(event)
             self._note_reserved(event)
         return applied
@@ -400,7 +412,7 @@ class Store:
     def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """The entries, while `fading` gets what time will act upon."""
         for entry in entries:
-            if not entry.is_live:
+            if not entry.is_live or entry.head.ttl is not None:
                 self.fading.append(entry.head)
             yield entry
 

@@ -18,6 +18,7 @@ import trio
 
 from distkv.config import Limits
 from distkv.core.ready import (
+    AGEING_BYTES,
     AnnounceDue,
     Ask,
     AskEvents,
@@ -149,7 +150,12 @@ class Driver:
         ready = self.replica.step(self.now_ms(), time.time(), what)
         if self.tracing.listeners:
             self.tracing.step(what, ready, self.position + len(ready.records))
-        self._carry_out(ready, is_write=type(what) is LocalSet)
+        if type(what) is not LocalSet:
+            self._carry_out(ready)
+        else:
+            self._carry_out(ready, is_write=True)
+            if what.request.ttl is not None or what.request.value is None:
+                self._keep_earlier_time()
         return ready.reply
 
     @property
@@ -242,6 +248,14 @@ class Driver:
             return False
         return self._has_room_for(_events_size(update.events))
 
+    def _has_room(self) -> bool:
+        """For what the node does by itself; a disk that is full is counted when somebody wants something of it."""
+        try:
+            self.check_room(AGEING_BYTES)
+        except NoSpaceError:
+            return False
+        return True
+
     def _has_room_for(self, size: int) -> bool:
         try:
             self.check_room(size)
@@ -260,7 +274,13 @@ class Driver:
                 await self._rewind.wait()
                 continue
             await trio.lowlevel.checkpoint()
-            self.step(Wake())
+            self.step(Wake(self._has_room()))
+
+    def _keep_earlier_time(self) -> None:
+        """The replica may want to be woken sooner now."""
+        wake_ms = self.replica.wake_ms()
+        if wake_ms is not None and (self._deadline_ms is None or wake_ms < self._deadline_ms):
+            self._rewind.set()
 
     async def _end_when_fatal(self) -> None:
         await self._fatal_set.wait()
@@ -270,7 +290,7 @@ class Driver:
     # -- the way out, in the order of Ready
 
     def _carry_out(self, ready: Ready, *, is_write: bool = False) -> None:
-        """`is_write`: a client's, whose session waits for the commit, and which moves no timer."""
+        """`is_write`: a client's, whose session waits for the commit, and which nearly always moves no timer."""
         if ready.records:
             encoded = [encode_record(record) for record in ready.records]
             self.committer.append(encoded, self.replica.tick, is_awaited=is_write)
@@ -291,9 +311,7 @@ class Driver:
         for note in ready.notes:
             self._note(note)
         if not is_write:
-            wake_ms = self.replica.wake_ms()
-            if wake_ms is not None and (self._deadline_ms is None or wake_ms < self._deadline_ms):
-                self._rewind.set()
+            self._keep_earlier_time()
 
     def _hold_back(self, message: Message | Ask) -> None:
         """Keep a message until what was decided before it is durable. Asks are few; the rest may be lost here."""

@@ -91,6 +91,9 @@ class Event:
 
     __slots__ = ("kind", "node", "older", "path", "tick", "time", "tock", "value")
 
+    ttl: float | None = None
+    """After so many seconds the value goes by itself; None: it does not. Few have one: those are `Fleeting`."""
+
     def __init__(
         self, path: Path, kind: Kind, value: bytes, chain: Chain, tock: Tock, time: float, truncated: bool = False
     ) -> None:
@@ -108,7 +111,9 @@ class Event:
         """The writer's wall clock in seconds since 1970: for people, never for ordering."""
 
     def __repr__(self) -> str:
-        return f"<{self.kind.name} {self.path} {tick_text(self.node, self.tick)} tock={self.tock} {self.value[:40]!r}>"
+        ttl = "" if self.ttl is None else f" ttl={self.ttl}"
+        tick = tick_text(self.node, self.tick)
+        return f"<{self.kind.name} {self.path} {tick} tock={self.tock}{ttl} {self.value[:40]!r}>"
 
     @property
     def chain(self) -> Chain:
@@ -126,6 +131,18 @@ class Event:
     @property
     def writer(self) -> Writer:
         return self.node, self.tick >> COUNT_BITS
+
+
+class Fleeting(Event):
+    """A value that goes by itself."""
+
+    __slots__ = ("ttl",)
+
+    def __init__(
+        self, path: Path, value: bytes, chain: Chain, tock: Tock, time: float, truncated: bool, ttl: float
+    ) -> None:
+        super().__init__(path, Kind.SET, value, chain, tock, time, truncated)
+        self.ttl: float = ttl
 
 
 def value_hash(event: Event) -> bytes:
@@ -169,6 +186,7 @@ def same(a: Event, b: Event) -> bool:
         and a.tock == b.tock
         and a.kind is b.kind
         and a.value == b.value
+        and a.ttl == b.ttl
         and a.path == b.path
     )
 

@@ -93,6 +93,8 @@ def _item(seq: int, row: HistoryRow) -> bytes:
         "position": row.lsn,
         "won": row.won,
     }
+    if event.kind is Kind.EXPIRE:
+        fields["expired"] = True
     return encode_result(fields, {"value": event.value} if event.kind is Kind.SET else {})
 
 

@@ -111,6 +111,8 @@ def shown(event: Event, nchain: int) -> dict[str, object]:
     fields: dict[str, object] = {"tock": event.tock, "time": event.time}
     if nchain:
         fields["chain"] = _chain(event, nchain)
+        if event.ttl is not None:
+            fields["ttl"] = event.ttl
     return fields
 
 

@@ -98,7 +98,7 @@ class _Draft:
 
     def _writes(self, count: int, wanted: int, quiet_ms: int, length_ms: int) -> list[Action]:
         rng = self._part("writes")
-        style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
+        style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk", "ttl"])
         style = "any" if style == "hot" and Fault.BUDGET in self._faults else style
         has_ring = rng.random() < 0.5
         actions: list[Action] = []
@@ -124,6 +124,8 @@ class _Draft:
             return (Verb.DELETE if draw < 0.45 else Verb.SET), number
         if style == "checked":
             return (Verb.CHECKED if draw < 0.6 else Verb.DELETE if draw < 0.7 else Verb.SET), number
+        if style == "ttl":
+            return (Verb.SET_TTL if draw < 0.4 else Verb.DELETE if draw < 0.5 else Verb.SET), number
         if style == "bulk":
             return (Verb.BULK if draw < 0.1 else Verb.SET), number
         return (Verb.DELETE if draw < 0.15 else Verb.CHECKED if draw < 0.2 else Verb.SET), number
@@ -173,6 +175,8 @@ class _Draft:
                 return then((0, Verb.BURN), (for_ms, Verb.START))
             case Fault.ROLL_BACK:
                 return then((0, Verb.COPY), (for_ms, Verb.ROLL_BACK), (for_ms + rng.choice([10, 9000]), Verb.START))
+            case Fault.RETIRE:
+                return then((0, Verb.RETIRE), (for_ms, Verb.START))
             case Fault.FULL_DISK:
                 return then((0, Verb.FILL), (for_ms, Verb.MAKE_SPACE))
             case Fault.DRIFT:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from distkv.core.ready import AnnounceDue, Ask, Input, Ready, Wake
+from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, Input, Ready, Wake
 from distkv.core.replica import Replica
 from distkv.wire.message import Message
 
@@ -63,7 +63,7 @@ class Process:
         """The time came for which a wake was planned, unless there is another plan by now."""
         if self.wake_at_ms == at_ms and self.is_running and not self.host.is_paused:
             self.wake_at_ms = None
-            self.step(Wake())
+            self.step(Wake(self.host.disk.has_room(AGEING_BYTES)))
 
     def replan(self) -> None:
         """Plan the next wake; also when the clock began to run at another rate."""

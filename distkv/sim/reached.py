@@ -21,6 +21,8 @@ from distkv.core.ready import (
     PeerAnswered,
     PeerOffered,
     Ready,
+    Retired,
+    RetireNode,
 )
 from distkv.model.event import Kind
 from distkv.sim.fleet import Fleet
@@ -52,6 +54,8 @@ SIGNS: Final[dict[str, str]] = {
     "an open loser": "OPEN-1",
     "an open loser is closed": "OPEN-1",
     "a deletion": "VALUE-3",
+    "an expiry": "TTL-3",
+    "an expiry by another node than the writer": "TTL-4",
     "a deletion is purged": "PURGE-1",
     "ticks known as superseded": "PULL-2",
     "ticks that a peer lacks": "PULL-2",
@@ -69,12 +73,14 @@ SIGNS: Final[dict[str, str]] = {
     "a pull": "GAP-1",
     "a download is asked for": "START-13",
     "a joiner is sponsored": "REG-2",
+    "a node is retired": "RETIRE-2",
     "ready": "START-7",
     "ready without a transport": "START-9",
     "an update reaches a node without data": "UPD-2",
     "dropped_no_space": "UPD-3",
     "outbox_full": "UPD-1",
     "purged": "PURGE-1",
+    "expired": "TTL-3",
     "gossip_lost": "GAP-1",
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
@@ -146,6 +152,8 @@ class Reached(Watcher):
             signs["a joiner is sponsored"] += 1
         elif isinstance(what, PeerOffered):
             signs["an exchange is answered"] += 1
+        elif isinstance(what, RetireNode) and isinstance(ready.reply, Retired):
+            signs["a node is retired"] += 1
 
     def left(self, process: Process, message: Message | Ask) -> None:  # noqa: ARG002
         match message:
@@ -176,6 +184,8 @@ class Reached(Watcher):
         event = record.event
         if event.kind is Kind.DELETE:
             self.signs["a deletion"] += 1
+        elif event.kind is Kind.EXPIRE and event.node == process.host.name:
+            self.signs["an expiry" if not event.older else "an expiry by another node than the writer"] += 1
         if event.truncated:
             self.signs["a chain is cut"] += 1
         if event.older and event.node == process.host.name:

@@ -46,6 +46,8 @@ class Fault(StrEnum):
     """A disk that is lost with the only copy of something."""
     ROLL_BACK = "roll-back"
     """A disk that is set back to an earlier state."""
+    RETIRE = "retire"
+    """A host that stops, is said to be gone for good, and comes back all the same."""
     FULL_DISK = "full-disk"
     DRIFT = "drift"
     """Monotonic clocks that run fast or slow."""
@@ -69,7 +71,7 @@ RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_A
 """What other people do wrong; each seed takes one in four of these."""
 
 
-OFF: Final = frozenset({Fault.BURN, Fault.ROLL_BACK})
+OFF: Final = frozenset({Fault.BURN, Fault.ROLL_BACK, Fault.RETIRE})
 """What today's core does not survive in every case; see docs/simulation."""
 
 
@@ -83,6 +85,7 @@ class Verb(StrEnum):
     SWAP = "swaps links of the ring"
     BULK = "stores many at once"
     BURST = "stores very many, one after another"
+    SET_TTL = "sets for some seconds"
     PARTITION = "is cut off with some others"
     CUT = "is not heard by"
     SWIZZLE_OUT = "is cut off from all"
@@ -96,6 +99,7 @@ class Verb(StrEnum):
     BURN = "loses its disk"
     COPY = "is backed up"
     ROLL_BACK = "is set back to its backup"
+    RETIRE = "stops, and is said to be gone for good"
     FILL = "has no disk space left"
     MAKE_SPACE = "has disk space again"
     DRIFT = "clock runs at another rate"
@@ -111,7 +115,9 @@ class Verb(StrEnum):
     OWN_ADDRESS = "starts again with its own address"
 
 
-WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.BURST})
+WRITES: Final = frozenset({
+    Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.BURST, Verb.SET_TTL
+})  # fmt: skip
 
 FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.PARTITION: Fault.PARTITION,
@@ -125,6 +131,7 @@ FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.BURN: Fault.BURN,
     Verb.COPY: Fault.ROLL_BACK,
     Verb.ROLL_BACK: Fault.ROLL_BACK,
+    Verb.RETIRE: Fault.RETIRE,
     Verb.FILL: Fault.FULL_DISK,
     Verb.DRIFT: Fault.DRIFT,
     Verb.WALL_JUMP: Fault.WALL_CLOCK,

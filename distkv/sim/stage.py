@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from distkv.core.ready import Retired, RetireNode
 from distkv.model.ranges import Ranges
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
@@ -137,6 +138,8 @@ class Stage:
                 self._copies[host.name] = host.disk.copy()
             case Verb.ROLL_BACK:
                 return self._roll_back(host)
+            case Verb.RETIRE:
+                return self._retire(host)
             case Verb.FILL:
                 host.disk.fill()
             case Verb.MAKE_SPACE:
@@ -162,6 +165,13 @@ class Stage:
         self._workload.ring_is_over |= host.name == OWNER
         self._fleet.set_back(host.name, copy, is_copied=True)
         return True
+
+    def _retire(self, host: Host) -> bool:
+        for other in self._others(host):
+            if other.process is not None and not other.is_paused and other.live.is_serving:
+                self._fleet.end(host)
+                return isinstance(other.process.step(RetireNode(host.node, force=True)).reply, Retired)
+        return False
 
     # -- whether a disk may go
 

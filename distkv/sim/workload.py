@@ -30,6 +30,7 @@ OWNER: Final = "n0"
 BULK: Final = 20
 """How many entries one bulk write has."""
 BURST: Final = OUTBOX_MAX + 40
+TTLS_S: Final = (0.5, 3.0, 12.0, 40.0)
 WRITE_BYTES: Final = 4096
 """More than a client's request takes in the log."""
 
@@ -63,6 +64,8 @@ class Workload:
                 self._batch(process, [(Path(["bulk", str(first + n)]), self._count + n) for n in range(BULK)])
             case Verb.BURST:
                 self._burst(process, action.number)
+            case Verb.SET_TTL:
+                self._set(process, SetValue(1, path, value, ttl=TTLS_S[action.number % len(TTLS_S)]))
             case Verb.SWAP:
                 self._swap(process, action.number)
 

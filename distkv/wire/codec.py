@@ -15,17 +15,16 @@ from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Event, Tock
 from distkv.model.pages import Page
 from distkv.wire import packing
+from distkv.wire.events import event_map, read_event
 from distkv.wire.fields import (
     Fields,
     bad,
-    event_map,
     flat_links,
     header_map,
     ping_chain_map,
     range_map,
     read_address,
     read_any_path,
-    read_event,
     read_flag,
     read_flat_links,
     read_hash,

@@ -24,7 +24,6 @@ from distkv.model.event import (
     TOCK_HEARD_MAX,
     Chain,
     Event,
-    Kind,
     Link,
     NodeName,
     Tick,
@@ -35,7 +34,6 @@ from distkv.model.path import NAMES_MAX, Path
 from distkv.model.ranges import Ranges
 from distkv.wire import packing
 from distkv.wire.message import Header, PingChain, PingLink, Start, State, TickMap
-from distkv.wire.values import NIL, check_value
 
 Fields: TypeAlias = Mapping[str, object]
 """A decoded map. Nobody promised that its keys are text: use `get`, or look at each."""
@@ -424,56 +422,3 @@ def _start(value: object) -> Start:
     if type(value) is not list or len(value) != 2 or type(value[1]) is not int or not 0 <= value[1] <= TICK_MAX:
         raise bad("start", "[time, id]", value)
     return Start(read_time(value[0], "start"), value[1])
-
-
-# -- events -------------------------------------------------------------------------------------------------------
-
-
-def event_map(event: Event) -> dict[str, object]:
-    """An event; its value travels as bytes within bytes, so that nobody on the way packs it anew."""
-    fields: dict[str, object] = {"path": [*event.path.names]}
-    if event.kind is Kind.SET:
-        fields["value"] = event.value
-    elif event.kind is Kind.EXPIRE:
-        fields["expired"] = True
-    fields["chain"] = chain_map(event.chain, truncated=event.truncated)
-    fields["tock"] = event.tock
-    fields["time"] = event.time
-    return fields
-
-
-def read_event(value: object) -> Event:
-    """An event."""
-    fields = read_map(value, "events")
-    kind = Kind.EXPIRE if read_flag(fields, "expired") else Kind.DELETE
-    raw = fields.get("value")
-    if raw is not None:
-        if kind is Kind.EXPIRE:
-            raise bad("expired", "absent where there is a value", True)
-        kind = Kind.SET
-    chain, truncated = read_chain(fields.get("chain"), "chain")
-    return make_event(
-        fields.get("path"),
-        kind,
-        raw,
-        chain,
-        Tock(read_int(fields, "tock", TOCK_HEARD_MAX)),
-        fields.get("time"),
-        truncated,
-    )
-
-
-def make_event(path: object, kind: Kind, raw: object, chain: Chain, tock: Tock, time: object, truncated: bool) -> Event:
-    """An event of parts of which path, value and time are still to be checked."""
-    if kind is Kind.SET:
-        if type(raw) is not bytes or raw == NIL:
-            raise bad("value", "the bytes of a packed value that is not nil", raw)
-    elif raw is not None:
-        raise bad("value", "absent where something is deleted", raw)
-    try:
-        where = read_lasting_path(path)
-        if type(raw) is bytes:
-            check_value(raw)
-    except RequestError as error:
-        raise DecodeError(str(error), error.code) from None
-    return Event(where, kind, raw if type(raw) is bytes else b"", chain, tock, read_time(time, "time"), truncated)

@@ -15,8 +15,9 @@ import attrs
 
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
-from distkv.model.path import NAMES_MAX, Path
-from distkv.wire import decisions, packing, peering
+from distkv.model.path import Path
+from distkv.wire import decisions, packing, peering, subtrees
+from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
     Fields,
     chain_map,
@@ -60,11 +61,10 @@ from distkv.wire.request import (
     Trace,
     Watch,
 )
+from distkv.wire.subtrees import read_nchain
 from distkv.wire.values import canonical, pack_value
 
 SEQ_MAX: Final = TICK_MAX
-
-COUNT_MAX: Final = 2**31 - 1
 
 REPLICAS_MAX: Final = 1024
 REPLICAS_S: Final = 10.0
@@ -120,7 +120,7 @@ def encode_request(request: Request) -> bytes:
         case Batch(ops=ops):
             raw["ops"] = packing.array_header(len(ops)) + b"".join(map(_packed_op, ops))
         case GetTree():
-            _write_get_tree(request, fields)
+            subtrees.write_get_tree(request, fields)
         case GetValueAt() | GetHistory():
             _write_past(request, fields)
         case ListNames(path=path) | DeleteTree(path=path):
@@ -130,7 +130,7 @@ def encode_request(request: Request) -> bytes:
         case RetireNodeRequest(node=node, force=force):
             fields |= {"node": node, "force": force}
         case Watch():
-            _write_watch(request, fields)
+            subtrees.write_watch(request, fields)
         case GetConflicts() | Restore() | Dismiss():
             fields |= decisions.fields_of(request)
         case Stop(task=task):
@@ -147,7 +147,7 @@ def encode_request(request: Request) -> bytes:
 
 def _get_value(seq: int, fields: Fields, _: bytes) -> GetValue:
     _refuse(fields, ("at",), "is for a request of its own, not for a batch")
-    return GetValue(seq, read_path(fields.get("path")), _nchain(fields))
+    return GetValue(seq, read_path(fields.get("path")), read_nchain(fields))
 
 
 def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValueAt:
@@ -155,11 +155,11 @@ def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValue
         return GetValue(seq, read_path(fields.get("path")))
     if "at" not in fields:
         return _get_value(seq, fields, frame)
-    return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), _nchain(fields))
+    return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), read_nchain(fields))
 
 
 def _history(seq: int, fields: Fields, _: bytes) -> GetHistory:
-    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
+    limit = read_int(fields, "limit", subtrees.COUNT_MAX) if "limit" in fields else None
     before = read_int(fields, "before") if "before" in fields else None
     return GetHistory(seq, read_path(fields.get("path")), limit, before)
 
@@ -197,7 +197,7 @@ def _replicated(write: Callable[[int, Fields, bytes], SetValue]) -> Callable[[in
 
 def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
     _refuse(fields, ("replicas", "timeout"), "is for a write of its own that waits for other nodes: give 'replicas'")
-    _refuse(fields, ("ttl", "fence"), "is not supported yet by this server")
+    _refuse(fields, ("fence",), "is not supported yet by this server")
     prev = None
     if "prev" in fields:
         if fields["prev"] is None:
@@ -205,7 +205,11 @@ def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes
         prev = _canonical(fields["prev"], "prev", frame)
     chain = _condition(fields["chain"]) if "chain" in fields else None
     new, idem, prev_value = read_flag(fields, "new"), read_flag(fields, "idem"), read_flag(fields, "prev_value")
-    return SetValue(seq, path, raw, chain, new, prev, idem, _nchain(fields), prev_value)
+    ttl = read_ttl(fields) if "ttl" in fields else None
+    if ttl is not None and (raw is None or idem):
+        why = "a write that may do nothing would not renew it" if idem else "there is none"
+        raise RequestError(f"the field 'ttl' is for a value that is stored, and {why}: leave it out")
+    return SetValue(seq, path, raw, chain, new, prev, idem, read_nchain(fields), prev_value, ttl)
 
 
 def _batch(seq: int, fields: Fields, frame: bytes) -> Batch:
@@ -231,27 +235,12 @@ def _op(index: int, op: object, part: bytes) -> GetValue | SetValue:
         raise RequestError(str(error)).at_op(index) from None
 
 
-def _get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:
-    path = read_path(fields.get("path"))
-    low, high = _depths(fields)
-    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
-    return GetTree(seq, path, low, high, _nchain(fields), limit)
-
-
 def _list(seq: int, fields: Fields, _: bytes) -> ListNames:
     return ListNames(seq, read_path(fields.get("path")))
 
 
 def _delete_tree(seq: int, fields: Fields, _: bytes) -> DeleteTree:
     return DeleteTree(seq, read_path(fields.get("path")))
-
-
-def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
-    since = fields.get("since")
-    if since is not None and type(since) is not bytes:
-        raise RequestError(f"the field 'since' must be a token that a watch gave, not {shown(since)}")
-    low, high = _depths(fields)
-    return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
 def _trace(seq: int, _: Fields, __: bytes) -> Trace:
@@ -292,10 +281,10 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "history": _history,
     "backup": _backup,
     "batch": _batch,
-    "get_tree": _get_tree,
+    "get_tree": subtrees.read_get_tree,
     "list": _list,
     "delete_tree": _delete_tree,
-    "watch": _watch,
+    "watch": subtrees.read_watch,
     "conflicts": decisions.read_conflicts,
     "restore": decisions.read_restore,
     "dismiss": decisions.read_dismiss,
@@ -362,6 +351,8 @@ def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict
         fields["idem"] = True
     if request.prev_value:
         fields["prev_value"] = True
+    if request.ttl is not None:
+        fields["ttl"] = request.ttl
 
 
 def _packed_op(request: GetValue | SetValue) -> bytes:
@@ -369,30 +360,6 @@ def _packed_op(request: GetValue | SetValue) -> bytes:
     raw: dict[str, bytes] = {}
     _write_op(request, fields, raw)
     return packing.pack_map(fields, raw)
-
-
-def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
-    fields["path"] = request.path.names
-    if request.min_depth:
-        fields["min_depth"] = request.min_depth
-    if request.max_depth < NAMES_MAX:
-        fields["max_depth"] = request.max_depth
-
-
-def _write_watch(request: Watch, fields: dict[str, object]) -> None:
-    _write_place(request, fields)
-    if request.fetch:
-        fields["fetch"] = True
-    if request.since is not None:
-        fields["since"] = request.since
-
-
-def _write_get_tree(request: GetTree, fields: dict[str, object]) -> None:
-    _write_place(request, fields)
-    if request.nchain:
-        fields["nchain"] = request.nchain
-    if request.limit is not None:
-        fields["limit"] = request.limit
 
 
 def _write_past(request: GetValueAt | GetHistory, fields: dict[str, object]) -> None:
@@ -406,16 +373,6 @@ def _write_past(request: GetValueAt | GetHistory, fields: dict[str, object]) -> 
         fields["limit"] = request.limit
     if request.before is not None:
         fields["before"] = request.before
-
-
-def _depths(fields: Fields) -> tuple[int, int]:
-    low = read_int(fields, "min_depth", COUNT_MAX) if "min_depth" in fields else 0
-    high = read_int(fields, "max_depth", COUNT_MAX) if "max_depth" in fields else NAMES_MAX
-    return min(low, NAMES_MAX + 1), min(high, NAMES_MAX)
-
-
-def _nchain(fields: Fields) -> int:
-    return read_int(fields, "nchain", COUNT_MAX) if "nchain" in fields else 0
 
 
 def _condition(value: object) -> Chain:

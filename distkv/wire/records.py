@@ -16,6 +16,7 @@ A record is a msgpack array that begins with its number:
 5      reset
 6      ceiling: tock
 7      purge: path, [node, tick, node, tick, …]
+8      event that has a ttl: as 1, then the ttl
 9      release: {node: ranges}
 =====  =========================================================================================================
 """
@@ -26,12 +27,12 @@ from typing import Final, assert_never
 
 from distkv.model.event import LIFE_MAX, TICK_MAX, Kind, Tock
 from distkv.wire import packing
+from distkv.wire.events import make_event, read_ttl
 from distkv.wire.fields import (
     bad,
     checked_chain,
     flat_chain,
     flat_links,
-    make_event,
     range_map,
     read_any_path,
     read_flat_links,
@@ -52,10 +53,9 @@ from distkv.wire.message import (
     ResetRecord,
 )
 
-_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE = range(1, 8)
-_RELEASE: Final = 9
+_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE = range(1, 10)
 _LENGTHS: Final = {
-    _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _RELEASE: 2
+    _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _FLEETING: 10, _RELEASE: 2
 }  # fmt: skip
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -106,8 +106,8 @@ def decode_records(data: bytes) -> list[Record]:
 
 def _event_list(record: EventRecord) -> list[object]:
     event = record.event
-    return [
-        _EVENT,
+    parts: list[object] = [
+        _EVENT if event.ttl is None else _FLEETING,
         record.arrived,
         int(event.kind),
         [*event.path.names],
@@ -117,6 +117,9 @@ def _event_list(record: EventRecord) -> list[object]:
         event.time,
         event.truncated,
     ]
+    if event.ttl is not None:
+        parts.append(event.ttl)
+    return parts
 
 
 def _read_record(value: object) -> Record:
@@ -125,7 +128,9 @@ def _read_record(value: object) -> Record:
     if type(number) is not int or _LENGTHS.get(number) != len(parts):
         raise bad("record", "a known number and the parts that belong to it", number)
     if number == _EVENT:
-        return _read_event_record(parts)
+        return _read_event_record(parts, None)
+    if number == _FLEETING:
+        return _read_event_record(parts[:-1], read_ttl({"ttl": parts[-1]}))
     if number == _KNOWN:
         return KnownRecord(read_ranges(parts[1], "known"))
     if number == _LOST:
@@ -141,7 +146,7 @@ def _read_record(value: object) -> Record:
     return ResetRecord()
 
 
-def _read_event_record(parts: list[object]) -> EventRecord:
+def _read_event_record(parts: list[object], ttl: float | None) -> EventRecord:
     _, arrived, number, path, raw, flat, tock, time, truncated = parts
     kind = _KINDS.get(number) if type(number) is int else None
     if kind is None:
@@ -149,7 +154,7 @@ def _read_event_record(parts: list[object]) -> EventRecord:
     if type(truncated) is not bool:
         raise bad("truncated", "true or false", truncated)
     chain = checked_chain(read_flat_links(flat, "chain"), "chain")
-    event = make_event(path, kind, raw, chain, Tock(_read_number(tock, "tock", TICK_MAX)), time, truncated)
+    event = make_event(path, kind, raw, chain, Tock(_read_number(tock, "tock", TICK_MAX)), time, truncated, ttl)
     return EventRecord(event, read_time(arrived, "arrived"))
 
 

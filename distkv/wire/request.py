@@ -76,6 +76,8 @@ class SetValue:
     nchain: int = 0
     prev_value: bool = False
     """Whether the answer shows the old value."""
+    ttl: float | None = None
+    """After so many seconds the value goes by itself."""
 
 
 @attrs.frozen(slots=True)

@@ -6,7 +6,7 @@ Invariant: `decode_entry(encode_entry(entry))` is the same entry, open losers an
 written by this program into a file that checks its pages, so reading checks shapes, not every limit of the protocol.
 
 An entry is a msgpack array [event, [loser …] or nil, memory or nil]; an event is
-[kind, [name …], value or nil, [node, tick, node, tick, …], tock, time, truncated]; memory is
+[kind, [name …], value or nil, [node, tick, node, tick, …], tock, time, truncated, ttl if it has one]; memory is
 [[node, life, [[tick, tock, not an expiry, tick, name, hash] …]] …]; a book is [last, [begin, end, …] held, [… lost]].
 """
 
@@ -19,7 +19,7 @@ import attrs
 
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.entry import Entry, Memory
-from distkv.model.event import Event, Kind, NodeName, Order, first_tick
+from distkv.model.event import Event, Fleeting, Kind, NodeName, Order, first_tick
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -32,6 +32,8 @@ _RECORD_BEGIN: Final = b"\x99\x01\xcb"
 _EVENT_AT: Final = len(_RECORD_BEGIN) + 8
 _ENTRY_BEGIN: Final = b"\x93\x97"
 """An array of three, the first of which is an event: an array of seven, the last seven of the record."""
+_FLEETING_BEGINS: Final = (b"\x9a\x08\xcb", b"\x93\x98")
+"""The same two for an event with a ttl: each array has one element more."""
 _ENTRY_END: Final = b"\xc0\xc0"
 _FAILURES: Final = (TypeError, ValueError, IndexError, KeyError)
 
@@ -60,9 +62,12 @@ def encode_entry(entry: Entry) -> bytes:
 
 def entry_of_record(record: bytes) -> bytes:
     """`encode_entry` of an entry that holds nothing but the event in an event's record; nothing is packed again."""
-    if not record.startswith(_RECORD_BEGIN):
-        raise ValueError("only the record of an event leads to an entry")
-    return b"".join((_ENTRY_BEGIN, record[_EVENT_AT:], _ENTRY_END))
+    if record.startswith(_RECORD_BEGIN):
+        return b"".join((_ENTRY_BEGIN, record[_EVENT_AT:], _ENTRY_END))
+    begin, entry_begin = _FLEETING_BEGINS
+    if record.startswith(begin):
+        return b"".join((entry_begin, record[_EVENT_AT:], _ENTRY_END))
+    raise ValueError("only the record of an event leads to an entry")
 
 
 def decode_entry(data: bytes) -> Entry:
@@ -146,7 +151,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _event_list(event: Event) -> list[object]:
-    return [
+    parts: list[object] = [
         int(event.kind),
         [*event.path.names],
         event.value if event.kind is Kind.SET else None,
@@ -155,13 +160,17 @@ def _event_list(event: Event) -> list[object]:
         event.time,
         event.truncated,
     ]
+    return parts if event.ttl is None else [*parts, event.ttl]
 
 
 def _event(parts: list[Any]) -> Event:
-    kind, names, value, flat, tock, time, truncated = parts
+    kind, names, value, flat, tock, time, truncated, *rest = parts
     share_names(names)
     flat[::2] = map(one_of_all, flat[::2])
     chain = ((flat[0], flat[1]),) if len(flat) == 2 else tuple(zip(flat[::2], flat[1::2], strict=True))
+    if rest:
+        (ttl,) = rest
+        return Fleeting(Path(names), value, chain, tock, time, truncated, ttl)
     return Event(Path(names), _KINDS[kind], value or b"", chain, tock, time, truncated)
 
 

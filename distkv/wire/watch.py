@@ -69,6 +69,8 @@ def encode_item(event: Event, token: Token | None) -> bytes:
     }  # fmt: skip
     if token is not None:
         fields["token"] = encode_token(token)
+    if event.kind is Kind.EXPIRE:
+        fields["expired"] = True
     packed = packing.pack_plain(fields)
     if event.kind is not Kind.SET:
         return packed

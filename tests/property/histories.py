@@ -246,6 +246,7 @@ def picture(tree: Tree) -> dict[str, object]:
     """All that two trees must have in common to be the same replicated state; comparable with ==."""
     return {
         "paths": {e.head.path: (e.head.link, tuple(x.link for x in e.losers)) for e in tree.entries()},
+        "ttls": {e.head.path: [x.ttl for x in (e.head, *e.losers)] for e in tree.entries()},
         "listed": {e.head.path: tuple(x.link for x in e.conflicts()) for e in tree.entries()},
         "memory": memory_of(tree),
         "held": {node: ranges.to_list() for node, ranges in tree.ledger.held().items()},

@@ -40,7 +40,7 @@ class Run:
         self._closed = []
         doings: list[Callable[[], list[Record]]] = [self._hear, self._hear, self._hear, self._hear_all, self._write]
         doings += [self._write, self._learn, self._learn, self._hear_ticks, self._lose, self._live, self._register]
-        doings += [self._say, self._purge]
+        doings += [self._say, self._purge, self._expire]
         if self.chance.random() < 0.05:
             doings = [self.store.reset]
         records = self.chance.choice(doings)()
@@ -66,7 +66,14 @@ class Run:
             return []
         kind = self.chance.choice([Kind.SET, Kind.SET, Kind.DELETE])
         value = pack_value(self.chance.randrange(99)) if kind is Kind.SET else b""
-        return self._logged(self.store.write(self.chance.choice(PATHS), kind, value, 1.0))
+        ttl = self.chance.choice([None, 2.5]) if kind is Kind.SET else None
+        return self._logged(self.store.write(self.chance.choice(PATHS), kind, value, 1.0, ttl=ttl))
+
+    def _expire(self) -> list[Record]:
+        heads = [entry.head for entry in self.store.tree.entries() if entry.is_live]
+        if self.store.life is None or not heads:
+            return []
+        return self._logged(self.store.expire(self.chance.choice(heads), 1.0))
 
     def _learn(self) -> list[Record]:
         tree = tree_of(e for e in self.history.events if self.chance.random() < 0.7)

@@ -18,6 +18,7 @@ from distkv.model.event import (
     TOCK_HEARD_MAX,
     Chain,
     Event,
+    Fleeting,
     Kind,
     Link,
     NodeName,
@@ -130,6 +131,7 @@ counts = st.integers(1, 40) | st.integers(1, 2**COUNT_BITS - 1)
 ticks = st.builds(lambda life, count: Tick((life << COUNT_BITS) + count), lives, counts)
 tocks = (st.integers(0, 100) | st.integers(0, TOCK_HEARD_MAX)).map(Tock)
 times = st.floats(0, 4e9) | st.floats(allow_nan=False, allow_infinity=False)
+ttls = st.floats(0, 1e9, exclude_min=True)
 links: st.SearchStrategy[Link] = st.tuples(node_names, ticks)
 
 
@@ -176,6 +178,9 @@ def events(
     """Any event; the arguments narrow it, for instance to `few_paths` and `small_raw_values`."""
     kind = draw(st.sampled_from(kinds))
     raw = draw(value) if kind is Kind.SET else b""
+    ttl = draw(st.none() | ttls) if kind is Kind.SET else None
+    if ttl is not None:
+        return Fleeting(draw(path), raw, draw(chain), draw(tock), draw(times), draw(st.booleans()), ttl)
     return Event(draw(path), kind, raw, draw(chain), draw(tock), draw(times), draw(st.booleans()))
 
 
@@ -246,7 +251,8 @@ def set_requests(draw: st.DrawFn, seq: st.SearchStrategy[int] = seqs) -> SetValu
     chain = draw(st.none() | st.just(()) | chains_of(links, max_size=1))
     prev = draw(st.none() | raw_values)
     new, idem, prev_value = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    return SetValue(draw(seq), draw(paths), value, chain, new, prev, idem, draw(nchains), prev_value)
+    ttl = None if value is None or idem else draw(st.none() | ttls)
+    return SetValue(draw(seq), draw(paths), value, chain, new, prev, idem, draw(nchains), prev_value, ttl)
 
 
 operations = st.one_of(st.builds(GetValue, st.just(0), paths, nchains), set_requests(st.just(0)))

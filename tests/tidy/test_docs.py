@@ -26,7 +26,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
-from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
 from distkv.model.pages import Page
 from distkv.model.path import Path as StorePath
 from distkv.model.ranges import Ranges
@@ -230,6 +230,7 @@ CHAIN = (PingLink(NODE, TICK, TOCK),)
 TICKS, HELD = {NODE: [TICK]}, {NODE: Ranges([(1, 2)])}
 VALUE = Event(StorePath(("x",)), Kind.SET, b"\x01", ((NODE, TICK),), TOCK, 1.0)
 EXPIRY = Event(StorePath(("x",)), Kind.EXPIRE, b"", ((NODE, TICK),), TOCK, 1.0)
+FLEETING = Fleeting(StorePath(("x",)), b"\x01", ((NODE, TICK),), TOCK, 1.0, False, 2.0)
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
@@ -256,7 +257,7 @@ OF_HEADER = {"node", "tick", "tock", "life", "network", "start"}
 
 FIELDS = {
     "Header": _message_names(Update(HEADER, ())) - {"events"},
-    "Event": _event_names(VALUE) | _event_names(EXPIRY),
+    "Event": _event_names(VALUE) | _event_names(EXPIRY) | _event_names(FLEETING),
     "Update": _message_names(Update(HEADER, ())) - OF_HEADER,
     "Ping": _message_names(PING) - OF_HEADER,
     "Info": _message_names(INFO) - OF_HEADER,

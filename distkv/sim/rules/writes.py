@@ -11,7 +11,7 @@ from itertools import chain
 
 from distkv.core.ready import BatchDone, Input, Ready, Written
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import Event, Link, contains, order
+from distkv.model.event import Event, Kind, Link, contains, order
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -70,6 +70,7 @@ class AcknowledgedStay(Watcher):
             entry = tree.get(path)
             here = {event.link for event in (entry.head, *entry.losers)} if entry is not None else set()
             here |= self._purged.get(path, set())  # a deletion was carried out, and forgotten by those who had it
+            here |= {link for link, event in events.items() if event.kind is Kind.EXPIRE}  # what it knew was over
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             kept[path] = _kept(list(events.values()), here)

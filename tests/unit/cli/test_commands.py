@@ -67,7 +67,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
         (
             ["client", "set"],
-            "-s --string -j --json -f --file --new --if-chain --if-value --idem --replicas --timeout --help",
+            "-s --string -j --json -f --file --new --if-chain --if-value --idem --ttl --replicas --timeout --help",
         ),
         (["client", "delete"], "-r --recursive --replicas --timeout --help"),
         (["client", "list"], "-o --output --help"),
@@ -142,7 +142,11 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["completion", "tcsh"], "'tcsh' is not one of"),
         (["client", "get", "a", "-o", "xml"], "'xml' is not one of"),
         (["client", "set", "a"], "give either VALUE or -f FILE"),
-        (["client", "set", "a", "1", "--ttl"], "goes after '--'"),
+        (["client", "set", "a", "1", "--tt"], "goes after '--'"),
+        (["client", "set", "a", "1", "--ttl", "0"], "--ttl is '0': it must be seconds, above 0"),
+        (["client", "set", "a", "1", "--ttl", "nan"], "--ttl is 'nan': it must be seconds, above 0"),
+        (["client", "set", "a", "1", "--ttl", "soon"], "--ttl is 'soon': it must be seconds, above 0"),
+        (["client", "set", "a", "1", "--ttl", "5", "--idem"], "--ttl is not for --idem"),
         (["client", "set", "a", "--new"], "give either VALUE or -f FILE"),
         (["client", "set", "a", "null"], "null is no value"),
         (["client", "set", "a", "1", "--if-value", "null"], "null is no value"),
@@ -357,6 +361,16 @@ def test_write_asks_for_its_replicas(
     assert isinstance(request, ReplicatedWrite)
     assert (request.replicas, request.timeout_s) == (replicas, timeout_s)
     assert request.write.value == (None if value is None else pack_value(value))
+
+
+def test_ttl_of_a_value_is_sent_and_shown(capsys: Capture) -> None:
+    with open_server(reply(DONE), reply({**META, "ttl": 2.5}, pack_value(1))) as server:
+        assert ask(server, "set", "a", "1", "--ttl", "2.5") == 0
+        assert ask(server, "get", "a", "-m", "-o", "json") == 0
+    (write, _) = server.requests
+    assert isinstance(write, SetValue)
+    assert write.ttl == 2.5
+    assert json.loads(capsys.readouterr().out)["ttl"] == 2.5
 
 
 def test_one_replica_is_a_plain_write() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -235,6 +236,7 @@ def test_frame_in_which_the_seq_itself_cannot_be_decoded_is_refused_under_seq_0(
         ),
         ({"action": "set_value", "path": ["a"], "value": ExtType(5, b"x")}, SetValue(7, Path(["a"]), b"\xd4\x05x")),
         ({"action": "set_value", "path": ["a"], "value": None}, SetValue(7, Path(["a"]), None)),
+        ({"action": "set_value", "path": ["a"], "value": 1, "ttl": 2}, SetValue(7, Path(["a"]), b"\x01", ttl=2.0)),
         ({"action": "set_value", "path": [], "value": 1, "chain": None}, SetValue(7, Path(), b"\x01", ())),
         (
             {"action": "set_value", "path": [], "value": 1, "chain": {"node": "a", "tick": 3, "prev": None}},
@@ -281,7 +283,14 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "set_value", "path": [], "value": 1, "new": 1}, "new"),
         ({"action": "set_value", "path": [], "value": 1, "idem": None}, "idem"),
         ({"action": "set_value", "path": [], "value": 1, "prev": None}, "prev"),
-        ({"action": "set_value", "path": [], "value": 1, "ttl": 1}, "ttl"),
+        ({"action": "set_value", "path": [], "value": 1, "ttl": 0}, "ttl"),
+        ({"action": "set_value", "path": [], "value": 1, "ttl": -1.5}, "ttl"),
+        ({"action": "set_value", "path": [], "value": 1, "ttl": math.nan}, "ttl"),
+        ({"action": "set_value", "path": [], "value": 1, "ttl": math.inf}, "ttl"),
+        ({"action": "set_value", "path": [], "value": 1, "ttl": True}, "ttl"),
+        ({"action": "set_value", "path": [], "value": None, "ttl": 1}, "ttl"),
+        ({"action": "set_value", "path": [], "value": 1, "ttl": 1, "idem": True}, "ttl"),
+        ({"action": "delete_value", "path": [], "ttl": 1}, "ttl"),
         ({"action": "set_value", "path": [], "value": 1, "replicas": 0}, "replicas"),
         ({"action": "set_value", "path": [], "value": 1, "replicas": 2, "timeout": -1}, "timeout"),
         ({"action": "set_value", "path": [], "value": 1, "timeout": 1}, "timeout"),

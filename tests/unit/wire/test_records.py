@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.errors import DecodeError
-from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire import packing
@@ -25,6 +25,7 @@ from distkv.wire.records import decode_record, decode_records, encode_record
 A, B = NodeName("a"), NodeName("b")
 CHAIN = ((A, Tick(7)), (B, Tick(3)))
 SET = Event(Path(["p", 1]), Kind.SET, b"\x15", CHAIN, Tock(9), 1.5)
+FLEETING = Fleeting(Path(["p", 1]), b"\x15", CHAIN, Tock(9), 1.5, False, 0.5)
 DELETE = Event(Path(), Kind.DELETE, b"", CHAIN[:1], Tock(9), 1.5, True)
 EXPIRE = Event(Path(), Kind.EXPIRE, b"", CHAIN[:1], Tock(9), 1.5)
 
@@ -37,6 +38,7 @@ FORMS: list[tuple[Record, list[object]]] = [
     (LifeRecord(A, 77), [4, "a", 77]),
     (ResetRecord(), [5]),
     (CeilingRecord(Tock(9)), [6, 9]),
+    (EventRecord(FLEETING, 2.5), [8, 2.5, 0, ["p", 1], b"\x15", ["a", 7, "b", 3], 9, 1.5, False, 0.5]),
     (PurgeRecord(Path(["p", 1]), CHAIN), [7, ["p", 1], ["a", 7, "b", 3]]),
     (ReleaseRecord({A: Ranges([(1, 5)])}), [9, {"a": [[1, 5]]}]),
 ]

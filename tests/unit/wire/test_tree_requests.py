@@ -90,7 +90,7 @@ def test_operation_with_one_wish_is_not_taken_for_a_plain_one(wish: Map) -> None
         ({"action": "batch", "ops": [_op("batch", ops=[])]}, "action"),
         ({"action": "batch", "ops": [_op("set_value")]}, "value"),
         ({"action": "batch", "ops": [_op("get_value", at=1.5)]}, "at"),
-        ({"action": "batch", "ops": [_op("set_value", value=1, ttl=1)]}, "ttl"),
+        ({"action": "batch", "ops": [_op("set_value", value=1, ttl=0)]}, "ttl"),
         ({"action": "set_value", "path": [], "value": 1, "prev_value": 1}, "prev_value"),
     ],
 )

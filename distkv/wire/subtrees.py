@@ -1,0 +1,70 @@
+"""What is asked about a part of the tree: the fields of `get_tree` and `watch`, read and written.
+
+Knows: these fields, and how long chains are asked for.  Does not know frames.
+
+Invariant: as in `frames`: a request that exists is well-formed, and what is wrong is said by the field's name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from distkv.errors import RequestError
+from distkv.model.path import NAMES_MAX
+from distkv.wire.fields import Fields, read_flag, read_int, read_path, shown
+from distkv.wire.request import GetTree, Watch
+
+COUNT_MAX: Final = 2**31 - 1
+
+
+def read_get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:
+    path = read_path(fields.get("path"))
+    low, high = _depths(fields)
+    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
+    return GetTree(seq, path, low, high, read_nchain(fields), limit)
+
+
+def read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
+    since = fields.get("since")
+    if since is not None and type(since) is not bytes:
+        raise RequestError(f"the field 'since' must be a token that a watch gave, not {shown(since)}")
+    low, high = _depths(fields)
+    return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
+
+
+def write_get_tree(request: GetTree, fields: dict[str, object]) -> None:
+    _write_place(request, fields)
+    if request.nchain:
+        fields["nchain"] = request.nchain
+    if request.limit is not None:
+        fields["limit"] = request.limit
+
+
+def write_watch(request: Watch, fields: dict[str, object]) -> None:
+    _write_place(request, fields)
+    if request.fetch:
+        fields["fetch"] = True
+    if request.since is not None:
+        fields["since"] = request.since
+
+
+def read_nchain(fields: Fields) -> int:
+    """How many links of a chain are to be shown."""
+    return read_int(fields, "nchain", COUNT_MAX) if "nchain" in fields else 0
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _depths(fields: Fields) -> tuple[int, int]:
+    low = read_int(fields, "min_depth", COUNT_MAX) if "min_depth" in fields else 0
+    high = read_int(fields, "max_depth", COUNT_MAX) if "max_depth" in fields else NAMES_MAX
+    return min(low, NAMES_MAX + 1), min(high, NAMES_MAX)
+
+
+def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
+    fields["path"] = request.path.names
+    if request.min_depth:
+        fields["min_depth"] = request.min_depth
+    if request.max_depth < NAMES_MAX:
+        fields["max_depth"] = request.max_depth
