@@ -74,7 +74,8 @@ NAME_BYTES: Final = 72
 """What a link of a chain, a range of ticks, and a node's name before its ranges take, at the most."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
-    **dict.fromkeys(("rolled_back", "retired", "foreign_network", "name_twice", "same_address"), logging.WARNING),
+    **dict.fromkeys(("rolled_back", "retired", "foreign_network", "name_twice"), logging.WARNING),
+    **dict.fromkeys(("same_address", "answer_unasked"), logging.WARNING),
     **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }
 """How loud a note is; the others are counted, and shown with -vv."""

@@ -17,7 +17,7 @@ from distkv.core.update import refuse_reserved
 from distkv.engine.driver import EVENT_BYTES, LINK_BYTES, Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry
-from distkv.model.event import Event, Kind, Link, tick_text
+from distkv.model.event import Event, Kind, Link, contains, tick_text
 from distkv.model.path import Path
 from distkv.services import kv
 from distkv.services.history import read_event, settler_of
@@ -171,8 +171,8 @@ def _closed(events: list[Event]) -> list[tuple[Link, Link | None]]:
         if entry is None:
             entry = Entry(event)
             continue
-        before = entry.losers
-        entry.settle(event, event.older)
-        opened |= {loser.link: event.link for loser in before if loser not in entry.losers and loser.link in opened}
+        gone = entry.settle(event, event.older)
+        # What only found no room any more (OPEN-3) was not closed by the change that took it.
+        opened |= {loser.link: event.link for loser in gone if loser.link in opened and contains(event, loser)}
         opened |= {loser.link: None for loser in entry.conflicts()}
     return list(opened.items())[::-1]
