@@ -196,16 +196,6 @@ class Replica:
         return self._node.store.registry
 
     @property
-    def ping_chain(self) -> PingChain:
-        """The ping chain that the next ping will follow; empty when none is known."""
-        return self._node.election.basis
-
-    def asked_name(self, ask: int) -> NodeName | None:
-        """Whom a request to a peer is for; None when it is not under way."""
-        asked = self._node.asks.get(ask)
-        return asked.name if asked is not None else None
-
-    @property
     def state(self) -> State:
         """The state that people and peers are told."""
         return self._node.state
@@ -232,6 +222,16 @@ class Replica:
     def pull_end(self, asked: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""
         return self._peers.pull_end(asked)
+
+    @property
+    def ping_chain(self) -> PingChain:
+        """The ping chain that the next ping will follow; empty when none is known."""
+        return self._node.election.basis
+
+    def asked_name(self, ask: int) -> NodeName | None:
+        """Whom a request to a peer is for; None when it is not under way."""
+        asked = self._node.asks.get(ask)
+        return asked.name if asked is not None else None
 
     # -- inside
 
