@@ -86,29 +86,26 @@ class Recorder:
         written = [record.event for record in ready.records if isinstance(record, EventRecord)]
         made = [event for event in written if event.node == replica.name and event.link not in came]
         events = [*arrived, *made]
-        shown = str(replica.state), chain_text(replica.ping_chain)
+        now = _now(at_ms, kind, replica)
+        shown = now.state, now.chain
         if _is_silent(what, ready, replica) and shown == self._shown:
             return None
         self._shown = shown
-        ledger = replica.tree.ledger
-        return Moment(
-            at_ms=at_ms,
-            node=replica.name,
-            kind=kind,
+        return attrs.evolve(
+            now,
             heard=heard,
             sent=tuple(sent),
             events=tuple(_shown(events, {event.link for event in made}, ready, replica)),
             ticks=ranges_text(_links(event.link for event in events)),
             closed=ranges_text(_links(event.link for change in ready.changes for event in _closed(change, replica))),
             notes=tuple(_notes(ready)),
-            state=shown[0],
-            tick=tick_text(replica.name, replica.tick) if replica.life is not None else "",
-            tock=replica.tock,
-            digest=f"{replica.tree.digest:016x}",
-            chain=shown[1],
-            missing=ranges_text(ledger.missing(but_lost=True)),
-            lost=ranges_text(ledger.lost()),
         )
+
+    def seen(self, at_ms: int, replica: Replica) -> Moment:
+        """No step: the node as it is, for one who begins to listen."""
+        now = _now(at_ms, StepKind.SEEN, replica)
+        self._shown = now.state, now.chain
+        return now
 
     # -- what arrives
 
@@ -163,9 +160,12 @@ class Recorder:
             return _gossip(message)
         me, what = replica.name, message.what
         to = replica.asked_name(message.id) or message.addr
-        ranges = what.ranges if isinstance(what, AskEvents) else {}
         key = f"{me}#{message.id}@{replica.tock}"
-        said = self._asks[message.id] = Said(_ASKS[type(what)], key, me, to, key, ranges_text(ranges))
+        said = Said(_ASKS[type(what)], key, me, to, key)
+        if isinstance(what, AskEvents):
+            about = f"whether {ranges_text(what.doubted)} is superseded" if what.doubted else ""
+            said = attrs.evolve(said, ticks=ranges_text(what.ranges), about=about)
+        self._asks[message.id] = said
         return said
 
     def _answer(self, what: Input | None, reply: Reply | None) -> list[Said]:
@@ -221,6 +221,24 @@ def value_text(event: Event) -> str | None:
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _now(at_ms: int, kind: StepKind, replica: Replica) -> Moment:
+    """The node as it is."""
+    ledger = replica.tree.ledger
+    return Moment(
+        at_ms=at_ms,
+        node=replica.name,
+        kind=kind,
+        state=str(replica.state),
+        tick=tick_text(replica.name, replica.tick) if replica.life is not None else "",
+        tock=replica.tock,
+        digest=f"{replica.tree.digest:016x}",
+        chain=chain_text(replica.ping_chain),
+        missing=ranges_text(ledger.missing(but_lost=True)),
+        lost=ranges_text(ledger.lost()),
+    )
+
 
 _KINDS: Final[dict[type, StepKind]] = {
     TransportUp: StepKind.UP,

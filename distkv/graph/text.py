@@ -75,7 +75,7 @@ def _cause(moment: Moment) -> str:
             return f"transport {moment.kind}"
         case StepKind.GAP:
             return "transport lost something"
-        case StepKind.WAKE | StepKind.ANNOUNCE:
+        case StepKind.WAKE | StepKind.ANNOUNCE | StepKind.SEEN:
             return ""
     if moment.heard is None:
         return moment.kind
@@ -134,7 +134,8 @@ def _sent(said: Said) -> str:
         case "ask maps":
             return f"asks {said.to} for its maps"
         case "ask events":
-            return f"asks {said.to} for {said.ticks}"
+            wanted = f"for {said.ticks}" if said.ticks else ""
+            return f"asks {said.to} {' and '.join(filter(None, [wanted, said.about]))}"
         case "ask snapshot":
             return f"asks {said.to} for a download"
         case "maps" | "snapshot":

@@ -29,12 +29,18 @@ EVENTS_SHOWN: Final = 8
 
 ENDED: Final = "ends"
 """The kind of the moment in which a node's process came to its end, from outside or by itself."""
+OUT_OF_SIGHT: Final = "is out of sight"
+"""The kind of the moment from which on nothing was heard of a node that was listened to."""
+GONE: Final = frozenset({ENDED, OUT_OF_SIGHT})
+"""After these nothing is known of a node, until it is seen again."""
 
 
 class StepKind(StrEnum):
     """What made a node move."""
 
     STARTED = "started"
+    SEEN = "seen"
+    """No step: the node as it was when one began to listen."""
     SET = "set"
     DELETE = "delete"
     BATCH = "batch"

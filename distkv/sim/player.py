@@ -78,6 +78,9 @@ DEEDS: Final = {
 class ScriptFailedError(DistkvError):
     """What a script waits for does not come, or what it wants done cannot be; or a rule is broken."""
 
+    moments: tuple[Moment, ...] = ()
+    """What happened up to there."""
+
 
 @attrs.frozen
 class Played:
@@ -102,7 +105,9 @@ def play(script: Script) -> Played:
             try:
                 player.do(command.action, command.text)
             except (ScriptFailedError, BrokenRuleError) as error:
-                raise ScriptFailedError(f"{script.name}, line {command.line}: {error}") from error
+                failed = ScriptFailedError(f"{script.name}, line {command.line}: {error}")
+                failed.moments = tuple(player.moments)
+                raise failed from error
         outputs.append(player.take_output())
     return Played(tuple(player.moments), tuple(outputs))
 
@@ -149,7 +154,7 @@ class Player:
             case Cluster(nodes=nodes):
                 self._grow(nodes)
             case StartNode(node=node, init=init, settings=settings, named=named):
-                self._fleet.hosts[node].namesake = NodeName(named) if named else None
+                self._fleet.hosts[node].node = NodeName(named or node)
                 self._start(node, init, settings)
             case ToNode(node=node, deed=deed):
                 self._say(node, DEEDS[deed])
