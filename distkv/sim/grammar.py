@@ -27,9 +27,11 @@ from distkv.sim.script import (
     Cluster,
     Command,
     Cut,
+    Decide,
     Deed,
     Divert,
     Fill,
+    Retire,
     Run,
     Script,
     Setting,
@@ -54,6 +56,9 @@ USAGE: Final[dict[str, str]] = {
     "set": "set NODE PATH VALUE [new]",
     "delete": "delete NODE PATH",
     "fill": "fill NODE PATH COUNT",
+    "restore": "restore NODE PATH of NODE",
+    "dismiss": "dismiss NODE PATH of NODE",
+    "retire": "retire NODE NODE [force]",
     "split": "split NODE… | NODE… [| NODE…]…",
     "cut": "cut NODE > NODE",
     "heal": "heal",
@@ -170,6 +175,8 @@ class _Parser:
             case Split(sides=sides):
                 self._nodes |= {node: None for side in sides for node in side}
             case StartNode(node=node) | ToNode(node=node) | Write(node=node) | Fill(node=node) | Wait(node=node):
+                self._nodes.setdefault(node)
+            case Decide(node=node) | Retire(node=node):
                 self._nodes.setdefault(node)
 
     def _error(self, number: int, what: str) -> SettingsError:
@@ -298,6 +305,13 @@ def _set(words: _Words) -> Action:
     return Write(node, path, value, is_new=words.takes("new"))
 
 
+def _decide(words: _Words, *, is_restored: bool) -> Action:
+    node, path = words.node(), words.path()
+    if not words.takes("of"):
+        raise ValueError("of is missing")
+    return Decide(node, path, words.node(), is_restored)
+
+
 def _split(words: _Words) -> Action:
     sides = [words.nodes("|")]
     while words.takes("|"):
@@ -375,6 +389,9 @@ _READERS: Final[dict[str, Callable[[_Words], Action]]] = {
     "set": _set,
     "delete": lambda words: Write(words.node(), words.path(), None),
     "fill": lambda words: Fill(words.node(), words.path(), words.integer("the count")),
+    "restore": lambda words: _decide(words, is_restored=True),
+    "dismiss": lambda words: _decide(words, is_restored=False),
+    "retire": lambda words: Retire(words.node(), words.node(), words.takes("force")),
     "split": _split,
     "cut": _cut,
     "heal": lambda _: Split(()),

@@ -14,7 +14,7 @@ from typing import Any, Final, assert_never
 
 import attrs
 
-from distkv.core.ready import LocalSet
+from distkv.core.ready import Input, LocalDecision, LocalSet, RetireNode
 from distkv.errors import DistkvError
 from distkv.graph.recorder import outside
 from distkv.graph.standing import standing_lines
@@ -36,9 +36,11 @@ from distkv.sim.script import (
     Action,
     Cluster,
     Cut,
+    Decide,
     Deed,
     Divert,
     Fill,
+    Retire,
     Run,
     Script,
     SettingMap,
@@ -54,7 +56,7 @@ from distkv.sim.script import (
 )
 from distkv.storage.memory import MemoryDisk
 from distkv.wire.message import PingChain
-from distkv.wire.request import SetValue
+from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value
 
 GROW_CLOCKS: Final = 20
@@ -164,6 +166,10 @@ class Player:
                 self._to_network(action)
             case Write() | Fill():
                 self._write(action)
+            case Decide():
+                self._decide(action)
+            case Retire(node=node, other=other, is_forced=is_forced):
+                self._ask(node, RetireNode(NodeName(other), is_forced))
             case Run() | Settle() | Wait():
                 self._pass(action)
             case Show(tags=tags, nodes=names):
@@ -241,7 +247,6 @@ class Player:
         return process
 
     def _write(self, action: Write | Fill) -> None:
-        process = self._running(action.node)
         if isinstance(action, Write):
             raw = None if action.value is None else pack_value(action.value)
             requests = [SetValue(1, action.path, raw, new=action.is_new)]
@@ -249,7 +254,20 @@ class Player:
             paths = [Path((*action.path.names, str(number))) for number in range(action.count)]
             requests = [SetValue(1, path, pack_value(number)) for number, path in enumerate(paths)]
         for request in requests:
-            process.host.give(process, partial(_ask, process, LocalSet(request)))
+            self._ask(action.node, LocalSet(request))
+
+    def _decide(self, action: Decide) -> None:
+        entry = self._running(action.node).replica.tree.get(action.path)
+        losers = entry.conflicts() if entry is not None else ()
+        links = [loser.link for loser in losers if loser.node == action.loser_of]
+        if not links:
+            raise ScriptFailedError(f"{action.loser_of} has lost nothing at {action.path}, as {action.node} sees it")
+        self._ask(action.node, LocalDecision((Restore if action.is_restored else Dismiss)(1, links[0])))
+
+    def _ask(self, name: str, what: Input) -> None:
+        """A client's request; a process that pauses takes it later."""
+        process = self._running(name)
+        process.host.give(process, partial(_take, process, what))
 
     # -- between them
 
@@ -309,5 +327,5 @@ class Player:
         self._screen.happened(moment)
 
 
-def _ask(process: Process, what: LocalSet) -> None:
+def _take(process: Process, what: Input) -> None:
     process.step(what)

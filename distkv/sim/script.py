@@ -119,6 +119,26 @@ class Fill:
 
 
 @attrs.frozen
+class Decide:
+    """A client decides about an open loser, by the node that wrote it."""
+
+    node: str
+    path: Path
+    loser_of: str
+    is_restored: bool
+    """Whether it is written again; else it is dismissed."""
+
+
+@attrs.frozen
+class Retire:
+    """A client says to one node that another one is gone for good."""
+
+    node: str
+    other: str
+    is_forced: bool
+
+
+@attrs.frozen
 class Run:
     """Time passes."""
 
@@ -165,6 +185,8 @@ Action: TypeAlias = (
     | Divert
     | Write
     | Fill
+    | Decide
+    | Retire
     | Run
     | Settle
     | Wait

@@ -22,9 +22,11 @@ from distkv.sim.script import (
     Action,
     Cluster,
     Cut,
+    Decide,
     Deed,
     Divert,
     Fill,
+    Retire,
     Run,
     Script,
     SettingMap,
@@ -97,6 +99,10 @@ class Servers:
                 self._to_network(action)
             case Write() | Fill():
                 await self._write(action)
+            case Decide():
+                await self._decide(action)
+            case Retire(node=node, other=other, is_forced=is_forced):
+                await self._ask(node, "retire_node", node=other, **{"force": True} if is_forced else {})
             case Run() | Settle() | Wait():
                 await self._pass(action)
             case Show() | ShowState():
@@ -183,6 +189,15 @@ class Servers:
                     await client.ask("delete_value", path=[*path.names])
                 else:
                     await client.ask("set_value", path=[*path.names], value=value, **{"new": True} if is_new else {})
+
+    async def _decide(self, action: Decide) -> None:
+        found = await self._ask(action.node, "conflicts", path=[*action.path.names])
+        (id,) = [item["id"] for item in found["items"] if item["node"] == action.loser_of]
+        await self._ask(action.node, "restore" if action.is_restored else "dismiss", id=id)
+
+    async def _ask(self, name: str, request: str, **fields: object) -> dict[str, Any]:
+        async with self._world.nodes[name].client() as client:
+            return await client.ask(request, **fields)
 
     # -- between them
 

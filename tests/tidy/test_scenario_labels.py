@@ -12,23 +12,33 @@ from pathlib import Path
 from tests.scenarios.files import FILES, cited
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.rst").read_text(encoding="utf-8")
-SECTIONS = ("Ping election", "Start-up", "Lives and names", "Recovery", "Between two nodes over TCP")
+SECTIONS = (
+    "Ping election",
+    "Start-up",
+    "Lives and names",
+    "Recovery",
+    "Between two nodes over TCP",
+    "Forgetting deletions",
+)
 """All their sentences have a scenario."""
 TRAPS = (
     ("TICK-3", "a wiped node never repeats a tick"),
     ("APPLY-3", "what was held once is not applied again"),
     ("OPEN-2", "open losers are replicated"),
     ("OPEN-5", "cutting chains does not change what is open"),
+    ("OPEN-6", "a decision closes one loser, everywhere"),
+    ("OPEN-7", "and not another one of its own writer"),
     ("LOST-1", "what nobody has ends the wait"),
     ("LOST-2", "and comes when its holder does"),
     ("NET-2", "networks never merge"),
     ("REG-2", "a joiner is registered before its snapshot"),
     ("REG-3", "a name that joined twice"),
+    ("RETIRE-1", "who is gone for good holds up nothing"),
 )
 """Rules of other sections where the obvious reading loses something or diverges."""
 ELSEWHERE = {
     "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
-    "LIFE-3": "a backup is loaded from an archive, which scenarios do not have: tests/unit/core/test_restored.py",
+    "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
     "REC-5": "equal ticks with other contents need a fault of the machine: tests/unit/core/test_recovery_fleet.py",
 }
 """Rules that no scenario can show, why, and what shows them."""

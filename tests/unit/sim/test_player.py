@@ -131,6 +131,7 @@ def test_disk_that_was_rolled_back_is_as_it_was() -> None:
         ("start a", "a runs already"),
         ("set c k 1", "c does not run"),
         ("roll-back a", "a has no backup"),
+        ("restore a k of b", "b has lost nothing at k, as a sees it"),
         ("settle within 1ms", "all nodes end alike: "),
     ],
 )
