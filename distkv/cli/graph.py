@@ -8,6 +8,7 @@ Invariant: only the graph goes to stdout, or into the file; what is left out of 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -295,4 +296,8 @@ def _form(own: str | None, common: Form) -> GraphForm:
 
 
 def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1000)
+    if seconds is None:
+        return None
+    if not math.isfinite(seconds):
+        raise click.UsageError(f"{seconds} is no time: --from and --to are seconds")
+    return round(seconds * 1000)

@@ -37,6 +37,7 @@ def trace(tmp_path: Path) -> str:
         (["--scenario", __file__], "test_graph.py, line 1: "),
         (["--trace", "x", "--only", "3"], "--only, --with and --without belong to --seed"),
         (["--seed", "1", "--for", "2"], "--for belongs to --live"),
+        (["--seed", "1", "--from", "nan"], "nan is no time"),
         (["--live", ""], "the host is empty"),
         (["--seed", "1", "-o", "yaml"], "'yaml' is not one of"),
         (["--seed", "1", "--last", "0"], "0 is not in the range"),
@@ -115,7 +116,13 @@ def test_last_says_how_many_moments_a_picture_has(trace: str, capsys: Capture) -
     assert len(ElementTree.fromstring(out).findall("{http://www.w3.org/2000/svg}circle")) == 1
 
 
-@pytest.mark.parametrize("line", ["{}", "nonsense", '{"at_ms": 1}', "\x00", '{"at_ms":0,"node":"a","kind":7}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}", "nonsense", '{"at_ms": 1}', "\x00", '{"at_ms":0,"node":"a","kind":7}', "[" * 100_000, "9" * 5000,
+        '{"at_ms":1e3,"node":"a","kind":"set"}', '{"at_ms":9999999999999999999,"node":"a","kind":"set"}',
+    ],
+)  # fmt: skip
 def test_file_that_is_no_trace_is_refused_with_its_line(line: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "t"
     file.write_text(f"{write_line(TRACE[0])}\n{line}\n")
