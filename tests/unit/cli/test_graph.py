@@ -140,6 +140,21 @@ def test_halves_of_characters_are_written_as_question_marks(form: str, tmp_path:
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize("before", [None, "what I had"])
+def test_file_stays_as_it_was_when_there_is_nothing_to_draw(before: str | None, tmp_path: Path) -> None:
+    file, out = tmp_path / "t", tmp_path / "out.svg"
+    file.write_text("nonsense")
+    if before is not None:
+        out.write_text(before)
+    assert run(["graph", "--trace", str(file), "-o", "svg", "--out", str(out)]) == 1
+    assert (out.read_text() if out.exists() else None) == before
+
+
+def test_file_that_cannot_be_written_is_told_before_anything_is_done(capsys: Capture) -> None:
+    assert run(["graph", "--seed", "3", "--out", "/nowhere/x"]) == 1
+    assert capsys.readouterr().err == "distkv: /nowhere/x: No such file or directory\n"
+
+
 def test_file_that_is_not_there_is_one_line(capsys: Capture) -> None:
     assert run(["graph", "--trace", "/nowhere"]) == 1
     assert capsys.readouterr().err == "distkv: /nowhere: No such file or directory\n"
