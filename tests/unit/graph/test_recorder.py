@@ -159,7 +159,7 @@ def test_chain_names_a_node_without_data_only() -> None:
 def test_one_who_begins_to_listen_sees_the_node_as_it_is(fleet: Recorded) -> None:
     fleet.set("a", "k", 1)
     fleet.run(100)
-    replica = fleet["a"]
+    replica = fleet.hosts["a"].live
     seen = Recorder().seen(7, replica)
     last = fleet.of("a", StepKind.SET)[-1]
     assert (seen.at_ms, seen.node, seen.kind) == (7, "a", "seen")
@@ -167,6 +167,6 @@ def test_one_who_begins_to_listen_sees_the_node_as_it_is(fleet: Recorded) -> Non
 
 
 def test_what_one_has_seen_gives_no_moment_again(fleet: Recorded) -> None:
-    recorder, replica = Recorder(), fleet["a"]
+    recorder, replica = Recorder(), fleet.hosts["a"].live
     recorder.seen(0, replica)
     assert recorder.step(1, Wake(), Ready(), replica) is None
