@@ -137,6 +137,19 @@ class Limits:
 
 
 @attrs.frozen
+class DeleteConfig:
+    """What is left of a deleted value."""
+
+    retention_s: float = attrs.field(default=86_400.0)
+    """So many seconds a node remembers a deletion at the least; then, as soon as all nodes have it, it is forgotten."""
+
+    @retention_s.validator
+    def _check_retention(self, _: object, value: float) -> None:
+        if not 1 <= value <= 1e9:
+            raise SettingsError(f"delete.retention is {value}: it must be seconds, from 1 to a billion")
+
+
+@attrs.frozen
 class HistoryConfig:
     """How much of the past is kept; with neither, all of it."""
 
@@ -227,6 +240,7 @@ class Config:
     chain_length: int = attrs.field(default=5)
     """How many links an event's chain keeps: two more than the parts into which the network may split, or than the
     nodes that change one value."""
+    delete: DeleteConfig = DeleteConfig()
     history: HistoryConfig = HistoryConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()

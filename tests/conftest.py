@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, and skip those whose programs are not here."""
+    """Mark tests by their folder, skip those whose programs are not here, begin with the slow files."""
     here = Path(__file__).parent
     no_browser = pytest.mark.skip(reason="no chromium and chromedriver: apt-get install chromium chromium-driver")
     no_serf = pytest.mark.skip(reason="no serf on PATH: apt-get install serf")
@@ -39,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_browser)
         if folder == "process" and shutil.which("serf") is None:
             item.add_marker(no_serf)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.hookimpl(wrapper=True)

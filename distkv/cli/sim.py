@@ -65,6 +65,14 @@ class FaultName(click.ParamType["Fault"]):
 @click.option("--first-seed", metavar="N", type=click.IntRange(0), default=0, help="The first of them (0).")
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Processes that share them (1).")
 @click.option("--seed", metavar="N", type=click.IntRange(0), help="Run this one seed.")
+@click.option(
+    "--fleet",
+    "fleets",
+    metavar="N",
+    type=click.IntRange(2, 1024),
+    multiple=True,
+    help="Measure what a fleet of N nodes costs; may be repeated.",
+)
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
 @click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
@@ -78,6 +86,7 @@ def sim_command(
     first_seed: int,
     jobs: int,
     seed: int | None,
+    fleets: tuple[int, ...],
     digest: bool,
     trace: bool,
     only: tuple[int, ...] | None,
@@ -87,13 +96,17 @@ def sim_command(
 ) -> Job:
     """Run the core in a simulated network, with faults drawn from a seed, and check what it promises.
 
-    The same seed is the same run, everywhere and always. Either --seeds or --seed says what to run.
+    The same seed is the same run, everywhere and always. One of --seeds, --seed and --fleet says what to run.
     """
-    if (seeds is None) == (seed is None):
-        raise click.UsageError("give either --seeds or --seed")
+    if sum((seeds is not None, seed is not None, bool(fleets))) != 1:
+        raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
+    if fleets and (on or off):
+        raise click.UsageError("--with and --without belong to seeds: a fleet goes one fixed course")
     chosen = Form(form) if form else session.form
+    if fleets:
+        return partial(_fleets, fleets, chosen)
     if seed is not None:
         return partial(_one, seed, on, off, only, chosen, digest=digest, trace=trace)
     return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs, on, off, chosen)
@@ -191,6 +204,43 @@ def _progress(length: int) -> Iterator[Callable[[Sum], object]]:
         return
     with click.progressbar(length=length, label="sim", file=sys.stderr, show_pos=True) as bar:
         yield lambda _: bar.update(1)
+
+
+# -- fleets of several sizes --------------------------------------------------------------------------------------
+
+
+def _fleets(sizes: tuple[int, ...], form: Form) -> int:
+    from distkv.sim.cost import Course
+    from distkv.sim.rule import BrokenRuleError
+
+    found: dict[int, dict[str, float]] = {}
+    for nodes in dict.fromkeys(sizes):
+        if sys.stderr.isatty():
+            click.echo(f"a fleet of {nodes} ...", err=True)
+        try:
+            found[nodes] = Course(nodes).figures()
+        except BrokenRuleError as error:
+            click.echo(f"Error: the fleet of {nodes} does not agree: {error}", err=True)
+            return exits.FAILED
+    if form is Form.TEXT:
+        click.echo("\n".join(_table(found)))
+    else:
+        print_result([{"nodes": nodes, **figures} for nodes, figures in found.items()], form)
+    return exits.DONE
+
+
+def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
+    """A simple table, as reStructuredText has it: the docs hold one."""
+    from distkv.sim.cost import FIGURES
+
+    width, column = max(map(len, FIGURES.values())), 9
+    rule = "  ".join(["=" * width, *("=" * column for _ in found)])
+    yield rule
+    yield "  ".join([f"{'nodes':<{width}}", *(f"{nodes:>{column},}" for nodes in found)])
+    yield rule
+    for key, words in FIGURES.items():
+        yield "  ".join([f"{words:<{width}}", *(f"{figures[key]:>{column},.1f}" for figures in found.values())])
+    yield rule
 
 
 # -- words --------------------------------------------------------------------------------------------------------

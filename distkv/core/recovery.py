@@ -17,6 +17,7 @@ from distkv.core.ready import Rng
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.wire.message import Header
 
 GAP_MS: Final = (500, 1500)
 """A gap this old (drawn evenly) is pulled, so that no stampede hits one host."""
@@ -43,6 +44,8 @@ class Peer:
     """Whether the transport believes it alive."""
     held: TickRanges | None = None
     """What it held at our last exchange."""
+    said_by: Header | None = None
+    """With which words it said so."""
     lacks: TickRanges = attrs.field(factory=dict)
     """What it said it lacks, when we asked."""
     failed_ms: int | None = None
@@ -191,12 +194,24 @@ class Recovery:
 
     # -- what came of it
 
-    def maps_came(self, name: NodeName, held: TickRanges) -> None:
+    def went_back(self, header: Header, held: TickRanges) -> bool:
+        """Whether a peer lacks now what it held in this same life, before its last start: its disk was set back."""
+        peer = self.peers.get(header.node)
+        before = peer.said_by if peer is not None else None
+        if peer is None or before is None or peer.held is None or before.life != header.life:
+            return False
+        if before.start is None or header.start is None or before.start == header.start:
+            return False  # within one start a map that lacks something is an older one that came late
+        if header.start.time < before.start.time and header.tock < before.tock:
+            return False
+        return any(ranges - held.get(name, Ranges()) for name, ranges in peer.held.items())
+
+    def maps_came(self, name: NodeName, held: TickRanges, said_by: Header | None = None) -> None:
         """A peer's map: what it holds it no longer lacks."""
         peer = self._peer(name)
         if peer is None:
             return
-        peer.held = held
+        peer.held, peer.said_by = held, said_by
         peer.failed_ms = None
         peer.is_reachable = True
         peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}

@@ -71,8 +71,8 @@ NAME_BYTES: Final = 72
 """What a link of a chain, a range of ticks, and a node's name before its ranges take, at the most."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
-    **dict.fromkeys(("rolled_back", "foreign_network", "name_twice", "same_address"), logging.WARNING),
-    **dict.fromkeys(("ready", "new_life", "split_healed"), logging.INFO),
+    **dict.fromkeys(("rolled_back", "retired", "foreign_network", "name_twice", "same_address"), logging.WARNING),
+    **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }
 """How loud a note is; the others are counted, and shown with -vv."""
 REPEATS_SHOWN: Final = 10
@@ -368,10 +368,10 @@ class Driver:
 
     def _request(self, ask: Ask) -> Request:
         match ask.what:
-            case AskMaps():
-                return ExchangeRequest(1, self.replica.maps())
-            case AskEvents(ranges=ranges):
-                return GetEvents(1, ranges)
+            case AskMaps() as what:
+                return ExchangeRequest(1, self.replica.maps(what))
+            case AskEvents(ranges=ranges, doubted=doubted):
+                return GetEvents(1, ranges, doubted)
             case AskSnapshot():
                 return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.addr)
 

@@ -160,9 +160,12 @@ class Recorder:
             return _gossip(message)
         me, what = replica.name, message.what
         to = replica.asked_name(message.id) or message.addr
-        ranges = what.ranges if isinstance(what, AskEvents) else {}
         key = f"{me}#{message.id}@{replica.tock}"
-        said = self._asks[message.id] = Said(_ASKS[type(what)], key, me, to, key, ranges_text(ranges))
+        said = Said(_ASKS[type(what)], key, me, to, key)
+        if isinstance(what, AskEvents):
+            about = f"whether {ranges_text(what.doubted)} is superseded" if what.doubted else ""
+            said = attrs.evolve(said, ticks=ranges_text(what.ranges), about=about)
+        self._asks[message.id] = said
         return said
 
     def _answer(self, what: Input | None, reply: Reply | None) -> list[Said]:

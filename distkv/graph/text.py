@@ -136,7 +136,8 @@ def _sent(said: Said) -> str:
         case "ask maps":
             return f"asks {said.to} for its maps"
         case "ask events":
-            return f"asks {said.to} for {said.ticks}"
+            wanted = f"for {said.ticks}" if said.ticks else ""
+            return f"asks {said.to} {' and '.join(filter(None, [wanted, said.about]))}"
         case "ask snapshot":
             return f"asks {said.to} for a download"
         case "maps" | "snapshot":

@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 class Host:
     """One machine."""
 
-    name: NodeName
+    name: str
     addr: str
+    node: NodeName
+    """The name of the server that runs here: its own, but for a second server of one name."""
+    is_ours: bool = True
+    """Whether it belongs to the fleet that is looked at."""
     clock: HostClock = attrs.field(factory=HostClock)
     disk: VirtualDisk = attrs.field(factory=VirtualDisk)
     agent: Agent = attrs.field(factory=Agent)
     process: Process | None = None
     fatal: DistkvError | None = None
     """Why the last process ended by itself."""
-    namesake: NodeName | None = None
-    """The node name of its server, when that is not the host's own."""
     _held: list[tuple[Process, Callable[[], None]]] | None = None
     """What waits for the paused process."""
 
@@ -48,9 +50,9 @@ class Host:
         return self.process.replica
 
     @property
-    def node(self) -> NodeName:
-        """What its server is called."""
-        return self.namesake or self.name
+    def own_addr(self) -> str:
+        """Where it is reached, if nobody made a mistake."""
+        return f"{self.name}:1"
 
     @property
     def is_paused(self) -> bool:
@@ -78,6 +80,11 @@ class Host:
             do()
         else:
             self._held.append((process, do))
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether gossip reaches the process at once."""
+        return self._held is None and self.process is not None and self.agent.is_up
 
     def hear(self, do: Callable[[], None]) -> bool:
         """The same with gossip; False when it is lost on this host."""

@@ -154,7 +154,7 @@ class Player:
             case Cluster(nodes=nodes):
                 self._grow(nodes)
             case StartNode(node=node, init=init, settings=settings, named=named):
-                self._fleet.hosts[node].namesake = NodeName(named) if named else None
+                self._fleet.hosts[node].node = NodeName(named or node)
                 self._start(node, init, settings)
             case ToNode(node=node, deed=deed):
                 self._say(node, DEEDS[deed])

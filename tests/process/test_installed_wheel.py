@@ -108,7 +108,7 @@ def test_installed_package_is_what_runs(cluster: Cluster, site: Path) -> None:
 def test_installed_client_reads_on_the_second_node_what_it_set_on_the_first(cluster: Cluster) -> None:
     assert cluster["a"].run("set", "wheel.n", "21").code == 0
     assert cluster["a"].run("get", "wheel.n").text == "21\n"
-    cluster.wait(lambda: cluster["b"].run("get", "wheel.n").text == "21\n", "b shows it, too", 10)
+    cluster.wait(lambda: cluster["b"].run("get", "wheel.n").text == "21\n", "b shows it, too", 30)
 
 
 def test_installed_watch_shows_on_the_second_node_what_changes_on_the_first(cluster: Cluster) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from distkv.cli.main import run
 from distkv.core.replica import Replica
+from distkv.sim import cost
+from distkv.sim.cost import FIGURES
 from distkv.sim.draft import draw
 from distkv.sim.scenario import Verb
 
@@ -21,8 +23,11 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "give either --seeds or --seed"),
-        (["--seed", "1", "--seeds", "2"], "give either --seeds or --seed"),
+        ([], "give one of --seeds, --seed and --fleet"),
+        (["--seed", "1", "--seeds", "2"], "give one of --seeds, --seed and --fleet"),
+        (["--seed", "1", "--fleet", "4"], "give one of --seeds, --seed and --fleet"),
+        (["--fleet", "4", "--without", "loss"], "a fleet goes one fixed course"),
+        (["--fleet", "1"], "1 is not in the range"),
         (["--seeds", "2", "--digest"], "belong to a single --seed"),
         (["--seed", "1", "--without", "rain"], "'rain' is no fault; there are loss, duplication"),
         (["--seed", "1", "--only", "3-x"], "'3-x' is neither a number nor a range such as 7-9"),
@@ -94,3 +99,23 @@ def test_trace_prints_every_step(capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("0 n0 begin -> ")
     assert len(lines) > 100
+
+
+def test_fleets_are_printed_as_a_table_that_the_docs_can_hold(capsys: Capture) -> None:
+    assert run(["sim", "--fleet", "3", "--fleet", "2"]) == 0
+    rule, head, *rows, end = capsys.readouterr().out.splitlines()
+    assert head.split() == ["nodes", "3", "2"]
+    assert rule == rows.pop(0) == end
+    assert [row[: len(rule.split()[0])].rstrip() for row in rows] == list(FIGURES.values())
+
+
+def test_fleets_as_json_are_maps_of_figures(capsys: Capture) -> None:
+    assert run(["sim", "--fleet", "2", "-o", "json"]) == 0
+    (figures,) = json.loads(capsys.readouterr().out)
+    assert list(figures) == ["nodes", *FIGURES]
+
+
+def test_fleet_that_does_not_agree_exits_1(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(cost, "PATIENCE_MS", -1)
+    assert run(["sim", "--fleet", "2"]) == 1
+    assert "the fleet of 2 does not agree: all nodes end alike" in capsys.readouterr().err
