@@ -61,12 +61,18 @@ def told(browser: Browser, node: str, field: str) -> str:
 
 
 def pick(browser: Browser, words: str) -> None:
-    """Click on the first row with these words."""
+    """Click on the first row in sight with these words."""
     number = next(at for at, text in enumerate(rows(browser)) if words in text)
-    browser.run("document.querySelectorAll('.row')[arguments[0]].scrollIntoView({block: 'center'})", number)
-    number = next(at for at, text in enumerate(rows(browser)) if words in text)
-    browser.run("document.querySelectorAll('.row .what')[arguments[0]].id = 'wanted'", number)
-    browser.click("#wanted")
+    # What scrolling draws anew, it draws within two frames: a click meanwhile could miss.
+    row = browser.run(
+        """
+        const row = document.querySelectorAll(".row")[arguments[0]].id;
+        document.getElementById(row).scrollIntoView({ block: "center" });
+        return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(row))));
+        """,
+        number,
+    )
+    browser.click(f"#{row} .what")
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------
