@@ -8,6 +8,8 @@ Invariant: only the graph goes to stdout, or into the file; what is left out of 
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -218,12 +220,29 @@ def _draw(title: str, source: Source, output: _Output) -> int:
 
 @contextmanager
 def _writer(file: str | None) -> Iterator[Callable[[str], object]]:
-    """Writes text; what is none (a trace may hold halves of characters) is replaced by question marks."""
+    """Writes text; what is none (a trace may hold halves of characters) is replaced by question marks.
+
+    Whether a file can be written shows at once; what it held goes when there is something else to write.
+    """
     if file is None:
         yield lambda text: click.echo(_sound(text), nl=False)
         return
-    with open(file, "w", encoding="utf-8", errors="replace") as out:
-        yield out.write
+    is_new = not os.path.exists(file)
+    with open(file, "a", encoding="utf-8", errors="replace") as out:
+        is_written = False
+
+        def write(text: str) -> None:
+            nonlocal is_written
+            if not is_written:
+                out.truncate(0)
+                is_written = True
+            out.write(text)
+
+        try:
+            yield write
+        finally:
+            if is_new and not is_written:
+                os.unlink(file)
 
 
 def _sound(text: str) -> str:
@@ -295,4 +314,8 @@ def _form(own: str | None, common: Form) -> GraphForm:
 
 
 def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1000)
+    if seconds is None:
+        return None
+    if not math.isfinite(seconds):
+        raise click.UsageError(f"{seconds} is no time: --from and --to are seconds")
+    return round(seconds * 1000)

@@ -8,6 +8,7 @@ has, for every other node that was there, an arrow that arrives or one that is l
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ import attrs
 from distkv.graph.trace import GONE, Moment, Said, StepKind
 
 GOSSIP: Final = frozenset({"update", "ping", "info"})
+_COUNT: Final = re.compile(r"[0-9]{1,19}")
 UNDER_WAY_MS: Final = 1000
 """What was said so shortly before the end of a trace and did not arrive is not called lost."""
 TICKS_MAX: Final = 256
@@ -73,7 +75,7 @@ def single_ticks(text: str) -> Iterator[str]:
         life, dot, counts = rest.rpartition(".")
         for part in counts.split(","):
             first, _, last = part.partition("-")
-            if first.isdecimal() and (not last or last.isdecimal()):
+            if _COUNT.fullmatch(first) and _COUNT.fullmatch(last or first):
                 for count in range(int(first), int(last or first) + 1):
                     yield f"{node}:{life}{dot}{count}"
 
@@ -115,6 +117,8 @@ class _Linker:
         self._by_key: dict[str, _Spoken] = {}
         self._by_tick: dict[tuple[str, str], _Spoken] = {}
         self._asked: dict[str, _Asked] = {}
+        self._latest: dict[tuple[str, str, str], _Asked] = {}
+        """By kind, asker and peer."""
         self._answers: dict[str, int] = {}
         """The key of an answer to a peer -> the moment that gave it."""
 
@@ -151,7 +155,7 @@ class _Linker:
 
     def _say(self, number: int, moment: Moment, said: Said) -> None:
         if said.kind.startswith("ask"):
-            self._asked[said.key] = _Asked(number, said)
+            self._asked[said.key] = self._latest[said.kind, said.sender, said.to] = _Asked(number, said)
         elif said.kind not in GOSSIP:
             self._answers[said.key] = number
         else:
@@ -196,13 +200,10 @@ class _Linker:
     def _hear_request(self, number: int, moment: Moment, heard: Said, kind: str) -> None:
         """A request has no key of its own where it arrives: it is the latest one of its kind on this way."""
         said, start = heard, None
-        for asked in reversed(self._asked.values()):
-            way = asked.said.kind, asked.said.sender, asked.said.to
-            if way == (kind, heard.sender, moment.node):
-                if not asked.is_linked:
-                    asked.is_linked = True
-                    said, start = asked.said, asked.number
-                break
+        asked = self._latest.get((kind, heard.sender, moment.node))
+        if asked is not None and not asked.is_linked:
+            asked.is_linked = True
+            said, start = asked.said, asked.number
         self.found.append(Arrow(said, heard.sender, moment.node, start, number))
 
     def _done(self, heard: Said) -> None:

@@ -20,6 +20,9 @@ from distkv.graph.arrows import Arrow, arrows, running_before
 from distkv.graph.text import TextWriter
 from distkv.graph.trace import GONE, Moment, StepKind
 
+LANES_MAX: Final = 256
+"""Past this nobody could find a lane, and a page would be slow."""
+
 STEPS: Final = frozenset({*StepKind, *GONE})
 OUTSIDE: Final = "outside"
 
@@ -100,19 +103,21 @@ def compose(
     `forgotten` moments before these are not known any more.
 
     Raises:
-        SettingsError: the choice names what is not there.
+        SettingsError: the choice names what is not there, or there are more than `LANES_MAX` nodes.
     """
     choice, seen = choice or Choice(), Seen()
     for moment in moments:
         seen.note(moment)
     choice.check(seen)
+    lanes = tuple(name for name in seen.lanes if not choice.nodes or name in choice.nodes)
+    if len(lanes) > LANES_MAX:
+        raise SettingsError(f"a picture shows {LANES_MAX} nodes, and there are {len(lanes)}: choose some with --nodes")
     wanted = [number for number, moment in enumerate(moments) if choice.takes(moment)]
     kept = wanted[-moments_max:]
     left_out = forgotten + len(wanted) - len(kept)
     numbers = {old: new for new, old in enumerate(kept)}
     shown = tuple(moments[number] for number in kept)
     writer = TextWriter()
-    lanes = tuple(name for name in seen.lanes if not choice.nodes or name in choice.nodes)
     return Picture(
         title=title,
         lanes=lanes,

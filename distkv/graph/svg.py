@@ -30,7 +30,7 @@ GUTTER: Final = 84
 HEAD: Final = 54
 CHARACTER: Final = 6.7
 """How wide one is, in the font and size of the words."""
-WORDS_MAX: Final = 150
+WORDS_MAX: Final = 110
 """Characters; what is longer is cut here, and whole in the title that a pointer brings up."""
 
 STYLE: Final = """\

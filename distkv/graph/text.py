@@ -30,7 +30,8 @@ class _Known:
 
 
 class TextWriter:
-    """Writes moments in their order. `names` are the nodes, so that columns are as wide as the longest."""
+    """Writes moments in their order. `names` are the nodes, so that columns are as wide as the longest; one that is
+    longer widens them from there on."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._width = max(map(len, names), default=1)
@@ -38,6 +39,7 @@ class TextWriter:
 
     def line(self, moment: Moment) -> str:
         """One line, without its end."""
+        self._width = max(self._width, len(moment.node))
         return f"{moment.at_ms / 1000:9.3f} {moment.node or '*':<{self._width}} {self.words(moment)}".rstrip()
 
     def skip(self, moment: Moment) -> None:

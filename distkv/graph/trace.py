@@ -179,6 +179,7 @@ class Moment:
 # -- files --------------------------------------------------------------------------------------------------------
 
 LINE_CHARACTERS_MAX: Final = 1 << 20
+INTEGER_MAX: Final = 2**63 - 1
 
 
 def write_line(moment: Moment) -> str:
@@ -199,7 +200,7 @@ def read_lines(lines: Iterable[str], name: str) -> Iterator[Moment]:
             if len(line) > LINE_CHARACTERS_MAX:
                 raise DecodeError(f"a line has at most {LINE_CHARACTERS_MAX} characters", "bad_trace")
             yield Moment.from_dict(_map(json.loads(line), "the line"))
-        except (json.JSONDecodeError, DecodeError) as error:
+        except (ValueError, RecursionError, DecodeError) as error:
             raise DecodeError(f"{name}, line {number} is no moment of a trace: {error}", "bad_trace") from None
 
 
@@ -245,6 +246,8 @@ def _text(found: object, name: str) -> str:
 def _integer(found: object, name: str) -> int:
     if type(found) is not int:
         raise DecodeError(f"{name} is an integer, not {type(found).__name__}", "bad_trace")
+    if abs(found) > INTEGER_MAX:
+        raise DecodeError(f"{name} is an integer below 2^63", "bad_trace")
     return found
 
 

@@ -16,6 +16,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from distkv.config import Limits
+from distkv.engine.trace import Listener
 from distkv.graph.arrows import arrows
 from distkv.graph.trace import Moment
 from tests.shell.nodes import Client, Node, Reply, new_world, solo_node
@@ -133,6 +134,15 @@ async def test_listener_that_does_not_read_is_told_how_much_it_missed(autojump_c
         assert node.driver.counters["trace_lost"] == 6
         await writer.set("k", "after")
         assert (await told(client, 1))[0]["moment"]["events"][0]["value"] == "'after'"
+
+
+def test_nothing_is_told_behind_a_gap_before_the_gap_is() -> None:
+    listener, moment = Listener(2), Moment(0, "a", "wake")
+    assert [listener.put(position, moment) for position in (1, 2, 3)] == [True, True, False]
+    assert listener.take(1) == ([(1, moment)], 0)
+    assert not listener.put(4, moment)
+    assert listener.take(10) == ([(2, moment)], 2)
+    assert listener.put(5, moment)
 
 
 @pytest.mark.trio

@@ -37,6 +37,7 @@ def trace(tmp_path: Path) -> str:
         (["--scenario", __file__], "test_graph.py, line 1: "),
         (["--trace", "x", "--only", "3"], "--only, --with and --without belong to --seed"),
         (["--seed", "1", "--for", "2"], "--for belongs to --live"),
+        (["--seed", "1", "--from", "nan"], "nan is no time"),
         (["--live", ""], "the host is empty"),
         (["--seed", "1", "-o", "yaml"], "'yaml' is not one of"),
         (["--seed", "1", "--last", "0"], "0 is not in the range"),
@@ -115,7 +116,13 @@ def test_last_says_how_many_moments_a_picture_has(trace: str, capsys: Capture) -
     assert len(ElementTree.fromstring(out).findall("{http://www.w3.org/2000/svg}circle")) == 1
 
 
-@pytest.mark.parametrize("line", ["{}", "nonsense", '{"at_ms": 1}', "\x00", '{"at_ms":0,"node":"a","kind":7}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}", "nonsense", '{"at_ms": 1}', "\x00", '{"at_ms":0,"node":"a","kind":7}', "[" * 100_000, "9" * 5000,
+        '{"at_ms":1e3,"node":"a","kind":"set"}', '{"at_ms":9999999999999999999,"node":"a","kind":"set"}',
+    ],
+)  # fmt: skip
 def test_file_that_is_no_trace_is_refused_with_its_line(line: str, tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "t"
     file.write_text(f"{write_line(TRACE[0])}\n{line}\n")
@@ -131,6 +138,21 @@ def test_halves_of_characters_are_written_as_question_marks(form: str, tmp_path:
     file.write_text('{"at_ms":0,"node":"a","kind":"wake","notes":["\\ud800"]}\n')
     assert run(["graph", "--trace", str(file), "-o", form]) == 0
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("before", [None, "what I had"])
+def test_file_stays_as_it_was_when_there_is_nothing_to_draw(before: str | None, tmp_path: Path) -> None:
+    file, out = tmp_path / "t", tmp_path / "out.svg"
+    file.write_text("nonsense")
+    if before is not None:
+        out.write_text(before)
+    assert run(["graph", "--trace", str(file), "-o", "svg", "--out", str(out)]) == 1
+    assert (out.read_text() if out.exists() else None) == before
+
+
+def test_file_that_cannot_be_written_is_told_before_anything_is_done(capsys: Capture) -> None:
+    assert run(["graph", "--seed", "3", "--out", "/nowhere/x"]) == 1
+    assert capsys.readouterr().err == "distkv: /nowhere/x: No such file or directory\n"
 
 
 def test_file_that_is_not_there_is_one_line(capsys: Capture) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distkv.graph.arrows import UNDER_WAY_MS, Arrow, arrows, single_ticks
-from distkv.graph.trace import Moment, Said
-from tests.unit.graph.traces import ended, heard, split_and_heal, there, write
+from distkv.graph.trace import GONE, Moment, Said
+from tests.unit.graph.traces import heard, split_and_heal, there, write
 
 LATER = 10 * UNDER_WAY_MS
 
@@ -27,6 +27,7 @@ def real() -> tuple[list[Moment], list[Arrow]]:
         ("", []),
         ("a:1", ["a:1"]),
         ("a:1-3,7 b:350.1", ["a:1", "a:2", "a:3", "a:7", "b:350.1"]),
+        (f"a:{'9' * 5000} a: :1-x a:1,,2", ["a:1", "a:2"]),
         ("n.1-x:12.8-9 …", ["n.1-x:12.8", "n.1-x:12.9"]),
     ],
 )
@@ -55,8 +56,9 @@ def test_gossip_that_reaches_none_of_several_is_one_arrow_to_nobody() -> None:
     assert _found(there("a"), there("b"), there("c"), write("a", 1)) == [("a", "", 3, None, True)]
 
 
-def test_node_that_has_ended_misses_nothing() -> None:
-    assert _found(there("a"), there("b"), ended("b", 5), write("a", 1)) == []
+@pytest.mark.parametrize("kind", sorted(GONE))
+def test_node_that_is_gone_misses_nothing(kind: str) -> None:
+    assert _found(there("a"), there("b"), Moment(5, "b", kind), write("a", 1)) == []
 
 
 def test_node_that_ran_before_the_trace_began_misses_what_is_said_to_all() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.errors import SettingsError
-from distkv.graph.picture import Choice, compose
+from distkv.graph.picture import LANES_MAX, Choice, compose
 from distkv.graph.trace import Moment, Said
 from tests.unit.graph.traces import OTHER, SAME, ended, heard, there, write
 
@@ -97,3 +97,10 @@ def test_words_say_the_state_of_each_node_where_the_picture_begins() -> None:
     said = Said("ping", "n2@3", "n2", chain="n2:1")
     late = [there("n2"), there("n2", 9, kind="wake", sent=(said,), missing="x:1")]
     assert compose(late, "t", moments_max=1).words == ("sends ping [n2:1]; is ready; misses x:1",)
+
+
+def test_more_nodes_than_one_can_see_are_refused_with_what_to_do() -> None:
+    many = [there(f"n{number}") for number in range(LANES_MAX + 1)]
+    with pytest.raises(SettingsError, match=f"shows {LANES_MAX} nodes, and there are {LANES_MAX + 1}: choose some"):
+        compose(many, "t")
+    assert compose(many, "t", Choice(nodes=frozenset({"n7"}))).lanes == ("n7",)

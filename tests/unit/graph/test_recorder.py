@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from distkv.core.ready import LocalSet
-from distkv.graph.recorder import RANGES_SHOWN, chain_text, ranges_text
+from distkv.core.ready import LocalSet, Ready, Wake
+from distkv.graph.recorder import RANGES_SHOWN, Recorder, chain_text, ranges_text
 from distkv.graph.trace import EVENTS_SHOWN, Moment, StepKind
 from distkv.model.event import COUNT_BITS, NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -154,3 +154,19 @@ def test_many_ranges_are_cut_and_say_so() -> None:
 
 def test_chain_names_a_node_without_data_only() -> None:
     assert chain_text((PingLink(B, None, Tock(3)), PingLink(A, Tick(2), Tock(1)))) == "b a:2"
+
+
+def test_one_who_begins_to_listen_sees_the_node_as_it_is(fleet: Recorded) -> None:
+    fleet.set("a", "k", 1)
+    fleet.run(100)
+    replica = fleet.hosts["a"].live
+    seen = Recorder().seen(7, replica)
+    last = fleet.of("a", StepKind.SET)[-1]
+    assert (seen.at_ms, seen.node, seen.kind) == (7, "a", "seen")
+    assert (seen.state, seen.tick, seen.digest, seen.chain) == (last.state, last.tick, last.digest, last.chain)
+
+
+def test_what_one_has_seen_gives_no_moment_again(fleet: Recorded) -> None:
+    recorder, replica = Recorder(), fleet.hosts["a"].live
+    recorder.seen(0, replica)
+    assert recorder.step(1, Wake(), Ready(), replica) is None

@@ -49,6 +49,12 @@ def test_names_are_in_columns() -> None:
     assert TextWriter(["n1", "n10"]).line(Moment(0, "n1", "up")) == "    0.000 n1  transport up"
 
 
+def test_name_that_is_longer_widens_the_column_from_there_on() -> None:
+    writer = TextWriter()
+    lines = [writer.line(Moment(0, name, "up")) for name in ("a", "long", "a")]
+    assert [line.index("transport") for line in lines] == [12, 15, 15]
+
+
 def test_event_says_what_became_of_it() -> None:
     events = (EventShown("b:1", "k", "2", "won"), EventShown("b:2", "l", None, "open loser"))
     heard = Said("update", "b@3", "b", ticks="b:1-2")
