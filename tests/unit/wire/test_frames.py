@@ -275,6 +275,7 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "history", "path": [], "before": 1.5}, "before"),
         ({"action": "get_events"}, "nodes"),
         ({"action": "get_events", "nodes": {"a": [[1, 2**63]]}}, "nodes"),
+        ({"action": "get_events", "nodes": {}, "doubted": 5}, "doubted"),
         ({"action": "get_snapshot", "created": 1.5, "addr": ""}, "node"),
         ({"action": "get_snapshot", "node": "a", "created": 1, "addr": ""}, "created"),
         ({"action": "get_snapshot", "node": "a", "created": 1.5}, "addr"),
