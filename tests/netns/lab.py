@@ -32,6 +32,8 @@ STOCK: Mapping[str, object] = {}
 """An agent that nobody configured."""
 SUITED: Mapping[str, object] = {"user_event_size_limit": 1390, "reconnect_interval": "2s"}
 """What docs/serf.rst recommends: agents meet again within seconds."""
+ASK_S = 0.2
+"""How often all nodes are asked what their agents see; they ask these every 2 s."""
 START_S = 60.0
 """Several labs are started at once, on few processors."""
 FAILED_S = 60.0
@@ -74,7 +76,7 @@ class Lab(Cluster):
         def are_right() -> bool:
             return all(self.transport(name)["agents"] == count for name, count in counts.items())
 
-        self.wait(are_right, f"so many agents are alive for each: {counts}", deadline_s)
+        self.wait(are_right, f"so many agents are alive for each: {counts}", deadline_s, pause_s=ASK_S)
 
     def transport(self, name: str) -> Mapping[str, object]:
         """What this node says of its transport."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.netns.cuts import Record
-from tests.netns.lab import NAMES, Lab, open_lab
+from tests.netns.lab import ASK_S, NAMES, Lab, open_lab
 from tests.process.load import set_many
 
 SIDES = ("ab", "cd")
@@ -54,7 +54,7 @@ def _counters(lab: Lab) -> Mapping[str, int]:
 def _wait_pings(lab: Lab) -> None:
     """Until each node has heard some more pings."""
     end = {server.name: _heard(lab, server.name) + PINGS for server in lab}
-    lab.wait(lambda: all(_heard(lab, name) >= end[name] for name in end), "nodes hear pings", 60)
+    lab.wait(lambda: all(_heard(lab, name) >= end[name] for name in end), "nodes hear pings", 60, pause_s=ASK_S)
 
 
 def _heard(lab: Lab, name: str) -> int:

@@ -21,7 +21,7 @@ import trio
 
 from distkv.errors import TransportError
 from tests.process.agents import Agent, Agents, wait_members
-from tests.process.servers import Server, Servers, wait_until
+from tests.process.servers import PAUSE_S, Server, Servers, wait_until
 
 NAMES = ("a", "b", "c")
 CLOCK_S = 1.0
@@ -83,9 +83,11 @@ class Cluster:
 
     # -- knowing what it does
 
-    def wait(self, condition: Callable[[], Found], what: str, deadline_s: float) -> Found:
+    def wait(
+        self, condition: Callable[[], Found], what: str, deadline_s: float, *, pause_s: float = PAUSE_S
+    ) -> Found:
         """As `wait_until`; a failure shows the states and the logs of all."""
-        return wait_until(condition, what, deadline_s, self.dump)
+        return wait_until(condition, what, deadline_s, self.dump, pause_s=pause_s)
 
     def wait_state(self, name: str, state: str, deadline_s: float) -> None:
         self.wait(lambda: self[name].state()["state"] == state, f"{name} says that it is {state}", deadline_s)

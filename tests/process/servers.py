@@ -45,9 +45,14 @@ Found = TypeVar("Found")
 
 
 def wait_until(
-    condition: Callable[[], Found], what: str, deadline_s: float = 30.0, dump: Callable[[], str] | None = None
+    condition: Callable[[], Found],
+    what: str,
+    deadline_s: float = 30.0,
+    dump: Callable[[], str] | None = None,
+    *,
+    pause_s: float = PAUSE_S,
 ) -> Found:
-    """What `condition` answers as soon as that is true; an error of ours counts as not yet.
+    """What `condition`, asked every `pause_s`, answers as soon as that is true; an error of ours counts as not yet.
 
     Raises:
         TimeoutError: it was not in `deadline_s` seconds; the message has what `dump` says.
@@ -66,7 +71,7 @@ def wait_until(
         if time.monotonic() > deadline:
             told = "" if dump is None else f"\n{dump()}"
             raise TimeoutError(f"not within {deadline_s:g} s: {what}; last answer: {last}{told}")
-        pause.wait(PAUSE_S)
+        pause.wait(pause_s)
 
 
 @attrs.frozen

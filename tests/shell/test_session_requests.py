@@ -201,6 +201,14 @@ async def test_client_that_goes_away_harms_nothing(autojump_clock: MockClock) ->
 
 
 @pytest.mark.trio
+async def test_of_doubted_events_only_those_that_are_superseded_are_told(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        ticks = [(await client.set("x", number))["tick"] for number in range(3)]
+        answer = await client.items("get_events", nodes={"a": [ticks[0]]}, doubted={"a": ticks[1:]})
+    assert answer == [{"seq": answer[0]["seq"], "pulled": {"known": {"a": [[ticks[0], ticks[2]]]}, "lacks": {}}}]
+
+
+@pytest.mark.trio
 async def test_long_answer_lets_simple_ones_pass(autojump_clock: MockClock) -> None:
     async with solo_node() as node, await greeted(node) as client:
         frames = [client.frame("set_value", path=["p", n], value=bytes(200)) for n in range(3000)]
