@@ -6,9 +6,20 @@ from distkv.sim.rule import Watcher
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
+from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 from distkv.sim.rules.writes import WritesWin
 
 
 def always() -> list[Watcher]:
     """The rules that need no more than to watch."""
-    return [DiskKeeps(), LedgerPartition(), NoBusyLoop(), ReadyStays(), WritesWin()]
+    return [
+        DiskKeeps(),
+        LedgerPartition(),
+        NoBusyLoop(),
+        ReadyStays(),
+        ReadyInTime(),
+        TakesTurns(),
+        GapsArePulled(),
+        PingsCome(),
+        WritesWin(),
+    ]
