@@ -29,7 +29,7 @@ SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
 
 
-class _Numbers(click.ParamType[tuple[int, ...]]):
+class Numbers(click.ParamType[tuple[int, ...]]):
     """Numbers and ranges of them: 3,7-9."""
 
     name = "numbers"
@@ -46,7 +46,7 @@ class _Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(found)
 
 
-class _FaultName(click.ParamType["Fault"]):
+class FaultName(click.ParamType["Fault"]):
     """The name of a fault."""
 
     name = "fault"
@@ -75,9 +75,9 @@ class _FaultName(click.ParamType["Fault"]):
 )
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
-@click.option("--only", metavar="NUMBERS", type=_Numbers(), help="Of its actions take these only, such as 3,7-9.")
-@click.option("--with", "on", metavar="FAULT", type=_FaultName(), multiple=True, help="Switch on a fault that is off.")
-@click.option("--without", "off", metavar="FAULT", type=_FaultName(), multiple=True, help="Switch a fault off.")
+@click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
+@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
+@click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @output_option
 @click.pass_obj
 def sim_command(
@@ -128,14 +128,14 @@ def _one(
     from distkv.sim.draft import draw
     from distkv.sim.run import Verdict, run
 
-    scenario = draw(seed, _off(on, off))
+    scenario = draw(seed, faults_off(on, off))
     if only is not None:
         scenario = scenario.only(only)
     outcome = run(scenario, click.echo if trace else None)
     if form is not Form.TEXT:
         print_result(_map(outcome), form)
     else:
-        click.echo(_line(outcome))
+        click.echo(outcome_line(outcome))
         if outcome.verdict is Verdict.FAILED:
             _print_shrunk(outcome, on, off, only)
     if digest:
@@ -146,14 +146,16 @@ def _one(
 def _print_shrunk(
     outcome: Outcome, on: tuple[Fault, ...], off: tuple[Fault, ...], only: tuple[int, ...] | None
 ) -> None:
-    """What is left when everything is left out without which it fails as well, and the command that runs it."""
+    """What is left when everything is left out without which it fails as well, and commands that draw and run it."""
     from distkv.sim.shrink import Shrinker
 
     click.echo("cutting it down ...", err=True)
-    shrinker = Shrinker(outcome.seed, _off(on, off), outcome.rule, only)
+    shrinker = Shrinker(outcome.seed, faults_off(on, off), outcome.rule, only)
     scenario = shrinker.shrink()
     click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
-    click.echo(f"again: {_command(outcome.seed, shrinker.off, _ranges(shrinker.kept))}")
+    again = _command(outcome.seed, shrinker.off, _ranges(shrinker.kept))
+    click.echo(f"graph: {again.replace(' sim ', ' graph ', 1)} -o html --out seed-{outcome.seed}.html")
+    click.echo(f"again: {again}")
 
 
 # -- many ---------------------------------------------------------------------------------------------------------
@@ -164,14 +166,14 @@ def _many(seeds: range, jobs: int, on: tuple[Fault, ...], off: tuple[Fault, ...]
     from distkv.sim.run import Verdict
 
     with _progress(len(seeds)) as tell:
-        found = campaign(seeds, jobs, _off(on, off), tell)
+        found = campaign(seeds, jobs, faults_off(on, off), tell)
     if form is not Form.TEXT:
         print_result(_sum_map(found), form)
     else:
         _print_sum(seeds, found)
         for outcome in found.failed[:SHOWN_MAX]:
-            click.echo(_line(outcome))
-            click.echo(f"  again: {_command(outcome.seed, _off(on, off))}")
+            click.echo(outcome_line(outcome))
+            click.echo(f"  again: {_command(outcome.seed, faults_off(on, off))}")
         if len(found.failed) > SHOWN_MAX:
             click.echo(f"... and {len(found.failed) - SHOWN_MAX} more failed")
         if found.failed:
@@ -245,13 +247,13 @@ def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
 # -- words --------------------------------------------------------------------------------------------------------
 
 
-def _off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
+def faults_off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
     from distkv.sim.scenario import OFF
 
     return (OFF - frozenset(on)) | frozenset(off)
 
 
-def _line(outcome: Outcome) -> str:
+def outcome_line(outcome: Outcome) -> str:
     why = f": {outcome.what}" if outcome.what else ""
     seconds = outcome.virtual_ms / 1000
     return f"seed {outcome.seed} {outcome.verdict.value}{why} ({outcome.deliveries} deliveries, {seconds:.0f} s)"

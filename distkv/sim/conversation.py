@@ -60,11 +60,11 @@ class Conversation:
         """The request is made now, and leaves when all that it shows is durable."""
         maps, asker = None, self._asker
         match self._ask.what:
-            case AskMaps():
-                shown, size = _over_the_wire(asker.replica.maps())
+            case AskMaps() as what:
+                shown, size = _over_the_wire(asker.replica.maps(what))
                 maps = shown if isinstance(shown, TickMaps) else None
-            case AskEvents(ranges=ranges):
-                size = len(encode_request(GetEvents(1, ranges)))
+            case AskEvents(ranges=ranges, doubted=doubted):
+                size = len(encode_request(GetEvents(1, ranges, doubted)))
             case AskSnapshot():
                 size = len(encode_request(GetSnapshot(1, asker.host.node, asker.replica.started, asker.host.addr)))
         asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))
@@ -108,7 +108,7 @@ class Conversation:
                 yield reply
         elif isinstance(what, AskEvents):
             yield from _batches(replica.tree.present(what.ranges))
-            yield replica.pull_end(what.ranges)
+            yield replica.pull_end(what.ranges, what.doubted)
         elif not peer.host.disk.has_room(EVENT_BYTES):
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:
@@ -117,9 +117,10 @@ class Conversation:
             if isinstance(reply, DistkvError):
                 yield reply
             elif isinstance(reply, SnapshotHead):
-                entries = list(replica.tree.entries())  # the tree changes while we send; what comes later is gossiped
+                # Of the same instant: the tree changes while we send. What comes later is gossiped.
+                events = [event for entry in replica.tree.entries() for event in (entry.head, *entry.losers)]
                 yield reply
-                yield from _batches(event for entry in entries for event in (entry.head, *entry.losers))
+                yield from _batches(iter(events))
 
     def _offer(self, peer: Process, what: Input) -> Reply | None:
         self._fleet.delivered(peer.host, what)

@@ -62,6 +62,7 @@ class _Draft:
             path_count=self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200]),
             chain_length=rng.choice([2, 3, 5]),
             pull_events=rng.choice([20, 100, 20_000]),
+            delete_retention_ms=self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
             commit_ms=slow if has(Fault.SLOW_DISK) else (0, 0),
             packets_per_s=tight if has(Fault.BUDGET) else None,
             rates=tuple(rates),

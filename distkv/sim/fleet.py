@@ -35,6 +35,7 @@ from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
 from distkv.sim.rule import Told, Watcher
 from distkv.storage.memory import MemoryDisk
+from distkv.transport.diversion import divert
 from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Start, Update
 from distkv.wire.values import pack_value
@@ -279,8 +280,11 @@ class Fleet:
             tell(host, message, size)
         sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
         for name, other in self.hosts.items():
+            late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
+            if late_ms is None:
+                continue
             for delay_ms in self.network.gossip(sender, name, is_update=is_update):
-                self.later(delay_ms, partial(self._arrive, sender, other, what))
+                self.later(late_ms + delay_ms, partial(self._arrive, sender, other, what))
 
     def _pump(self, host: Host) -> None:
         """Let the agent send what its budget allows, and plan when to look again."""
@@ -324,14 +328,14 @@ class Fleet:
 
     def _tell_members(self) -> None:
         """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""
-        up: dict[str, str] = {host.node: host.addr for host in self.hosts.values() if host.agent.is_up}
+        up = [(host.name, host.node, host.addr) for host in self.hosts.values() if host.agent.is_up]
         unreachable, none = self.network.unreachable(), frozenset[str]()
         for host in list(self.running()):
             agent = host.agent
             if not agent.is_up or host.is_paused:
                 continue
             far = unreachable.get(host.name, none)
-            alive = {name: addr for name, addr in up.items() if name not in far} if far else up
+            alive: dict[str, str] = {node: addr for name, node, addr in up if name not in far}
             if agent.believes(alive, self.now_ms) and agent.seen != alive:
                 agent.seen = alive
                 order = list(alive)

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from distkv.transport.diversion import Diversion
+
 
 @attrs.define
 class Faults:
@@ -41,6 +43,8 @@ class Network:
         self.faults = Faults() if faults is None else faults
         self.cut: set[tuple[str, str]] = set()
         """(from, to): nothing passes that way; a connection needs both ways."""
+        self.diversions: list[Diversion] = []
+        """What a script does to single messages of gossip, besides."""
         self._seed = seed
         self._shared = random.Random(seed) if is_large else None
         """The generator of all ways, where one for each would fill the memory."""

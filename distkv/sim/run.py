@@ -8,7 +8,7 @@ same outcome, digest included.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -92,13 +92,15 @@ class _Traffic(Watcher):
 class Run:
     """A scenario under way."""
 
-    def __init__(self, scenario: Scenario, write: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, write: Callable[[str], object] | None = None, watchers: Sequence[Watcher] = ()
+    ) -> None:
         self._scenario = scenario
         self._trace, self._reached, self._traffic = Trace(write), Reached(), _Traffic()
         self._writes = AcknowledgedStay()
         rules = [*always(), OneContent(), TicksRise(), self._writes, RingStays(), StaysApart()]
         self._fleet = Fleet(
-            scenario.seed, members_seen=True, watchers=[self._trace, self._reached, self._traffic, *rules]
+            scenario.seed, members_seen=True, watchers=[*watchers, self._trace, self._reached, self._traffic, *rules]
         )
         self._stage = Stage(self._fleet, scenario)
         self._before_faults: int | None = None
@@ -174,9 +176,11 @@ class Run:
         return "", ""
 
 
-def run(scenario: Scenario, write: Callable[[str], object] | None = None) -> Outcome:
-    """Run a scenario; `write` gets the lines of its trace."""
-    return Run(scenario, write).outcome()
+def run(
+    scenario: Scenario, write: Callable[[str], object] | None = None, watchers: Sequence[Watcher] = ()
+) -> Outcome:
+    """Run a scenario; `write` gets the lines of its trace, and `watchers` see it, too."""
+    return Run(scenario, write, watchers).outcome()
 
 
 def _place(error: BaseException) -> str:

@@ -164,6 +164,7 @@ class Scenario:
     path_count: int
     chain_length: int
     pull_events: int
+    delete_retention_ms: int
     commit_ms: tuple[int, int]
     packets_per_s: float | None
     """What the agents carry; None: everything."""
@@ -197,6 +198,7 @@ class Scenario:
         head = [
             f"{nodes} nodes, {late} of which join later; {paths} paths",
             f"chains of {self.chain_length} links, pulls of {self.pull_events} ticks, commits of {self.commit_ms} ms",
+            f"deletions are kept for {self.delete_retention_ms / 1000:g} s",
             f"agents carry {carry}, their streams hold {self.stream_events} events, they doubt for {self.doubts_ms} ms",
             f"clock rates {self.rates}, wall clocks off by {[round(off_s) for off_s in self.wall_off_s]} s",
             f"network: {self.network}",

@@ -32,6 +32,7 @@ class Stage:
         self._settings: dict[str, Any] = {
             "chain_length_max": scenario.chain_length,
             "pull_events_max": scenario.pull_events,
+            "delete_retention_ms": scenario.delete_retention_ms,
         }
         self._strangers = Strangers(fleet, self._settings)
         for name, rate, off_s in zip(scenario.names, scenario.rates, scenario.wall_off_s, strict=True):

@@ -6,6 +6,7 @@ from distkv.sim.rule import Watcher
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
+from distkv.sim.rules.purged import PurgedStays
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 from distkv.sim.rules.writes import WritesWin
 
@@ -16,6 +17,7 @@ def always() -> list[Watcher]:
         DiskKeeps(),
         LedgerPartition(),
         NoBusyLoop(),
+        PurgedStays(),
         ReadyStays(),
         ReadyInTime(),
         TakesTurns(),

@@ -24,13 +24,14 @@ class Held:
     """But what is given up as lost."""
     losers: frozenset[Link]
     heads: frozenset[Link]
+    """But tombstones, which nodes forget at different moments."""
     registry: object
 
 
 def state_of(replica: Replica) -> Held:
     tree = replica.tree
     losers = frozenset(loser.link for entry in tree.contested() for loser in entry.conflicts())
-    heads = frozenset(entry.head.link for entry in tree.entries())
+    heads = frozenset(entry.head.link for entry in tree.entries() if entry.is_live)
     missing = tree.ledger.missing(but_lost=True)
     return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry)
 

@@ -17,7 +17,7 @@ from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
-from distkv.wire.message import EventRecord
+from distkv.wire.message import EventRecord, PurgeRecord
 
 WHOLE_EVERY: Final = 1000
 """After so many steps the whole tree is looked at."""
@@ -34,7 +34,8 @@ class LedgerPartition(Watcher):
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         tree, name = process.replica.tree, process.host.name
         for path in dict.fromkeys(one.event.path for one in ready.records if isinstance(one, EventRecord)):
-            self._check_path(name, tree, path)
+            if not _is_purged(path, ready):
+                self._check_path(name, tree, path)
         self._steps += 1
         if self._steps % WHOLE_EVERY == 0:
             self._check_whole(name, tree)
@@ -75,6 +76,11 @@ class LedgerPartition(Watcher):
             ticks = book.last + 1 - book.first
             if len(book.held) + len(book.missing) != ticks or book.held & book.missing or book.lost - book.missing:
                 raise self.broken(f"{name}: the book of {writer} does not add up: {book}")
+
+
+def _is_purged(path: Path, ready: Ready) -> bool:
+    """Whether a step that brought an event also forgot the path."""
+    return any(isinstance(record, PurgeRecord) and record.path == path for record in ready.records)
 
 
 def _share(entry: Entry) -> int:

@@ -6,6 +6,7 @@ Knows: what a user types and sees.  Does not look into runs: tests/unit/sim does
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,19 @@ def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     assert "this is enough to make it fail:" in out
     again = out.splitlines()[-1].removeprefix("again: distkv ").split()
     assert run([*again, "-o", "json"]) == 1
+
+
+def test_seed_that_fails_comes_with_a_command_that_draws_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])
+    monkeypatch.chdir(tmp_path)
+    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    run(["sim", "--seed", str(seed)])
+    graph = capsys.readouterr().out.splitlines()[-2].removeprefix("graph: distkv ").split()
+    assert run(graph) == 0
+    assert f"seed {seed} failed" in capsys.readouterr().err
+    assert (tmp_path / f"seed-{seed}.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_many_seeds_end_with_a_table_and_its_holes(capsys: Capture) -> None:
