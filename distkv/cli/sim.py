@@ -182,12 +182,13 @@ def _many(seeds: range, jobs: int, on: tuple[Fault, ...], off: tuple[Fault, ...]
 
 
 def _print_sum(seeds: range, found: Sum) -> None:
-    from distkv.sim.reached import SIGNS
+    from distkv.sim.reached import NOT_LEGAL, SIGNS
 
     width = max(map(len, SIGNS))
     click.echo(f"{'rule':<10}  {'shown by':<{width}}  seeds")
     for sign, label in SIGNS.items():
-        click.echo(f"{label:<10}  {sign:<{width}}  {found.reached[sign]:>5}{'' if found.reached[sign] else '  a hole'}")
+        why = "" if found.reached[sign] else f"  {NOT_LEGAL.get(sign, 'a hole')}"
+        click.echo(f"{label:<10}  {sign:<{width}}  {found.reached[sign]:>5}{why}")
     verdicts = ", ".join(f"{count} {verdict.value}" for verdict, count in sorted(found.verdicts.items()))
     traffic = f"{found.deliveries} deliveries in {found.virtual_ms / 3_600_000:.1f} virtual hours"
     click.echo(f"seeds {seeds[0]} to {seeds[-1]}: {verdicts}; {traffic}")

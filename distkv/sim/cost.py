@@ -1,7 +1,7 @@
 """What a fleet costs by its size: messages, bytes, and how soon it agrees.
 
-Knows: one fixed course (growth, rest, one write, many writes, half of the fleet cut off, its return) and what is
-counted in each part.  Does not know what is right, but that all end alike.
+Knows: one fixed course (start, one more, rest, one write, many writes, half of the fleet cut off, its return) and
+what is counted in each part.  Does not know what is right, but that all end alike.
 
 Invariant: the same size gives the same figures, on every machine.
 
@@ -20,7 +20,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ready import Input, LocalSet, PeerAnswered
+from distkv.core.ready import Input, JoinerAsked, LocalSet, PeerAnswered
 from distkv.model.ledger import TickRanges
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -29,7 +29,7 @@ from distkv.sim.host import Host
 from distkv.sim.network import Faults
 from distkv.sim.rule import BrokenRuleError, Watcher
 from distkv.sim.rules.alike import AllAlike
-from distkv.wire.message import EventBatch, Message, Ping
+from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
@@ -54,12 +54,11 @@ DOUBTS_MS: Final = 5000
 """How long agents of a small fleet need to see that others are gone; more with each power of ten."""
 VALUE: Final = pack_value("x" * 98)
 """100 bytes."""
-WAVE: Final = 10
-"""A fleet grows tenfold at a time: those who are ready take the next ones in."""
 
 FIGURES: Final[dict[str, str]] = {
-    "grow_s": "growth: nine tenths start within 5 s, all alike after, s",
-    "grow_kib": "growth: TCP per node, KiB",
+    "start_s": "start of all with their data: all ready and alike after, s",
+    "join_s": "one more joins: all ready and alike after, s",
+    "join_kib": "one more joins: its TCP, KiB",
     "rest_pings": "rest: pings per clock",
     "rest_silence": "rest: longest time without a ping, clocks",
     "rest_heard_bytes": "rest: gossip that a node hears, bytes/s",
@@ -148,8 +147,10 @@ class Course:
             BrokenRuleError: the nodes do not come to hold the same.
         """
         nodes, found = self._nodes, dict[str, float]()
-        took_ms, counts = self._grow()
-        found |= {"grow_s": took_ms / 1000, "grow_kib": counts.tcp_bytes / 1024 / nodes}
+        self._prepare(nodes - 1)
+        found["start_s"] = self._start_all() / 1000
+        took_ms, counts = self._join(f"n{nodes - 1}")
+        found |= {"join_s": took_ms / 1000, "join_kib": counts.tcp_by_host[f"n{nodes - 1}"] / 1024}
         self._fleet.run(CALM_CLOCKS * CLOCK_MS)
         counts = self._rest()
         rate = counts.packet_bytes * 1000 / (REST_CLOCKS * CLOCK_MS)
@@ -173,18 +174,41 @@ class Course:
 
     # -- the parts
 
-    def _grow(self) -> tuple[int, Counts]:
-        """From one node to all, in waves; how long the last wave took until all were alike."""
-        self._start(0)
-        self._until_alike()
-        counts, count, took_ms = self._meter.begin(), 1, 0
-        while count < self._nodes:
-            wave = range(count, min(count * WAVE, self._nodes))
-            for number in wave:
-                self._fleet.later(CLOCK_MS * (number - count) // len(wave), partial(self._start, number))
-            counts, count = self._meter.begin(), wave.stop
-            self._fleet.run(CLOCK_MS)
-            took_ms = CLOCK_MS + self._until_alike()
+    def _prepare(self, count: int) -> None:
+        """So many directories of one network, as they are when all had joined and were stopped."""
+        fleet, first = self._fleet, "n0"
+        host = fleet.start(first, init="root", alone=True, up=False)
+        lives: dict[str, int] = {}
+        for number in range(1, count):
+            other = fleet.host(f"n{number}")
+            reply = fleet.step(first, JoinerAsked(other.node, host.clock.wall(fleet.now_ms), other.addr)).reply
+            if isinstance(reply, SnapshotHead):
+                lives[other.name] = reply.life
+        fleet.end(host)
+        records = [record for record in host.disk.read() if isinstance(record, EventRecord | CeilingRecord)]
+        for name, life in lives.items():
+            other = fleet.hosts[name]
+            other.disk.open()
+            other.disk.append([*records, LifeRecord(other.node, life)])
+            other.disk.take_off()
+            other.disk.land()
+            other.disk.kill(fleet.rng)
+
+    def _start_all(self) -> int:
+        """The whole fleet starts within a second; how long until all are alike."""
+        hosts = [*self._fleet.hosts.values()]
+        for number, host in enumerate(hosts):
+            host.agent.limit(None, self._nodes)
+            self._fleet.later(1000 * number // len(hosts), partial(self._start, host.name))
+        self._fleet.run(1000)
+        return 1000 + self._until_alike()
+
+    def _join(self, name: str) -> tuple[int, Counts]:
+        """One more node comes, without data; how long until all are alike."""
+        counts = self._meter.begin()
+        self._fleet.host(name).agent.limit(None, self._nodes)
+        self._fleet.start(name)
+        took_ms = self._until_alike()
         for host in self._fleet.hosts.values():
             host.agent.doubts_ms = int(DOUBTS_MS * max(1.0, math.log10(self._nodes)))
         return took_ms, counts
@@ -219,10 +243,8 @@ class Course:
 
     # -- inside
 
-    def _start(self, number: int) -> None:
-        host = self._fleet.host(f"n{number}")
-        host.agent.limit(None, self._nodes)
-        self._fleet.start(host.name, init="root" if number == 0 else None)
+    def _start(self, name: str) -> None:
+        self._fleet.start(name)
 
     def _plan(self, writers: Sequence[Host], count: int, within_ms: int) -> None:
         for number in range(count):

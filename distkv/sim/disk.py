@@ -52,6 +52,11 @@ class VirtualDisk:
         return [decode_record(data) for batch in log.replay() for data in batch]
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it was never used."""
+        return not self._memory.names()
+
+    @property
     def is_idle(self) -> bool:
         """Whether everything appended is durable."""
         return self.durable == self.appended

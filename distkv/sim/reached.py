@@ -106,6 +106,11 @@ SIGNS: Final[dict[str, str]] = {
 }
 """What shows that a rule was reached, and its label in docs/protocol. Names without a blank are notes, as they are."""
 
+NOT_LEGAL: Final[dict[str, str]] = {
+    "two_contents": "needs a tick that is used twice, which no fault here brings about",
+}
+"""What no run shows unless something is wrong, and why."""
+
 _BY_RECORD: Final[dict[type[Record], str]] = {
     KnownRecord: "ticks known as superseded",
     LostRecord: "a tick given up as lost",

@@ -82,6 +82,8 @@ class Stage:
 
     def _start(self, host: Host) -> None:
         if host.process is None:
+            if host.disk.is_empty:
+                self._strangers.empty_node_comes()
             self._fleet.start(host.name, **self._settings)
 
     def _to_stopped(self, host: Host, action: Action) -> bool:
@@ -163,6 +165,7 @@ class Stage:
         if copy is None or not self._has_copy(host):
             return False
         self._workload.ring_is_over |= host.name == OWNER
+        self._strangers.empty_node_comes()  # what is set back may have to begin anew
         self._fleet.set_back(host.name, copy, is_copied=True)
         return True
 

@@ -36,6 +36,7 @@ class Strangers:
     def __init__(self, fleet: Fleet, settings: dict[str, Any]) -> None:
         self._fleet = fleet
         self._settings = settings
+        self._is_foreign_over = False
 
     def do(self, host: Host, action: Action) -> bool:
         """Carry out an action of theirs; False when it is none, or does not apply."""
@@ -62,6 +63,12 @@ class Strangers:
                 return True
         return False
 
+    def empty_node_comes(self) -> None:
+        """A node without data joins whichever network answers, so no other one may be there."""
+        self._is_foreign_over = True
+        if FOREIGNER in self._fleet.hosts:
+            self._fleet.end(self._fleet.hosts[FOREIGNER])
+
     def all_is_well(self) -> None:
         for host in list(self._fleet.hosts.values()):
             if not host.is_ours:
@@ -76,8 +83,9 @@ class Strangers:
     def _start_namesake(self, host: Host) -> bool:
         """Somebody starts a server with an empty directory under a name that is taken, elsewhere."""
         name = namesake_of(host.name)
-        if name in self._fleet.hosts:
-            return False
+        if name in self._fleet.hosts or host.process is None or host.live.life is None:
+            return False  # without data the one that was meant would be refused for this one
+        self.empty_node_comes()
         self._fleet.host(name, node=host.node)
         self._fleet.start(name, **self._settings)
         return True
@@ -92,6 +100,9 @@ class Strangers:
     def _start_foreigner(self) -> bool:
         """A network that was founded elsewhere, and holds other values at our paths, comes onto our agents."""
         fleet = self._fleet
+        ours = [host for host in fleet.hosts.values() if host.is_ours]
+        if self._is_foreign_over or not all(host.process and host.live.network for host in ours):
+            return False
         if FOREIGNER in fleet.hosts:
             if fleet.hosts[FOREIGNER].process is None:
                 fleet.start(FOREIGNER, **self._settings)

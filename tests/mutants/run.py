@@ -189,13 +189,20 @@ MUTANTS = (
 )
 
 
-def copy_of_package(to: Path) -> None:
+def copy_of_package(to: Path, tests: Iterable[str] = TESTS) -> None:
     """What the tests of the core need, in a directory of its own."""
     leave = shutil.ignore_patterns("__pycache__", ".hypothesis")
-    for name in ("distkv", *TESTS):
+    for name in ("distkv", *tests):
         shutil.copytree(ROOT / name, to / name, ignore=leave)
     for name in ("pyproject.toml", "tests/conftest.py"):
+        (to / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, to / name)
+
+
+def clean_environment(root: Path) -> dict[str, str]:
+    """That of a child which sees the copy and nothing of the run that it is started from."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST", "CI"))}
+    return {**kept, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def change(mutant: Mutant, root: Path) -> None:
@@ -218,8 +225,7 @@ def failing_test(root: Path, *, properties: bool = True) -> str | None:
     Raises:
         MutantError: the tests could not be run, or ran against something else than the copy.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST", "CI"))}
-    environment = {**kept, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = clean_environment(root)
     where = _run([sys.executable, "-c", "import distkv.core; print(distkv.core.__file__)"], root, environment)
     if not where.stdout.startswith(str(root)):
         raise MutantError(f"the copy is not what Python imports: {where.stdout}{where.stderr}")

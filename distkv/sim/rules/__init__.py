@@ -7,10 +7,23 @@ from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
 from distkv.sim.rules.purged import PurgedStays
+from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import WritesWin
 
 
 def always() -> list[Watcher]:
     """The rules that need no more than to watch."""
-    return [DiskKeeps(), LedgerPartition(), NoBusyLoop(), PurgedStays(), ReadyStays(), TtlEnds(), WritesWin()]
+    return [
+        DiskKeeps(),
+        LedgerPartition(),
+        NoBusyLoop(),
+        PurgedStays(),
+        ReadyStays(),
+        ReadyInTime(),
+        TakesTurns(),
+        TtlEnds(),
+        GapsArePulled(),
+        PingsCome(),
+        WritesWin(),
+    ]

@@ -12,7 +12,7 @@ from distkv.model.ledger import Ledger
 from distkv.sim import run as run_module
 from distkv.sim.campaign import campaign
 from distkv.sim.draft import draw
-from distkv.sim.reached import SIGNS
+from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.run import Verdict, run
 from distkv.sim.scenario import FAULT_OF, OFF, WRITES, Fault, Verb
 from distkv.sim.shrink import Shrinker
@@ -82,7 +82,7 @@ def test_campaign_sums_up_its_seeds() -> None:
     assert heard == [1, 2]
     assert found.deliveries == one.deliveries + other.deliveries
     assert found.reached["a ping"] == 2
-    assert found.holes() == [sign for sign in SIGNS if sign not in {*one.reached, *other.reached}]
+    assert found.holes() == [sign for sign in SIGNS if sign not in {*one.reached, *other.reached, *NOT_LEGAL}]
 
 
 def test_campaign_keeps_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:

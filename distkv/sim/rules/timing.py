@@ -1,0 +1,180 @@
+"""What must wait waits, and what must not goes on: readiness, turns after a split, gaps.
+
+Knows: when each process started, what it was told, and what it asked for, by its own clock.  Does not know why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready
+from distkv.model.ledger import TickRanges
+from distkv.model.ranges import Ranges
+from distkv.sim.process import Process
+from distkv.sim.rule import Watcher
+from distkv.wire.message import Info, Message, Ping, Record, TickMaps
+
+GAP_MS: Final = 8000
+"""A gap that is there twice, so long apart, and for which nothing was asked meanwhile, is not pulled at all (GAP-1).
+Twice this is longer than an answer is waited for."""
+SILENCE_CLOCKS: Final = 3.2
+"""A little more than the protocol allows: what was just sent may still wait for the disk."""
+GAP_SECONDS: Final = 5
+"""In so many different seconds of that time the process did something: it was not paused."""
+
+
+@attrs.define
+class _Start:
+    """One start of a process with data, until it is ready."""
+
+    process: Process
+    began_ms: int
+    awaited: TickRanges | None = None
+    """What was missing when it had compared with somebody for the first time."""
+
+
+class ReadyInTime(Watcher):
+    """A node with data compares with somebody, or listens for a clock, before it is ready (START-7 to START-9)."""
+
+    rule = "ready is not too early"
+
+    def __init__(self) -> None:
+        self._starts: dict[str, _Start] = {}
+
+    def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
+        self._starts.pop(process.host.name, None)
+        if process.replica.life is not None and process.host.is_ours:
+            self._starts[process.host.name] = _Start(process, _shown_ms(process))
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        start = self._starts.get(process.host.name) if self._starts else None
+        if start is None:
+            return
+        if start.awaited is None and _has_compared(process, what):
+            start.awaited = process.replica.tree.ledger.missing(but_lost=True)
+        if any(note.id == "ready" for note in ready.notes):
+            del self._starts[process.host.name]
+            self._check(process, start)
+
+    def _check(self, process: Process, start: _Start) -> None:
+        replica, name = process.replica, process.host.name
+        if start.awaited is None:
+            waited_ms = _shown_ms(process) - start.began_ms
+            if waited_ms < replica.settings.clock_ms and not replica.settings.alone:
+                raise self.broken(f"{name} is ready {waited_ms} ms after its start, and compared with nobody")
+            return
+        missing, none = replica.tree.ledger.missing(but_lost=True), Ranges()
+        for node, ranges in start.awaited.items():
+            if left := ranges & missing.get(node, none):
+                raise self.broken(f"{name} is ready, and still misses {left} of {node}")
+
+
+class TakesTurns(Watcher):
+    """After a split nobody takes over before the one whose turn it is had half a clock (REC-6)."""
+
+    rule = "nodes speak in turn"
+
+    def __init__(self) -> None:
+        self._met: dict[str, tuple[Process, int]] = {}
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        ids = [note.id for note in ready.notes]
+        is_told = isinstance(what, HeardMessage) and isinstance(what.message, Info) and what.message.reason is not None
+        if not ids and not is_told:
+            return
+        name, now_ms = process.host.name, _shown_ms(process)
+        known, met_ms = self._met.get(name, (process, now_ms))
+        if known is not process:
+            known, met_ms = process, now_ms
+        if "split_healed" in ids or is_told:
+            self._met[name] = known, met_ms  # the oldest since it spoke: it may be the turn that this one gave
+        if "split_took_over" in ids and now_ms - met_ms < process.replica.settings.clock_ms // 2:
+            raise self.broken(f"{name} takes over {now_ms - met_ms} ms after it met the other side")
+        if "split_took_over" in ids or "split_told" in ids:
+            self._met.pop(name, None)
+
+
+@attrs.define
+class _Gap:
+    """Nothing was done for what is missing, or nothing heard, since then."""
+
+    process: Process
+    since_ms: int
+    missing: TickRanges | None = None
+    """What was missing when this was looked at before."""
+    seconds: int = 0
+    last_second: int = -1
+
+
+class GapsArePulled(Watcher):
+    """Who misses something asks for it (GAP-1, GAP-2)."""
+
+    rule = "gaps are pulled"
+
+    def __init__(self) -> None:
+        self._gaps: dict[str, _Gap] = {}
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        name, replica = process.host.name, process.replica
+        if replica.tree.ledger.is_whole or replica.life is None or isinstance(what, PeerAnswered):
+            self._gaps.pop(name, None)
+            return
+        gap, now_ms = self._gaps.get(name), process.now_ms
+        if gap is None or gap.process is not process:
+            self._gaps[name] = _Gap(process, now_ms)
+            return
+        if now_ms // 1000 != gap.last_second:
+            gap.last_second = now_ms // 1000
+            gap.seconds += 1
+        if now_ms - gap.since_ms > GAP_MS and gap.seconds > GAP_SECONDS:
+            missing, none = replica.tree.ledger.missing(but_lost=True), Ranges()
+            before = gap.missing or {}
+            if any(missing.get(node, none) & ranges for node, ranges in before.items()) and replica.peers(0):
+                raise self.broken(f"{name} misses {missing} for {GAP_MS} ms and asks nobody")
+            self._gaps[name] = _Gap(process, now_ms, missing)
+
+    def left(self, process: Process, message: Message | Ask) -> None:
+        if isinstance(message, Ask) and isinstance(message.what, AskEvents):
+            self._gaps.pop(process.host.name, None)
+
+
+class PingsCome(Watcher):
+    """Whoever has data and a transport hears a ping, or sends one, in every three clocks (PING-12)."""
+
+    rule = "pings come"
+
+    def __init__(self) -> None:
+        self._silent: dict[str, _Gap] = {}
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        name, host = process.host.name, process.host
+        is_told = isinstance(what, HeardMessage) and isinstance(what.message, Ping)
+        silence, now_ms = self._silent.get(name), _shown_ms(process)
+        is_new = silence is None or silence.process is not process or process.replica.life is None
+        if is_new or is_told or not host.agent.is_up or any(isinstance(message, Ping) for message in ready.messages):
+            self._silent[name] = _Gap(process, now_ms)
+            return
+        silence = self._silent[name]
+        if now_ms // 1000 != silence.last_second:
+            silence.last_second = now_ms // 1000
+            silence.seconds += 1
+        clock_ms = process.replica.settings.clock_ms
+        if now_ms - silence.since_ms > SILENCE_CLOCKS * clock_ms and silence.seconds > GAP_SECONDS:
+            raise self.broken(f"{name} has neither heard nor sent a ping for {now_ms - silence.since_ms} ms")
+
+
+def _shown_ms(process: Process) -> int:
+    """What the process's own clock shows."""
+    return process.host.clock.monotonic_ms(process.now_ms)
+
+
+def _has_compared(process: Process, what: Input | None) -> bool:
+    """Whether this brought the tick maps of another node of the same network."""
+    maps = what.maps if isinstance(what, PeerOffered) else what.answer if isinstance(what, PeerAnswered) else None
+    if not isinstance(maps, TickMaps):
+        return False
+    replica, header = process.replica, maps.header
+    return header.node != replica.name and replica.network is not None and header.network == replica.network.id

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Break one rule of the protocol at a time and see that the simulator notices it.
+
+Run `python -m tests.mutants.simulated [NAME...]`.
+
+Knows: for each rule the few words of source that carry it, what they become without it, and a seed that is known to
+notice.  Seeds, not unit tests: what a mutant breaks must show in what the whole fleet does.
+
+Invariant: a mutant counts as killed only when a seed *failed* in the changed copy; words that are no longer there once,
+and a copy that cannot run, are errors.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.run import Mutant, MutantError, change, clean_environment, copy_of_package
+
+SEEDS_MAX = 40
+"""So many seeds a mutant may survive before it counts as alive."""
+TIMEOUT_S = 900
+
+RUNNER = """
+import json, sys
+from distkv.sim.draft import draw
+from distkv.sim.run import Verdict, run
+from distkv.sim.scenario import OFF, Fault
+
+on = frozenset(map(Fault, sys.argv[2].split()))
+for seed in json.loads(sys.argv[1]):
+    outcome = run(draw(seed, OFF - on))
+    if outcome.verdict is Verdict.FAILED:
+        print(json.dumps([seed, outcome.rule, outcome.what]))
+        break
+else:
+    print("null")
+"""
+"""Stops at the first seed that fails."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A mutant, and what shows it."""
+
+    mutant: Mutant
+    seed: int = 0
+    """The first to be tried: it was seen to notice."""
+    on: str = ""
+    """Faults to switch on."""
+
+
+@dataclass(frozen=True)
+class Killed:
+    """Which seed noticed, and by which rule."""
+
+    seed: int
+    rule: str
+    what: str
+
+
+def _of(name: str, rule: str, file: str, old: str, new: str, seed: int = 0, on: str = "") -> Simulated:
+    return Simulated(Mutant(name, rule, file, old, new), seed, on)
+
+
+SIMULATED = (
+    # -- what a path holds
+    _of(
+        "superseded",
+        "applying an event marks every other link of its chain (APPLY-4)",
+        "model/tree.py",
+        "        for other in event.older:\n            ledger.hold(other)\n",
+        "",
+    ),
+    _of(
+        "duplicate",
+        "an event whose tick the ledger has is not applied (APPLY-3)",
+        "model/tree.py",
+        "        if not ledger.hold(event.link):\n",
+        "        if not ledger.hold(event.link) and self.event(event.link) is not None:\n",
+    ),
+    _of(
+        "loser-dropped",
+        "what arrives and does not win is an open loser (OPEN-1)",
+        "model/entry.py",
+        "            (gone_now if closed else kept).append(event)\n",
+        "            gone_now.append(event)\n",
+    ),
+    _of(
+        "chain-ignored",
+        "a chain supersedes what it names (CONTAIN-1)",
+        "model/event.py",
+        "    return any(n == node and t >= tick and t >> COUNT_BITS == life for n, t in a.chain)\n",
+        "    return life < 0\n",
+    ),
+    _of(
+        "memory",
+        "a path remembers what the chains of gone events said (OPEN-5)",
+        "model/entry.py",
+        "        for event in gone_now:\n            self.remember(event)\n",
+        "",
+    ),
+    _of(
+        "chain-cut",
+        "what a write closes is never cut from its chain (CHAIN-3)",
+        "model/event.py",
+        "room = max(length_max - 1, len(sources))",
+        "room = length_max - 2",
+    ),
+    _of(
+        "wall-clock",
+        "no rule looks at the wall clock (CHAIN-4)",
+        "model/event.py",
+        "    if a.tock != b.tock:\n        return a.tock > b.tock\n",
+        "    if a.time != b.time:\n        return a.time > b.time\n",
+    ),
+    _of(
+        "tie-break",
+        "equal tocks are decided alike everywhere (ORDER-2, ORDER-3)",
+        "model/event.py",
+        "return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))",
+        "return (event.tock, event.kind is not Kind.EXPIRE, 0, name[:0], b'')",
+    ),
+    _of(
+        "winner-deleted",
+        "nobody's word deletes a winner (APPLY-5)",
+        "model/tree.py",
+        "                if entry is not None and event is not entry.head:\n                    place",
+        "                if entry is not None and entry.losers:\n                    place",
+    ),
+    _of(
+        "known-losers",
+        "what is known as superseded closes open losers (PULL-2)",
+        "model/tree.py",
+        "                    gone = entry.settle(None, (event.link,))\n",
+        "                    gone = entry.settle(None)\n",
+    ),
+    # -- ticks and tocks
+    _of(
+        "remote-tock",
+        "a write is above every tock heard (TOCK-1)",
+        "core/update.py",
+        "        self.tock = max(self.tock, event.tock)\n",
+        "",
+    ),
+    _of(
+        "tick-reused",
+        "a restart uses no tick twice (TICK-1)",
+        "core/update.py",
+        "self.tick = max(self.tick, event.tick)",
+        "self.tick = self.tick",
+    ),
+    _of(
+        "tock-reused",
+        "a restart goes on above the ceiling of the tock (TOCK-2)",
+        "core/update.py",
+        "self.tock = max(self.tock, self._ceiling)",
+        "self.tock = self.tock",
+    ),
+    _of(
+        "known-forgotten",
+        "a restart remembers what was known as superseded",
+        "core/update.py",
+        "                _, closed = self.learn_known(ranges)\n"
+        "                return [event.path for event in closed]\n",
+        "                return []\n",
+    ),
+    # -- downloads and pulls
+    _of(
+        "present-before-ledger",
+        "a joiner holds what arrived, and not what its sponsor holds (SNAP-1)",
+        "core/peers.py",
+        "tree.ledger.ticks(), tree.superseded(), losers",
+        "tree.ledger.ticks(), tree.ledger.held(), losers",
+    ),
+    _of(
+        "sponsor-late",
+        "a sponsor registers the joiner before it takes the snapshot (REG-2)",
+        "core/peers.py",
+        "        node.own(store.register(name, life, what.addr, turn.wall), turn)\n",
+        "",
+    ),
+    _of(
+        "pull-known",
+        "a peer says known only of what it holds (PULL-1)",
+        "core/peers.py",
+        "known = {name: (ranges & held.get(name, none)) - present.get(name, none) for name, ranges in asked.items()}",
+        "known = {name: ranges - present.get(name, none) for name, ranges in asked.items()}",
+    ),
+    _of(
+        "lost-forgotten",
+        "what was given up as lost is asked for again (LOST-2)",
+        "core/peers.py",
+        "        missing = tree.ledger.missing()\n",
+        "        missing = tree.ledger.missing(but_lost=True)\n",
+    ),
+    _of(
+        "gaps-stay",
+        "a gap is pulled from a peer (GAP-1)",
+        "core/replica.py",
+        "        peer = recovery.next_pull(now_ms, missing)\n",
+        "        peer = None\n",
+    ),
+    _of(
+        "lacks-forgotten",
+        "what all lack is given up (LOST-1)",
+        "core/replica.py",
+        "            turn.ready.records += node.store.mark_lost(recovery.lost(missing, others, now_ms))\n",
+        "",
+    ),
+    # -- gossip
+    _of(
+        "digest-ignored",
+        "a ping that shows another state starts an exchange (REC-3)",
+        "core/gossip.py",
+        "        node.recovery.differs(name, node.changed_ms, turn.now_ms)\n",
+        "",
+    ),
+    _of(
+        "networks-merge",
+        "messages of another network are dropped (NET-2)",
+        "core/gossip.py",
+        "        if header.network is not None and network_id is not None and header.network != network_id:\n",
+        "        if header.network is None and network_id is None:\n",
+    ),
+    _of(
+        "stranger-believed",
+        "an update of a node that is not registered changes nothing (REG-6)",
+        "core/gossip.py",
+        "        if header.node not in node.store.registry:\n",
+        "        if header.node == node.store.me:\n",
+    ),
+    _of(
+        "tick-jump",
+        "ticks far ahead are not believed from gossip (INFO-2)",
+        "core/gossip.py",
+        "        return tick <= last + TICKS_AHEAD\n",
+        "        return tick >= last - TICKS_AHEAD\n",
+    ),
+    _of(
+        "take-over",
+        "nodes of a chain take over in turn (REC-6)",
+        "core/reconcile.py",
+        "        return 0 if place == 0 else int((first + each * (place - 1)) * self.clock_ms)\n",
+        "        return place * int(first * each)\n",
+    ),
+    # -- start-up
+    _of(
+        "ready-left",
+        "ready is left by a restart only (START-2)",
+        "core/startup.py",
+        "        if self.state is State.DOWNLOADING:\n            self.state = State.PASSIVE\n",
+        "        self.state = State.PASSIVE\n",
+    ),
+    _of(
+        "ready-unheard",
+        "a node with data that hears nobody waits for a clock (START-8)",
+        "core/startup.py",
+        "        left_ms = self._listens_ms + self.clock_ms - now_ms\n",
+        "        left_ms = min(0, now_ms)\n",
+    ),
+    _of(
+        "ready-missing",
+        "what was missing at the first exchange must come first (START-7)",
+        "core/startup.py",
+        "        if self._has_map and is_whole:\n",
+        "        if self._has_map:\n",
+    ),
+    _of(
+        "pings-stop",
+        "where a node with data lives there is a ping (PING-12)",
+        "core/election.py",
+        "Phase.THINKING: 1.5,",
+        "Phase.THINKING: 15.0,",
+    ),
+)
+
+
+def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> Killed | None:
+    """The first seed that notices; None when none does.
+
+    Raises:
+        MutantError: its words are not there once, or the copy does not run.
+    """
+    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
+        root = Path(name).resolve()
+        copy_of_package(root, tests=())
+        change(simulated.mutant, root)
+        seeds = list(dict.fromkeys([simulated.seed, *range(seeds_max)]))[:seeds_max]
+        command = [sys.executable, "-c", RUNNER, json.dumps(seeds), simulated.on]
+        env = clean_environment(root)
+        try:
+            done = subprocess.run(
+                command, cwd=root, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise MutantError(f"the seeds took longer than {TIMEOUT_S} s") from None
+        if done.returncode:
+            raise MutantError(f"the seeds could not be run:\n{done.stderr[-2000:]}")
+        found = json.loads(done.stdout)
+        return None if found is None else Killed(*found)
+
+
+def main(names: Iterable[str]) -> int:
+    """Print the table; 1 when a mutant lives or could not be judged."""
+    wanted = set(names)
+    known = {one.mutant.name for one in SIMULATED}
+    if wanted - known:
+        sys.stderr.write(f"no mutant is called {', '.join(sorted(wanted - known))}\n")
+        return 2
+    width, ended = max(map(len, known)), 0
+    for one in SIMULATED:
+        if wanted and one.mutant.name not in wanted:
+            continue
+        began = time.monotonic()
+        try:
+            killed = killer(one)
+            words = f"SURVIVES {SEEDS_MAX} seeds: {one.mutant.rule}"
+            words = words if killed is None else f"seed {killed.seed}: {killed.what[:100]}"
+            ended |= killed is None
+        except MutantError as error:
+            words, ended = f"ERROR {error}", 1
+        sys.stdout.write(f"{one.mutant.name:{width}} | {time.monotonic() - began:5.1f} s | {words}\n")
+        sys.stdout.flush()
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
