@@ -22,7 +22,7 @@ import trio
 from distkv.errors import TransportError
 from distkv.transport.serf_rpc import SerfRpc, connect
 from tests.process.ports import free_port
-from tests.process.servers import die_with_parent
+from tests.process.servers import die_with_parent, wait_stopped
 
 CALL_S = 20.0
 """So long an agent may take for an answer where others keep the machine busy."""
@@ -61,7 +61,9 @@ class Agent:
             )
 
     def freeze(self) -> None:
+        """It stands still when this returns."""
         self._running().send_signal(signal.SIGSTOP)
+        wait_stopped(self._running())
 
     def thaw(self) -> None:
         self._running().send_signal(signal.SIGCONT)

@@ -177,9 +177,11 @@ class Server:
             self._forget()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """For SIGSTOP and SIGCONT, say."""
+        """For SIGCONT, say, or SIGSTOP: then it stands still when this returns."""
         assert self.process is not None, f"{self.name} does not run"
         self.process.send_signal(number)
+        if number is signal.SIGSTOP:
+            wait_stopped(self.process)
 
     def __enter__(self) -> Self:
         return self
@@ -356,6 +358,11 @@ def run_command(
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+
+
+def wait_stopped(process: subprocess.Popen[bytes]) -> None:
+    """After SIGSTOP: one thread of a process takes it, and the others run on until that one was scheduled."""
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def die_with_parent() -> None:

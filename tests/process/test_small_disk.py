@@ -19,7 +19,7 @@ from distkv.model.path import Path as Name
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 from tests.process.load import Wire, get_many
-from tests.process.servers import Server, Servers, wait_until
+from tests.process.servers import Server, Servers, die_with_parent, wait_until
 
 DISK_MIB = 208
 BALLAST_MIB = 160
@@ -64,23 +64,32 @@ class SmallDisk:
 
 @pytest.fixture
 def disk(servers: Servers) -> Iterator[SmallDisk]:
-    """A ready server on a small disk; unmounted at the end."""
+    """A ready server on a small disk, which goes with the process that mounted it for itself, however that ends."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small file system")
     server = servers.add("solo")
     server.data_dir.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "distkv-test", str(server.data_dir)]
-    mounted = subprocess.run(words, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    try:
-        ballast = server.data_dir / "ballast"
-        ballast.write_bytes(bytes(BALLAST_MIB << 20))
-        server.start(*OPTIONS, "--init", "hello").wait_ready()
-        yield SmallDisk(server, ballast)
-    finally:
-        server.kill()
-        subprocess.run(["umount", str(server.data_dir)], check=True)
+    mount = f"mount -t tmpfs -o size={DISK_MIB}m distkv-test '{server.data_dir}' && echo mounted && exec sleep infinity"
+    with subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", mount],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=die_with_parent,
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            said = holder.stdout.readline().strip()
+            if said != "mounted":
+                pytest.skip(f"no file system can be mounted here: {said}")
+            ballast = Path(f"/proc/{holder.pid}/root/{server.data_dir}/ballast")
+            ballast.write_bytes(bytes(BALLAST_MIB << 20))
+            server.program = ("nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", *server.program)
+            server.start(*OPTIONS, "--init", "hello").wait_ready()
+            yield SmallDisk(server, ballast)
+        finally:
+            server.kill()
+            holder.kill()
 
 
 @pytest.mark.slow
