@@ -318,6 +318,21 @@ class AsyncClient:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
         return await self._connection.ask(questions.get_state())
 
+    async def retire_node(self, name: str, *, force: bool = False) -> bool:
+        """Say that a node is gone for good, so that nothing waits for it any more; whether that is news.
+
+        Should it return it gives the others what only it has, and then joins anew, as if it were empty.
+
+        Args:
+            name: the node, not the one that is asked.
+            force: also when it is seen alive.
+
+        Raises:
+            NotFoundError: no such node is registered.
+            ExistsError: it is seen alive.
+        """
+        return await self._connection.ask(questions.retire_node(name, force=force))
+
     def backup(self) -> Items[bytes]:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return Items(self._connection, questions.backup())

@@ -344,6 +344,21 @@ class Client:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
         return self._ask(questions.get_state())
 
+    def retire_node(self, name: str, *, force: bool = False) -> bool:
+        """Say that a node is gone for good, so that nothing waits for it any more; whether that is news.
+
+        Should it return it gives the others what only it has, and then joins anew, as if it were empty.
+
+        Args:
+            name: the node, not the one that is asked.
+            force: also when it is seen alive.
+
+        Raises:
+            NotFoundError: no such node is registered.
+            ExistsError: it is seen alive.
+        """
+        return self._ask(questions.retire_node(name, force=force))
+
     def backup(self) -> Iterator[bytes]:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return self._items(questions.backup())

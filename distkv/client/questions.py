@@ -14,8 +14,9 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 
+from distkv.config import is_node_name
 from distkv.errors import DecodeError, RequestError
-from distkv.model.event import Chain, Link, Tock
+from distkv.model.event import Chain, Link, NodeName, Tock
 from distkv.model.path import NAMES_MAX, Name, Path
 from distkv.wire.fields import (
     LINKS_MAX,
@@ -43,7 +44,9 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    RetireNodeRequest,
     SetValue,
+    Trace,
 )
 from distkv.wire.values import pack_value
 
@@ -262,6 +265,20 @@ def get_state() -> Question[Mapping[str, object]]:
     return _question(GetState, _rest, Repeat.ANYWHERE)
 
 
+def retire_node(name: str, *, force: bool = False) -> Question[bool]:
+    """A node is gone for good; whether that is news.
+
+    Raises:
+        RequestError: no node can have this name.
+    """
+    if not is_node_name(name):
+        raise RequestError(f"{name!r} is no node's name: that is 1-63 of letters, digits, '.', '-', '_'")
+    node = NodeName(name)
+    return _question(
+        lambda seq: RetireNodeRequest(seq, node, force), lambda reply: read_flag(reply, "changed"), Repeat.NEVER
+    )
+
+
 def backup() -> Question[bytes]:
     """A copy of the whole node, in parts: a long result."""
 
@@ -272,6 +289,11 @@ def backup() -> Question[bytes]:
         return data
 
     return _question(Backup, read, Repeat.NEVER)
+
+
+def trace() -> Question[Mapping[str, object]]:
+    """Every step of the node from now on: a long result, its start included."""
+    return Question(lambda seq: encode_request(Trace(seq)), _rest, Repeat.NEVER, tells_start=True)
 
 
 def ping() -> Question[None]:

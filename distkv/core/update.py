@@ -10,7 +10,7 @@ replaying the records in order gives the same state again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -49,6 +49,7 @@ from distkv.wire.message import (
     KnownRecord,
     LifeRecord,
     LostRecord,
+    PurgeRecord,
     Record,
     ResetRecord,
 )
@@ -72,6 +73,11 @@ LIVES_SPARE: Final = 1 << 20
 def node_path(name: str) -> Path:
     """Where a node is registered."""
     return Path((None, "node", name))
+
+
+def retired_path(name: str, life: int) -> Path:
+    """What says that a life of a node is over for good: an entry of its own, which no later entry can outbid."""
+    return Path((None, "retired", name, life))
 
 
 @attrs.frozen(slots=True)
@@ -103,6 +109,11 @@ class Store:
         self.tock = Tock(0)
         self.network: Network | None = None
         self.registry: dict[NodeName, Registration] = {}
+        """The nodes that are registered and not retired."""
+        self.retired: dict[NodeName, list[int]] = {}
+        """The lives that are over for good."""
+        self.fading: list[Event] = []
+        """Tombstones that are new since somebody took them; time will act upon them."""
         self.restored = False
         """Whether what was loaded is a backup: its ticks may have been used since."""
         self._ceiling = Tock(0)
@@ -119,6 +130,10 @@ class Store:
     def has_written(self) -> bool:
         """Whether this life has a change of its own; before the first one its tick names nothing."""
         return self.tick & ((1 << COUNT_BITS) - 1) != 0
+
+    def is_retired(self, name: str, life: int) -> bool:
+        """Whether a node's life was ended by a person."""
+        return self.live(retired_path(name, life)) is not None
 
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""
@@ -209,6 +224,8 @@ class Store:
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
         event = Event(path, kind, value, chain, self.tock, wall, truncated)
         applied = self.tree.apply(event, entry)
+        if kind is not Kind.SET:
+            self.fading.append(event)
         self._note_reserved(event)
         return applied
 
@@ -224,6 +241,8 @@ class Store:
         self.tock = max(self.tock, event.tock)
         applied = self.tree.apply(event)
         if applied.changed:
+            if applied.won and event.kind is not Kind.SET:
+                self.fading.append(event)
             self._note_reserved(event)
         return applied
 
@@ -240,6 +259,11 @@ class Store:
         """Ticks exist. True when one is higher than any heard before."""
         heard = [self.tree.ledger.hear((node, tick)) for node, lasts in ticks for tick in lasts]
         return any(heard)
+
+    def purge(self, path: Path) -> list[Record]:
+        """Forget a tombstone; whoever asks knows that it may be."""
+        gone = self.tree.purge(path)
+        return [PurgeRecord(path, tuple(event.link for event in gone))] if gone else []
 
     def mark_lost(self, ranges: TickRanges) -> list[Record]:
         marked = self.tree.ledger.mark_lost(ranges)
@@ -265,6 +289,7 @@ class Store:
         heard = life_of(self.tree.ledger.last(name))
         if name in self.registry:
             heard = max(heard, self.registry[name].life)
+        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
         if heard >= LIFE_MAX:
             raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
         # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
@@ -284,11 +309,15 @@ class Store:
         value = pack_value({"life": life, "addr": addr, "since": wall})
         return self.write(node_path(name), Kind.SET, value, wall)
 
+    def retire(self, name: NodeName, life: int, wall: float) -> Applied:
+        """Write that a life of a node is over for good."""
+        return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
+
     def reset(self) -> list[Record]:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
-        self.registry = {}
+        self.registry, self.retired, self.fading = {}, {}, []
         return [ResetRecord()]
 
     # -- the disk
@@ -321,6 +350,9 @@ class Store:
                 self.reset()
             case CeilingRecord(tock=tock):
                 self._ceiling = tock
+            case PurgeRecord(path=path):
+                self.tree.purge(path)
+                return [path]
         return []
 
     def meta(self) -> Meta:
@@ -337,7 +369,7 @@ class Store:
         self._check_mine(meta.node)
         self.restored = meta.restored
         self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, entries, meta.digest, meta.live_count)
+        self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
         for entry in self.tree.reserved():
             self._note_reserved(entry.head)
 
@@ -353,6 +385,13 @@ class Store:
         return [CeilingRecord(self._ceiling)]
 
     # -- inside
+
+    def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries, while `fading` gets what time will act upon."""
+        for entry in entries:
+            if not entry.is_live:
+                self.fading.append(entry.head)
+            yield entry
 
     def _check_mine(self, node: NodeName) -> None:
         if node != self.me:
@@ -371,12 +410,26 @@ class Store:
             return
         if len(names) == 1:
             self.network = _network(entry.head) or self.network
-        elif len(names) == 3 and names[1] == "node" and isinstance(names[2], str):
-            found = [r for r in map(_registration, (entry.head, *entry.losers)) if r is not None]
-            if found:
-                self.registry[NodeName(names[2])] = max(found, key=lambda r: (r.life, r.since))
-            else:
-                self.registry.pop(NodeName(names[2]), None)
+            return
+        match names:
+            case (None, "node", str() as name):
+                self._note_registration(NodeName(name))
+            case (None, "retired", str() as name, int() as life) if type(life) is int:
+                lives = self.retired.setdefault(NodeName(name), [])
+                if life not in lives:
+                    lives.append(life)
+                    self._note_registration(NodeName(name))
+
+    def _note_registration(self, name: NodeName) -> None:
+        """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""
+        entry = self.tree.get(node_path(name))
+        events = () if entry is None else (entry.head, *entry.losers)
+        found = [registration for registration in map(_registration, events) if registration is not None]
+        here = max(found, key=lambda r: (r.life, r.since), default=None)
+        if here is None or here.life in self.retired.get(name, ()):
+            self.registry.pop(name, None)
+        else:
+            self.registry[name] = here
 
 
 def _check_conditions(request: SetValue, before: Event | None) -> None:

@@ -27,7 +27,7 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Batch, HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
-from distkv.wire.message import EventRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
 
 log = logging.getLogger("distkv.engine")
@@ -313,6 +313,8 @@ class Settler:
                 stretch.held[key] = row
             else:
                 self._look(event.path)
+        elif isinstance(record, PurgeRecord):
+            self._look(record.path)
         elif isinstance(record, ResetRecord):
             stretch.forget = True
             stretch.held.clear()

@@ -89,6 +89,10 @@ class Tree:
         """How many entries, tombstones included."""
         return len(self._index)
 
+    @property
+    def tombstone_count(self) -> int:
+        return len(self._index) - self.live_count
+
     def event(self, link: Link) -> Event | None:
         """The winner or open loser that a tick names."""
         return self._present.get((link[0], link[1] >> COUNT_BITS), {}).get(link[1])
@@ -205,6 +209,21 @@ class Tree:
                     new.setdefault(node, Ranges()).update(fresh)
                     self.ledger.hold_range(node, begin, end)
         return new, tuple(closed)
+
+    def purge(self, path: Path) -> tuple[Event, ...]:
+        """Forget a tombstone, and with it the deletions that lost to it; their ticks stay held, as superseded.
+
+        Returns what is gone; nothing, when the path has a value or an open loser that is one.
+        """
+        entry = self._index.get(path)
+        if entry is None or entry.is_live or entry.conflicts():
+            return ()
+        gone = (entry.head, *entry.losers)
+        for event in gone:
+            del self._present[event.writer][event.tick]
+        self._contested.drop(path)
+        self._index.remove(path)
+        return gone
 
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.

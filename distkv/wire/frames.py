@@ -57,8 +57,10 @@ from distkv.wire.request import (
     ReplicatedWrite,
     Request,
     Restore,
+    RetireNodeRequest,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 from distkv.wire.values import canonical, pack_value
@@ -132,10 +134,14 @@ def encode_request(request: Request) -> bytes:
             fields["path"] = path.names
         case GetEvents():
             fields["nodes"] = range_map(request.nodes)
+            if request.doubted:
+                fields["doubted"] = range_map(request.doubted)
         case EventsWait():
             fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
             fields |= {"node": request.node, "created": request.created, "addr": request.addr}
+        case RetireNodeRequest(node=node, force=force):
+            fields |= {"node": node, "force": force}
         case ExchangeRequest():
             fields["maps"] = tick_maps_map(request.maps)
         case Watch():
@@ -144,7 +150,7 @@ def encode_request(request: Request) -> bytes:
             fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
-        case GetState() | PingRequest() | Backup():
+        case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
             assert_never(request)
@@ -263,12 +269,20 @@ def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
+def _trace(seq: int, _: Fields, __: bytes) -> Trace:
+    return Trace(seq)
+
+
 def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
     return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
 
 def _get_state(seq: int, _: Fields, __: bytes) -> GetState:
     return GetState(seq)
+
+
+def _retire_node(seq: int, fields: Fields, _: bytes) -> RetireNodeRequest:
+    return RetireNodeRequest(seq, read_node(fields.get("node"), "node"), read_flag(fields, "force"))
 
 
 def _backup(seq: int, _: Fields, __: bytes) -> Backup:
@@ -280,7 +294,8 @@ def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
 
 
 def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"))
+    doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
 
 
 def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
@@ -318,8 +333,10 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "conflicts": decisions.read_conflicts,
     "restore": decisions.read_restore,
     "dismiss": decisions.read_dismiss,
+    "trace": _trace,
     "stop": _stop,
     "get_state": _get_state,
+    "retire_node": _retire_node,
     "ping": _ping,
     "get_events": _get_events,
     "events_wait": _events_wait,
@@ -342,8 +359,10 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetConflicts: "conflicts",
     Restore: "restore",
     Dismiss: "dismiss",
+    Trace: "trace",
     Stop: "stop",
     GetState: "get_state",
+    RetireNodeRequest: "retire_node",
     PingRequest: "ping",
     GetEvents: "get_events",
     EventsWait: "events_wait",

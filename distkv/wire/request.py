@@ -182,8 +182,15 @@ class Dismiss:
 
 
 @attrs.frozen(slots=True)
+class Trace:
+    """Be told of every step of the node, as a long result that only `Stop` ends."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
 class Stop:
-    """End a watch."""
+    """End a watch or a trace."""
 
     seq: int
     task: int
@@ -196,16 +203,27 @@ class GetState:
 
 
 @attrs.frozen(slots=True)
+class RetireNodeRequest:
+    """A node is gone for good."""
+
+    seq: int
+    node: NodeName
+    force: bool = False
+    """Also when it is seen alive."""
+
+
+@attrs.frozen(slots=True)
 class PingRequest:
     seq: int
 
 
 @attrs.frozen(slots=True)
 class GetEvents:
-    """A peer pulls events."""
+    """A peer pulls events; of `doubted`, which it has, it asks only whether they are superseded."""
 
     seq: int
     nodes: TickRanges
+    doubted: TickRanges = attrs.field(factory=dict)
 
 
 @attrs.frozen(slots=True)
@@ -253,8 +271,10 @@ Request: TypeAlias = (
     | GetConflicts
     | Restore
     | Dismiss
+    | Trace
     | Stop
     | GetState
+    | RetireNodeRequest
     | PingRequest
     | GetEvents
     | EventsWait

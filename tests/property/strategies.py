@@ -41,6 +41,7 @@ from distkv.wire.message import (
     Ping,
     PingLink,
     PullEnd,
+    PurgeRecord,
     Record,
     ResetRecord,
     SnapshotHead,
@@ -48,6 +49,7 @@ from distkv.wire.message import (
     State,
     TickMap,
     TickMaps,
+    Tombstone,
     Update,
 )
 from distkv.wire.request import (
@@ -70,6 +72,7 @@ from distkv.wire.request import (
     ReplicatedWrite,
     Request,
     Restore,
+    RetireNodeRequest,
     SetValue,
     Stop,
     Watch,
@@ -213,7 +216,12 @@ def pings(draw: st.DrawFn) -> Ping:
 
 messages: st.SearchStrategy[Message] = st.one_of(updates, infos, pings())
 
-tick_map_snapshots = st.builds(TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests)
+link_tuples = st.lists(links, min_size=1, max_size=3).map(tuple)
+tombstones = st.builds(Tombstone, paths, link_tuples, tocks, st.booleans())
+tick_map_snapshots = st.builds(
+    TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests,
+    st.lists(tombstones, max_size=3).map(tuple), st.just(()) | link_tuples, st.none() | lives,
+)  # fmt: skip
 payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,
     st.builds(EventBatch, event_tuples),
@@ -263,7 +271,8 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(GetState, seqs),
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
-    st.builds(GetEvents, seqs, tick_ranges),
+    st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
+    st.builds(GetEvents, seqs, tick_ranges, tick_ranges),
     st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
@@ -276,6 +285,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.builds(LifeRecord, node_names, lives),
     st.just(ResetRecord()),
     st.builds(CeilingRecord, tocks),
+    st.builds(PurgeRecord, paths, link_tuples),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------
