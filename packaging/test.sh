@@ -42,7 +42,8 @@ process() {
     # They wait more than they work, hence two for each processor; eight are as fast as any more.
     workers=$(($(nproc) * 2))
     [ $workers -le 8 ] || workers=8
-    folder process --numprocesses $workers --dist loadscope --no-loadscope-reorder
+    part pytest --numprocesses $workers --dist loadscope --no-loadscope-reorder -m "process and not alone" tests/process
+    part pytest -m "process and alone" tests/process  # what is promised of time is looked at with nothing beside it
 }
 
 browser() {
