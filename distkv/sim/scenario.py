@@ -57,8 +57,8 @@ class Fault(StrEnum):
     """Agents carry little: what does not fit is announced."""
 
 
-OFF: Final = frozenset({Fault.BURN, Fault.ROLL_BACK})
-"""What today's core does not survive in every case; see docs/simulation."""
+OFF: Final[frozenset[Fault]] = frozenset()
+"""What is off unless it is asked for: nothing."""
 
 
 class Verb(StrEnum):
