@@ -320,7 +320,7 @@ class Peers:
         ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
 
     def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
-        """Whether a node of this name is there. What is heard of it may be the joiner's, so the address counts."""
+        """Whether a node of this name is at an address. What is heard of the name may be the joiner's own."""
         node, look = self._node, self._looks.get(name)
         if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
             if name not in self._looks and len(self._looks) >= LOOKS_MAX:

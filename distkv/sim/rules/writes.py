@@ -35,13 +35,19 @@ class WritesWin(Watcher):
 
 
 class AcknowledgedStay(Watcher):
-    """No client is told that a write is done which is nowhere in the end."""
+    """No client is told that a write is done which is nowhere in the end.
+
+    Excepted is what a disk took along that burned: its own writes, those of which it may have had the last copy because
+    their own disk was lost before, and what these had replaced, since others were told that it is superseded.
+    """
 
     rule = "acknowledged writes stay"
 
     def __init__(self) -> None:
         self.count = 0
         self._acknowledged: dict[str, list[Event]] = {}
+        self._copied: list[Event] = []
+        self._has_burned = False
         self._seen: dict[Path, dict[Link, Event]] = {}
         self._purged: dict[Path, set[Link]] = {}
 
@@ -50,8 +56,12 @@ class AcknowledgedStay(Watcher):
         self._acknowledged.setdefault(process.host.name, []).append(event)
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:
-        if not is_copied:
-            self._acknowledged.pop(host.name, None)  # the promise was that disk's
+        theirs = self._acknowledged.pop(host.name, [])
+        if is_copied:
+            self._copied += theirs
+        else:  # the promise was that disk's, or that of a copy
+            self._copied.clear()
+            self._has_burned = True
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self.landed(process, records)
@@ -74,9 +84,16 @@ class AcknowledgedStay(Watcher):
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             kept[path] = _kept(list(events.values()), here)
-        for event in chain.from_iterable(self._acknowledged.values()):
-            if event.path in kept and event.link not in kept[event.path]:
+        for event in chain(self._copied, *self._acknowledged.values()):
+            if event.path in kept and event.link not in kept[event.path] and not self._has_burned_with(event, kept):
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
+
+    def _has_burned_with(self, event: Event, kept: dict[Path, set[Link]]) -> bool:
+        """Whether what replaced it is lost, and a disk burned."""
+        others = self._seen[event.path].values()
+        return self._has_burned and any(
+            contains(other, event) and other.link not in kept[event.path] for other in others
+        )
 
 
 def _kept(events: list[Event], here: set[Link]) -> set[Link]:

@@ -182,6 +182,32 @@ def test_acknowledged_write_of_a_disk_that_burned_is_not_missed() -> None:
     assert rule.count == 1
 
 
+def test_acknowledged_write_whose_last_copy_burned_is_not_missed() -> None:  # seed 10 of burn and roll-back
+    rule = AcknowledgedStay()
+    fleet = _fleet(rule, "n0", "n1", "n2")
+    fleet.partition(["n0"], ["n1", "n2"])
+    _set(fleet, "n1", "x", 1)
+    fleet.run(1000)
+    fleet.wipe("n1", is_copied=True)
+    fleet.wipe("n2")
+    rule.settled(fleet)
+    assert rule.count == 1
+
+
+def test_acknowledged_write_whose_overwriter_burned_is_not_missed() -> None:
+    rule = AcknowledgedStay()
+    fleet = _fleet(rule, "n0", "n1", "n2")
+    fleet.partition(["n0"], ["n1", "n2"])
+    _set(fleet, "n2", "x", 1)
+    fleet.run(1000)
+    _set(fleet, "n1", "x", 2)
+    fleet.run(1000)
+    fleet.wipe("n2", is_copied=True)
+    fleet.wipe("n1")
+    rule.settled(fleet)
+    assert rule.count == 2
+
+
 def test_acknowledged_write_that_somebody_replaced_knowing_it_is_not_missed() -> None:
     rule = AcknowledgedStay()
     fleet = _fleet(rule, "n0", "n1")
