@@ -120,6 +120,10 @@ class Limits:
     event_waits: int = attrs.field(default=16, validator=_above_zero)
     """Open `events_wait` of one connection, and likewise writes that wait for replicas; a further one is refused with
     `busy`."""
+    traces: int = attrs.field(default=8, validator=_above_zero)
+    """How many may listen to the steps of this node at once; a further one is refused with `busy`."""
+    trace_moments: int = attrs.field(default=4096, validator=_above_zero)
+    """Steps that wait for one who listens; past it they are dropped, and it is told how many."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
     """A message this far ahead of our Lamport clock is refused."""
     batch_ops: int = attrs.field(default=1000, validator=_above_zero)

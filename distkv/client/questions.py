@@ -47,6 +47,7 @@ from distkv.wire.request import (
     Request,
     RetireNodeRequest,
     SetValue,
+    Trace,
 )
 from distkv.wire.values import pack_value
 
@@ -177,9 +178,9 @@ def set_value(
         return SetValue(seq, place, value, chain, new, previous, idem, nchain=1, ttl=ttl)
 
     if replicas == 1:
-        return _question(write, _written, repeat)
+        return _question(write, read_written, repeat)
     _check_wish(replicas, timeout_s)
-    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), _written, repeat, timeout_s)
+    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), read_written, repeat, timeout_s)
 
 
 @attrs.frozen(slots=True)
@@ -222,7 +223,7 @@ def batch(operations: Iterable[Operation]) -> Question[tuple[Entry | Written | N
         if len(results) != len(ops):
             raise DecodeError(f"{len(results)} results of {len(ops)} operations", "bad_results")
         return tuple(
-            _entry(result) if isinstance(op, GetValue) else _written(result)
+            _entry(result) if isinstance(op, GetValue) else read_written(result)
             for op, result in zip(ops, results, strict=True)
         )
 
@@ -296,6 +297,11 @@ def backup() -> Question[bytes]:
         return data
 
     return _question(Backup, read, Repeat.NEVER)
+
+
+def trace() -> Question[Mapping[str, object]]:
+    """Every step of the node from now on: a long result, its start included."""
+    return Question(lambda seq: encode_request(Trace(seq)), _rest, Repeat.NEVER, tells_start=True)
 
 
 def ping() -> Question[None]:
@@ -410,7 +416,8 @@ def _past(item: Fields) -> Past:
     return Past(item.get("value"), chain, tock, time, arrived, position, won, is_expired)
 
 
-def _written(reply: Fields) -> Written:
+def read_written(reply: Fields) -> Written:
+    """What a write is answered with."""
     link = read_chain(reply["chain"], "chain")[0][0] if "chain" in reply else None
     replicas = read_int(reply, "replicas", low=1) if "replicas" in reply else 1
     return Written(read_flag(reply, "changed"), link, replicas)

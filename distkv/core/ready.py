@@ -18,7 +18,7 @@ from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
 AGEING_BYTES = 64 << 10
 """About what one step writes at the most because time passed."""
@@ -53,6 +53,13 @@ class RetireNode:
 
     node: NodeName
     force: bool
+
+
+@attrs.frozen(slots=True)
+class LocalDecision:
+    """A client decides about an open loser: it is written again, or what won over it is. Both close it."""
+
+    request: Restore | Dismiss
 
 
 @attrs.frozen(slots=True)
@@ -133,6 +140,7 @@ Input: TypeAlias = (
     LocalSet
     | LocalBatch
     | RetireNode
+    | LocalDecision
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -156,6 +164,8 @@ class AskMaps:
 
     tombstones: tuple[Tombstone, ...] = ()
     """What we want to forget, and ask for on the way."""
+    behind: int | None = None
+    """The life in which the peer lacks what it told us before."""
 
 
 @attrs.frozen(slots=True)
@@ -163,6 +173,8 @@ class AskEvents:
     """Pull events."""
 
     ranges: TickRanges
+    doubted: TickRanges = attrs.field(factory=dict)
+    """Open losers that are here: only whether they are superseded is asked."""
 
 
 @attrs.frozen(slots=True)
@@ -181,7 +193,7 @@ class Ask:
 
 @hot_value
 class Written:
-    """The reply to a `LocalSet`."""
+    """The reply to a `LocalSet` or a `LocalDecision`."""
 
     event: Event | None
     """The new event; None when there was nothing to do."""
@@ -222,6 +234,8 @@ class CoreSettings:
     """Whether there is no transport (solo)."""
     init_value: bytes | None = None
     """`--init`: the root's value, packed; None: join, or go on."""
+    restored: bool = False
+    """`--restored`: the disk is older than it was."""
     network_id: bytes = b""
     """Random; used when this node founds a network."""
 

@@ -19,6 +19,7 @@ from distkv.errors import (
     BadValueError,
     ChainMismatchError,
     ExistsError,
+    LivesUsedUpError,
     NotFoundError,
     RequestError,
     ValueMismatchError,
@@ -53,7 +54,7 @@ from distkv.wire.message import (
     Record,
     ResetRecord,
 )
-from distkv.wire.request import SetValue
+from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.states import Meta
 from distkv.wire.values import pack_value, unpack_value
 
@@ -64,6 +65,10 @@ TOCK_AHEAD: Final = 1 << 20
 
 TOCK_MARGIN: Final = 4096
 """More tocks than messages leave between two steps."""
+
+
+LIVES_SPARE: Final = 1 << 20
+"""So many lives no clock can use up."""
 
 
 def node_path(name: str) -> Path:
@@ -128,6 +133,10 @@ class Store:
         """Whether this life has a change of its own; before the first one its tick names nothing."""
         return self.tick & ((1 << COUNT_BITS) - 1) != 0
 
+    def is_retired(self, name: str, life: int) -> bool:
+        """Whether a node's life was ended by a person."""
+        return self.live(retired_path(name, life)) is not None
+
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""
         entry = self.tree.get(path)
@@ -161,17 +170,60 @@ class Store:
         refuse_reserved(request.path)
         _check_conditions(request, self.live(request.path))
 
+    def check_decision(self, request: Restore | Dismiss) -> tuple[Entry, Event]:
+        """The open loser that is decided about, behind the entry of its path; changes nothing.
+
+        Raises:
+            RequestError: there is no such open loser, its path is reserved, or the path holds something else than the
+                request says.
+        """
+        loser = self.tree.event(request.loser)
+        entry = None if loser is None else self.tree.get(loser.path)
+        text = tick_text(*request.loser)
+        if loser is None or entry is None:
+            known = self.tree.ledger.has(request.loser)
+            raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
+        refuse_reserved(loser.path)
+        if loser is entry.head:
+            raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
+        if loser not in entry.conflicts():
+            raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
+        if request.head is not None and request.head != entry.head.link:
+            now, said = tick_text(*entry.head.link), tick_text(*request.head)
+            raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
+        return entry, loser
+
+    def decide(
+        self, entry: Entry, loser: Event, request: Restore | Dismiss, wall: float
+    ) -> tuple[Applied, Event | None]:
+        """Write the loser again, or what won over it: (what that did; the winner before it).
+
+        The chain names both, so that the loser is closed wherever the write comes; other losers stay open.
+        """
+        before = entry.head if entry.is_live else None
+        kept = loser if isinstance(request, Restore) else entry.head
+        kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
+        return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, loser), before
+
     def write(
-        self, path: Path, kind: Kind, value: bytes, wall: float, entry: Entry | None = None, ttl: float | None = None
+        self,
+        path: Path,
+        kind: Kind,
+        value: bytes,
+        wall: float,
+        entry: Entry | None = None,
+        ttl: float | None = None,
+        decided: Event | None = None,
     ) -> Applied:
-        """Make the next own event. `entry` is the path's, when the caller has it already."""
+        """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
+        that it closes."""
         if entry is None:
             entry = self.tree.get(path)
         if entry is not None:
             path = entry.head.path  # an equal one; so a path is kept once, however often it is written
         self.tick = Tick(self.tick + 1)
         self.tock = Tock(self.tock + 1)
-        sources = entry.sources() if entry is not None else []
+        sources = entry.sources(decided) if entry is not None else []
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
         if ttl is not None:
             event: Event = Fleeting(path, value, chain, self.tock, wall, truncated, ttl)
@@ -241,14 +293,20 @@ class Store:
         """The life of a directory made at `started`: above any life heard of for its name.
 
         Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
+
+        Raises:
+            LivesUsedUpError: there is none.
         """
         created = self.network.created if self.network is not None else started
         heard = life_of(self.tree.ledger.last(name))
         if name in self.registry:
             heard = max(heard, self.registry[name].life)
         heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
-        seconds = int(min(max(started - created, 0.0), LIFE_MAX))  # clamped first: a peer's `started` may be anything
-        return min(max(seconds, heard + 1, 1), LIFE_MAX)
+        if heard >= LIFE_MAX:
+            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
+        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
+        return max(seconds, heard + 1, 1)
 
     def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
         """`--init`: the root's value and the network's identity, in life 0."""

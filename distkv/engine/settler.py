@@ -21,7 +21,7 @@ from distkv.core.ready import Change
 from distkv.engine.commit import Committer
 from distkv.errors import BusyError, NoSpaceError
 from distkv.model.entry import Entry
-from distkv.model.event import Writer
+from distkv.model.event import Link, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tree import Tree
@@ -196,6 +196,14 @@ class Settler:
                 return row
         found: HistoryRow | None = await self._run_blocking(self._archive.latest_at, key, arrived)
         return found
+
+    async def change(self, link: Link) -> HistoryRow | None:
+        """The change that a tick names, if it reached this node and history has it; where it came twice, the first."""
+        for row in self.recent():
+            if row.tick == link[1] and row.node == link[0]:
+                return row
+        found: list[HistoryRow] = await self._run_blocking(self._archive.by_ticks, *link, link[1] + 1, 1)
+        return found[0] if found else None
 
     def statistics(self) -> dict[str, int]:
         """How much lies where."""

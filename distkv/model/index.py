@@ -45,6 +45,14 @@ def name_order(name: NameKey) -> tuple[int, object]:
     return _TYPES[name[0]], 0 if name[1] is None else name[1]
 
 
+Place: TypeAlias = tuple[tuple[int, object], ...]
+"""Where a path comes in a walk: the sort key of paths."""
+
+
+def place_of(path: PathKey) -> Place:
+    return tuple(map(name_order, path))
+
+
 @attrs.define(slots=True, eq=False, weakref_slot=False)
 class _Branch:
     """A name with something below it."""

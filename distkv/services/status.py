@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 
+import attrs
+
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
@@ -38,7 +40,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "held": _shown(ledger.held()),
         "missing": _shown(ledger.missing()),
         "lost": _shown(ledger.lost()),
-        "conflicts": sum(len(entry.conflicts()) for entry in replica.tree.contested()),
+        "conflicts": replica.tree.conflict_count,
         "members": [
             {"node": name, "addr": addr, "state": "alive" if is_alive else _absence(replica, name)}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
@@ -48,12 +50,14 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "counters": {
             **dict(sorted(driver.counters.items())),
+            **attrs.asdict(replica.deliveries),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
             "event_waits": driver.arrivals.count,
             "tombstones": replica.tree.tombstone_count,
             "tombstones_due": replica.tombstones_due,
+            "traces": len(driver.tracing.listeners),
         },
     }
     if replica.waits_for:

@@ -82,6 +82,8 @@ SIGNS: Final[dict[str, str]] = {
     "gossip_lost": "GAP-1",
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
+    "retired": "LIFE-7",
+    "unwitnessed": "LIFE-4",
     "name_claimed": "NAME-1",
     "name_twice": "NAME-1",
     "split_healed": "PING-10",

@@ -57,6 +57,18 @@ class Fault(StrEnum):
     """The agent stops, and starts again."""
     BUDGET = "budget"
     """Agents carry little: what does not fit is announced."""
+    NAMESAKE = "namesake"
+    """A second server is started under a name that is taken."""
+    FOREIGN = "foreign"
+    """Another network comes onto the same agents."""
+    LIES = "lies"
+    """Gossip that no honest node sends."""
+    SAME_ADDRESS = "same-address"
+    """A node says that it is reached where another one is."""
+
+
+RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS})
+"""What other people do wrong; each seed takes one in four of these."""
 
 
 OFF: Final = frozenset({Fault.BURN, Fault.ROLL_BACK, Fault.RETIRE})
@@ -73,6 +85,7 @@ class Verb(StrEnum):
     SWAP = "swaps links of the ring"
     BULK = "stores many at once"
     SET_TTL = "sets for some seconds"
+    BURST = "stores very many, one after another"
     PARTITION = "is cut off with some others"
     CUT = "is not heard by"
     SWIZZLE_OUT = "is cut off from all"
@@ -93,9 +106,16 @@ class Verb(StrEnum):
     WALL_JUMP = "wall clock jumps"
     AGENT_DOWN = "agent stops"
     AGENT_UP = "agent starts"
+    NAMESAKE = "gets a namesake"
+    NAMESAKE_GONE = "loses its namesake"
+    FOREIGN = "sees another network come"
+    FOREIGN_GONE = "sees another network go"
+    LIE = "is lied about"
+    SAME_ADDRESS = "starts again with another one's address"
+    OWN_ADDRESS = "starts again with its own address"
 
 
-WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.SET_TTL})
+WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.SET_TTL, Verb.BURST})
 
 FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.PARTITION: Fault.PARTITION,
@@ -114,6 +134,11 @@ FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.DRIFT: Fault.DRIFT,
     Verb.WALL_JUMP: Fault.WALL_CLOCK,
     Verb.AGENT_DOWN: Fault.AGENT,
+    Verb.BURST: Fault.SLOW_DISK,
+    Verb.NAMESAKE: Fault.NAMESAKE,
+    Verb.FOREIGN: Fault.FOREIGN,
+    Verb.LIE: Fault.LIES,
+    Verb.SAME_ADDRESS: Fault.SAME_ADDRESS,
 }
 """Which fault an action is. The others are writes, starts, or ends of a fault, which harm nobody."""
 

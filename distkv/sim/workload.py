@@ -18,7 +18,7 @@ from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
+from distkv.sim.process import OUTBOX_MAX, Process
 from distkv.sim.scenario import Action, Scenario, Verb
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value, unpack_value
@@ -30,6 +30,7 @@ OWNER: Final = "n0"
 BULK: Final = 20
 """How many entries one bulk write has."""
 TTLS_S: Final = (0.5, 3.0, 12.0, 40.0)
+BURST: Final = OUTBOX_MAX + 40
 WRITE_BYTES: Final = 4096
 """More than a client's request takes in the log."""
 
@@ -63,6 +64,8 @@ class Workload:
                 self._batch(process, [(Path(["bulk", str(first + n)]), self._count + n) for n in range(BULK)])
             case Verb.SET_TTL:
                 self._set(process, SetValue(1, path, value, ttl=TTLS_S[action.number % len(TTLS_S)]))
+            case Verb.BURST:
+                self._burst(process, action.number)
             case Verb.SWAP:
                 self._swap(process, action.number)
 
@@ -74,6 +77,13 @@ class Workload:
     def _batch(self, process: Process, values: list[tuple[Path, object]]) -> None:
         ops = tuple(SetValue(1, path, pack_value(value)) for path, value in values)
         self._replied(process, process.step(LocalBatch(ops)).reply)
+
+    def _burst(self, process: Process, number: int) -> None:
+        """More at once than the outbox holds."""
+        for n in range(BURST):
+            if process.is_running:
+                path = self._paths[(number + n) % len(self._paths)]
+                self._set(process, SetValue(1, path, pack_value(self._count + n)))
 
     def _replied(self, process: Process, reply: Reply | None) -> None:
         """The answer leaves when what it says is durable."""

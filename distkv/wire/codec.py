@@ -205,8 +205,10 @@ def read_payload(fields: Fields) -> Payload:
 
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
     """Both sides of a tick-map exchange."""
+    behind = {} if maps.behind is None else {"behind": maps.behind}
     fields: dict[str, object] = {
         **header_map(maps.header),
+        **behind,
         "addr": maps.addr,
         "state": maps.state.value,
         "ticks": tick_map(maps.ticks),
@@ -236,6 +238,7 @@ def read_tick_maps(value: object) -> TickMaps:
         read_int(fields, "digest", DIGEST_MAX),
         tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
         read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
+        read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
     )
 
 

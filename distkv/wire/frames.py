@@ -16,7 +16,7 @@ import attrs
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
 from distkv.model.path import Path
-from distkv.wire import packing, subtrees
+from distkv.wire import decisions, packing, subtrees
 from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
@@ -42,8 +42,10 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetSnapshot,
@@ -55,9 +57,11 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
     RetireNodeRequest,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 from distkv.wire.subtrees import read_nchain
@@ -130,6 +134,8 @@ def encode_request(request: Request) -> bytes:
             fields["path"] = path.names
         case GetEvents():
             fields["nodes"] = range_map(request.nodes)
+            if request.doubted:
+                fields["doubted"] = range_map(request.doubted)
         case EventsWait():
             fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
@@ -140,9 +146,11 @@ def encode_request(request: Request) -> bytes:
             fields["maps"] = tick_maps_map(request.maps)
         case Watch():
             subtrees.write_watch(request, fields)
+        case GetConflicts() | Restore() | Dismiss():
+            fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
-        case GetState() | PingRequest() | Backup():
+        case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
             assert_never(request)
@@ -250,6 +258,10 @@ def _delete_tree(seq: int, fields: Fields, _: bytes) -> DeleteTree:
     return DeleteTree(seq, read_path(fields.get("path")))
 
 
+def _trace(seq: int, _: Fields, __: bytes) -> Trace:
+    return Trace(seq)
+
+
 def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
     return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
@@ -271,7 +283,8 @@ def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
 
 
 def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"))
+    doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
 
 
 def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
@@ -306,6 +319,10 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "list": _list,
     "delete_tree": _delete_tree,
     "watch": subtrees.read_watch,
+    "conflicts": decisions.read_conflicts,
+    "restore": decisions.read_restore,
+    "dismiss": decisions.read_dismiss,
+    "trace": _trace,
     "stop": _stop,
     "get_state": _get_state,
     "retire_node": _retire_node,
@@ -328,6 +345,10 @@ _NAMES: Final[dict[type[Request], str]] = {
     ListNames: "list",
     DeleteTree: "delete_tree",
     Watch: "watch",
+    GetConflicts: "conflicts",
+    Restore: "restore",
+    Dismiss: "dismiss",
+    Trace: "trace",
     Stop: "stop",
     GetState: "get_state",
     RetireNodeRequest: "retire_node",

@@ -147,6 +147,8 @@ class TickMaps:
     """What the sender wants to forget."""
     outlived: tuple[Link, ...] = ()
     """Of the tombstones that the other side asked for those which nothing here stands against, as of this snapshot."""
+    behind: int | None = None
+    """The life in which the hearer lacks ticks that it reported before: its disk was set back."""
 
 
 @attrs.frozen(slots=True)

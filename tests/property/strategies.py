@@ -57,8 +57,10 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetSnapshot,
@@ -70,6 +72,7 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
     RetireNodeRequest,
     SetValue,
     Stop,
@@ -222,7 +225,7 @@ link_tuples = st.lists(links, min_size=1, max_size=3).map(tuple)
 tombstones = st.builds(Tombstone, paths, link_tuples, tocks, st.booleans())
 tick_map_snapshots = st.builds(
     TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests,
-    st.lists(tombstones, max_size=3).map(tuple), st.just(()) | link_tuples,
+    st.lists(tombstones, max_size=3).map(tuple), st.just(()) | link_tuples, st.none() | lives,
 )  # fmt: skip
 payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,
@@ -263,6 +266,11 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(DeleteTree, seqs, paths),
     st.builds(GetValueAt, seqs, paths, times, nchains),
     st.builds(GetHistory, seqs, paths, st.none() | st.integers(0, 2**31 - 1), st.none() | st.integers(0, TICK_MAX)),
+    st.builds(
+        GetConflicts, seqs, paths, st.none() | paths, st.none() | st.integers(1, 2**31 - 1), st.booleans()
+    ),
+    st.builds(Restore, seqs, links, st.none() | links, paths, nchains, st.booleans()),
+    st.builds(Dismiss, seqs, links, st.none() | links, paths, nchains),
     st.builds(GetValue, seqs, paths, nchains),
     set_requests(),
     st.builds(ReplicatedWrite, set_requests(), st.integers(1, 1024), st.floats(0, 3600)),
@@ -270,7 +278,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
-    st.builds(GetEvents, seqs, tick_ranges),
+    st.builds(GetEvents, seqs, tick_ranges, tick_ranges),
     st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),

@@ -80,6 +80,7 @@ class _Ignored(Directive):
 
 
 directives.register_directive("toctree", _Ignored)
+directives.register_directive("literalinclude", _Ignored)
 
 
 def _parsed(path: Path) -> tuple[nodes.document, str]:
@@ -232,7 +233,7 @@ FLEETING = Fleeting(StorePath(("x",)), b"\x01", ((NODE, TICK),), TOCK, 1.0, Fals
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
-MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),))
+MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1)
 SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1)
 
 

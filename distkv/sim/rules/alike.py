@@ -38,7 +38,7 @@ def state_of(replica: Replica) -> Held:
 
 def is_at_rest(fleet: Fleet) -> bool:
     """Whether all serve, hold the same, and miss nothing but what is given up; the cheap signs first."""
-    replicas = [host.live for host in fleet.running()]
+    replicas = [host.live for host in fleet.ours()]
     first = replicas[0].tree
     if not all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas):
         return False
@@ -54,10 +54,10 @@ class AllAlike(Watcher):
     rule = "all nodes end alike"
 
     def settled(self, fleet: Fleet) -> None:
-        for host in fleet.running():
+        for host in fleet.ours():
             if not host.live.is_serving:
                 raise self.broken(f"{host.name} is {host.live.state}, it waits for {host.live.waits_for}")
-        states = {host.name: state_of(host.live) for host in fleet.running()}
+        states = {host.name: state_of(host.live) for host in fleet.ours()}
         (first, one), *others = states.items()
         for name, other in others:
             for field in attrs.fields(Held):

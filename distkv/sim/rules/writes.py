@@ -56,15 +56,15 @@ class AcknowledgedStay(Watcher):
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self.landed(process, records)
 
-    def landed(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
-        for record in records:
+    def landed(self, process: Process, records: Sequence[Record]) -> None:
+        for record in records if process.host.is_ours else ():
             if isinstance(record, EventRecord):
                 self._seen.setdefault(record.event.path, {}).setdefault(record.event.link, record.event)
             elif isinstance(record, PurgeRecord):
                 self._purged.setdefault(record.path, set()).update(record.links)
 
     def settled(self, fleet: Fleet) -> None:
-        tree = next(fleet.running()).live.tree
+        tree = next(fleet.ours()).live.tree
         kept: dict[Path, set[Link]] = {}
         for path, events in self._seen.items():
             entry = tree.get(path)

@@ -62,7 +62,7 @@ def test_version_is_printed(capsys: Capture) -> None:
     ("command", "options"),
     [
         ([], "-v --verbose -q --quiet --log -c --config -C -o --output --version --help"),
-        (["server"], "--init --data-dir --transport --serf --bind --advertise --help"),
+        (["server"], "--init --restored --data-dir --transport --serf --bind --advertise --help"),
         (["client"], "-h --host -p --port --help"),
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
         (
@@ -72,6 +72,10 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "delete"], "-r --recursive --replicas --timeout --help"),
         (["client", "list"], "-o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
+        (
+            ["client", "conflicts"],
+            "--restore --dismiss --if-chain --closed --limit -o --output --help",
+        ),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
         (["restore"], "-f --file --data-dir -o --output --help"),
@@ -86,6 +90,13 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "node", "retire"], "--force --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
+        (
+            ["graph"],
+            (
+                "--live --for --trace --scenario --seed --only --with --without"
+                " --nodes --kinds --from --to --last -o --output --out --help"
+            ),
+        ),
         (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],
 )
@@ -99,9 +110,9 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client completion config doctor restore server sim"),
+        ([], "client completion config doctor graph restore server sim"),
         (["config"], "check show"),
-        (["client"], "backup bench delete dump get history list load node ping set state watch"),
+        (["client"], "backup bench conflicts delete dump get history list load node ping set state watch"),
         (["client", "node"], "list retire"),
     ],
 )
@@ -160,6 +171,7 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["server"], "the node has no name"),
         (["server", "a b"], "NAME: node.name is 'a b'"),
         (["server", "a", "--init", "null"], "null is no value"),
+        (["server", "a", "--init", "x", "--restored"], "--restored is for a directory that holds data"),
         (["server", "a", "--serf", "x"], "--serf is 'x'"),
         (["server", "a", "--bind", "x"], "--bind: listen is 'x'"),
         (["server", "a", "--transport", "swim"], "'swim' is not one of"),
