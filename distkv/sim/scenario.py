@@ -67,7 +67,7 @@ class Fault(StrEnum):
     """A node says that it is reached where another one is."""
 
 
-RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS})
+RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS, Fault.RETIRE})
 """What other people do wrong; each seed takes one in four of these."""
 
 
