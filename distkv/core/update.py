@@ -204,7 +204,7 @@ class Store:
         before = entry.head if entry.is_live else None
         kept = loser if isinstance(request, Restore) else entry.head
         kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
-        return self.write(loser.path, kind, kept.value, wall, entry, loser), before
+        return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, loser), before
 
     def write(
         self,
@@ -213,6 +213,7 @@ class Store:
         value: bytes,
         wall: float,
         entry: Entry | None = None,
+        ttl: float | None = None,
         decided: Event | None = None,
         ttl: float | None = None,
     ) -> Applied:

@@ -98,7 +98,8 @@ class _Draft:
 
     def _writes(self, count: int, wanted: int, quiet_ms: int, length_ms: int) -> list[Action]:
         rng = self._part("writes")
-        style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk", "ttl"])
+        style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
+        style = "ttl" if self._part("ttl").random() < 0.2 else style
         style = "any" if style == "hot" and Fault.BUDGET in self._faults else style
         has_ring = rng.random() < 0.5
         actions: list[Action] = []

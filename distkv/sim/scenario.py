@@ -67,7 +67,7 @@ class Fault(StrEnum):
     """A node says that it is reached where another one is."""
 
 
-RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS})
+RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS, Fault.RETIRE})
 """What other people do wrong; each seed takes one in four of these."""
 
 
@@ -84,8 +84,8 @@ class Verb(StrEnum):
     CHECKED = "sets if unchanged"
     SWAP = "swaps links of the ring"
     BULK = "stores many at once"
-    BURST = "stores very many, one after another"
     SET_TTL = "sets for some seconds"
+    BURST = "stores very many, one after another"
     PARTITION = "is cut off with some others"
     CUT = "is not heard by"
     SWIZZLE_OUT = "is cut off from all"
