@@ -105,6 +105,7 @@ class Node:
         self.waits_for: TickRanges = {}
         """What readiness waits for."""
         self._ask_count = 0
+        self._has_reclaimed = False
 
     # -- what is told
 
@@ -279,6 +280,18 @@ class Node:
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
 
+    def reclaim_name(self, addr: str, turn: Turn) -> None:
+        """Nobody is at the address at which our name is registered with a higher life: it is ours.
+
+        Once in a start only: somebody may be there whom we cannot reach, and do the same.
+        """
+        store = self.store
+        mine = store.registry.get(store.me)
+        is_theirs = mine is not None and mine.addr == addr and mine.life > (store.life or 0)
+        if is_theirs and self.is_serving and not self._has_reclaimed:
+            self._has_reclaimed = True
+            self.begin_new_life(turn)
+
     # -- what leaves
 
     def send_ping(self, turn: Turn) -> None:
@@ -361,6 +374,8 @@ class Node:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
         elif (mine is None or (mine.life == life and mine.addr != addr)) and not self.check_life(turn):
             self.own(store.register(store.me, life, addr, turn.wall), turn)
+        elif mine is not None and mine.life > life:
+            self.ask_namesake(mine.addr, turn)  # it was given to somebody; is he there?
         if self.is_up:
             self.election.wake(turn.now_ms)
         turn.ready.note("ready", state=self.state.value)

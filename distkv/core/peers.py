@@ -109,7 +109,9 @@ class Peers:
                 if what.error is not None:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
             case AskMaps() if asked.name == node.store.me:
-                pass  # who is there with our name was asked, beside whatever exchange is under way
+                # Who is there with our name was asked, beside whatever exchange is under way.
+                if what.error is not None:
+                    node.reclaim_name(asked.ask.addr, turn)
             case AskMaps():
                 node.recovery.exchange_ended()
                 if what.error is not None:

@@ -215,7 +215,6 @@ class Store:
         entry: Entry | None = None,
         ttl: float | None = None,
         decided: Event | None = None,
-        ttl: float | None = None,
     ) -> Applied:
         """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
         that it closes."""

@@ -64,3 +64,29 @@ def test_sender_not_heard_of_before_is_a_peer_from_then_on() -> None:
     header = attrs.evolve(ping.header, node=NodeName("stranger"))
     fleet.step("a", HeardMessage(attrs.evolve(ping, header=header, addr="stranger:1")))
     assert fleet["a"].peers(fleet.now_ms)[NodeName("stranger")] == ("stranger:1", True)
+
+
+def _given_away() -> Fleet:
+    """x, whom b does not reach, got the name of b from a; a reaches both."""
+    fleet = grown("a", "b", members_seen=False)
+    fleet.partition(["a"], ["b"])
+    fleet.run(4 * CLOCK_MS)
+    fleet.host("x").node = NodeName("b")
+    fleet.start("x")
+    assert fleet.run_until(lambda: fleet["x"].is_serving, 3 * CLOCK_MS)
+    fleet.network.cut = {("b", "x"), ("x", "b")}
+    return fleet
+
+
+def test_name_whose_new_owner_is_gone_is_ours_again() -> None:
+    fleet = _given_away()
+    fleet.crash("x")
+    assert fleet.run_until(lambda: fleet["a"].registry[NodeName("b")].addr == "b:1", 6 * CLOCK_MS)
+    assert fleet["a"].registry[NodeName("b")].life == fleet["b"].life
+
+
+def test_name_is_taken_back_once_from_an_owner_who_is_not_reached() -> None:
+    fleet = _given_away()
+    before = fleet.notes["new_life"]
+    fleet.run(12 * CLOCK_MS)
+    assert fleet.notes["new_life"] - before == 2  # one by each of them
