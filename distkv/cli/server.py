@@ -27,6 +27,11 @@ log = logging.getLogger("distkv.daemon")
 @click.argument("name", required=False)
 @click.option("--init", metavar="VALUE", help="Start a new network; VALUE becomes the value of the root.")
 @click.option(
+    "--restored",
+    is_flag=True,
+    help="The data directory is older than it was, such as a disk image put back: let others say what it lacks.",
+)
+@click.option(
     "--data-dir",
     metavar="DIR",
     type=click.Path(file_okay=False),
@@ -46,6 +51,7 @@ def server(
     session: Session,
     name: str | None,
     init: str | None,
+    restored: bool,
     data_dir: str | None,
     transport: str | None,
     serf: str | None,
@@ -57,10 +63,12 @@ def server(
     A node without data joins the network that its transport reaches; the first one is started with --init.
     When it serves clients it prints one line on stdout; logs go to stderr. NAME may stand in the configuration instead.
     """
+    if restored and init is not None:
+        raise click.UsageError("--restored is for a directory that holds data, --init for one that holds none")
     given = given_options(name, data_dir, transport, serf, bind, advertise)
     config = read_settings(session.config_file, session.assignments, given)
     init_value = None if init is None else pack_argument(init)
-    return partial(_serve, session, config, init_value)
+    return partial(_serve, session, config, init_value, restored=restored)
 
 
 def given_options(
@@ -88,14 +96,14 @@ def given_options(
     return given
 
 
-def _serve(session: Session, config: Config, init_value: bytes | None) -> int:
+def _serve(session: Session, config: Config, init_value: bytes | None, *, restored: bool) -> int:
     import trio  # only here: everything else starts faster without
 
-    from distkv.daemon.main import serve
+    from distkv.daemon.main import Beginning, serve
 
     log_to_stderr(config.log.format, session.verbosity, session.log_levels)
     try:
-        trio.run(serve, config, init_value)
+        trio.run(serve, config, Beginning(init_value, restored))
     except DistkvError as error:
         if config.log.format == TEXT:
             raise

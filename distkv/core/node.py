@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
+from distkv.core.witnesses import Witnesses
+from distkv.errors import LivesUsedUpError
 from distkv.model.event import Event, NodeName, Tock
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -31,6 +34,7 @@ from distkv.wire.message import (
     State,
     TickMap,
     TickMaps,
+    Tombstone,
     Update,
 )
 
@@ -52,8 +56,12 @@ class Asked:
 
     name: NodeName
     ask: Ask
+    is_witness: bool = False
+    """Whether it is asked what it heard of us, beside whatever else is under way."""
     brought: bool = False
     ended: bool = False
+    is_void: bool = False
+    """Whether the answer is about a state that is no more."""
 
 
 @attrs.define(slots=True)
@@ -75,11 +83,17 @@ class Node:
         self.store = Store(name, settings.chain_length_max)
         self.recovery = Recovery(name, clock_ms, rng)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
+        self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
+        self.witnesses = Witnesses(clock_ms)
         self.asks: dict[int, Asked] = {}
         self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
+        self.is_stale = False
+        """Whether others know more of this disk than it does itself: it was set back, or its life was retired."""
+        self.found: TickRanges = {}
+        """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
         self.waits_for: TickRanges = {}
@@ -109,16 +123,31 @@ class Node:
         store.tock = Tock(store.tock + 1)
         return Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, self.settings.start)
 
-    def maps(self) -> TickMaps:
-        """Our side of a tick-map exchange, one consistent snapshot."""
+    def maps(
+        self,
+        tombstones: tuple[Tombstone, ...] = (),
+        asked: tuple[Tombstone, ...] = (),
+        behind: int | None = None,
+    ) -> TickMaps:
+        """Our side of a tick-map exchange, one consistent snapshot.
+
+        `tombstones` are what we want to forget, `asked` what the other side wants to; `behind`: the life in which the
+        peer went back.
+        """
         tree = self.store.tree
         ledger = tree.ledger
-        header, addr = self.header(), self.settings.addr
-        return TickMaps(header, addr, self.state, ledger.ticks(), ledger.held(), ledger.lost(), tree.digest)
+        header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
+        ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
+        return TickMaps(header, addr, self.state, ticks, held, lost, tree.digest, tombstones, outlived, behind)
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
         return self.store.tree.ledger.missing(but_lost=True)
+
+    def others(self) -> list[NodeName]:
+        """The other registered nodes whose lives are not retired."""
+        store = self.store
+        return [name for name, at in store.registry.items() if name != store.me and not store.is_retired(name, at.life)]
 
     # -- what changes the state
 
@@ -138,6 +167,9 @@ class Node:
         mine = self.store.registry.get(self.store.me) if event.path.is_reserved else None
         if mine is not None and self.is_serving and mine.life > (self.store.life or 0):
             self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
+        if event.path.is_reserved and self.store.life is not None:
+            if self.store.is_retired(self.store.me, self.store.life):
+                self.found_stale("retired", turn)
         return applied.is_new
 
     def record(self, applied: Applied, turn: Turn) -> None:
@@ -171,18 +203,54 @@ class Node:
         book = store.tree.ledger.book((store.me, store.life)) if store.life is not None else None
         return book is not None and book.last > store.tick
 
-    def check_life(self, turn: Turn, count: int = 1) -> None:
-        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be."""
-        if self.is_rolled_back:
+    def check_life(self, turn: Turn, count: int = 1) -> bool:
+        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be.
+
+        Returns whether a new one was begun, which is registered then.
+        """
+        if self.is_stale:
+            pass  # it was said when it was found
+        elif self.is_rolled_back:
             turn.ready.note("rolled_back", tick=self.store.tick)
+        elif self.witnesses.is_needed:
+            turn.ready.note("unwitnessed", tick=self.store.tick)
         elif self.store.ticks_left >= count:
-            return
+            return False
         self.begin_new_life(turn)
+        return True
+
+    def found_stale(self, why: str, turn: Turn) -> None:
+        """Others know more of this disk than it does. A node that serves already can only go on in a new life."""
+        if not self.is_stale:
+            turn.ready.note(why, tick=self.store.tick)
+        self.is_stale = True
+        if self.is_serving:
+            self.check_life(turn)
+        else:
+            self.startup.must_hand_over(turn.now_ms)
+
+    def seek_witnesses(self, turn: Turn) -> None:
+        """Ask all others what they heard of our life; when they have answered we may go on in it."""
+        others, witnesses = self.others(), self.witnesses
+        if witnesses.have_all(others) and not self.missing():  # what is missing may be another one's registration
+            witnesses.is_needed = False
+        elif self.is_up:
+            for name in witnesses.due(turn.now_ms, others, lambda name: self.recovery.is_alive(name, turn.now_ms)):
+                self.ask(name, self.store.registry[name].addr, AskMaps(), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory."""
+        """Go on under a life of our own that nobody heard of, in the same directory.
+
+        Raises:
+            LivesUsedUpError: there is none; the node must end.
+        """
         store = self.store
-        life = store.next_life(store.me, turn.wall)
+        try:
+            life = store.next_life(store.me, turn.wall)
+        except LivesUsedUpError as error:
+            turn.ready.fatal = error
+            raise
+        self.witnesses.is_needed = self.is_stale = False
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
@@ -209,12 +277,20 @@ class Node:
             header, addr = self.header(), self.settings.addr
             turn.ready.messages.append(Info(header, addr, self.state, ticks, hash, reason=reason, ping=ping))
 
-    def ask(self, name: NodeName, addr: str, what: AskMaps | AskEvents | AskSnapshot, turn: Turn) -> None:
+    def ask(
+        self,
+        name: NodeName,
+        addr: str,
+        what: AskMaps | AskEvents | AskSnapshot,
+        turn: Turn,
+        *,
+        is_witness: bool = False,
+    ) -> None:
         if isinstance(what, AskEvents):
             what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
-        self.asks[ask.id] = Asked(name, ask)
+        self.asks[ask.id] = Asked(name, ask, is_witness)
         turn.ready.messages.append(ask)
 
     def ask_namesake(self, addr: str, turn: Turn) -> None:
@@ -252,12 +328,13 @@ class Node:
 
     def _become_ready(self, turn: Turn) -> None:
         store, addr = self.store, self.settings.addr
-        self.check_life(turn)
         life = store.life or 0
         mine = store.registry.get(store.me)
-        if mine is not None and mine.life > life and mine.addr == addr:
+        if self.is_rolled_back or self.is_stale:
+            self.check_life(turn)
+        elif mine is not None and mine.life > life and mine.addr == addr:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
-        elif mine is None or (mine.life == life and mine.addr != addr):
+        elif (mine is None or (mine.life == life and mine.addr != addr)) and not self.check_life(turn):
             self.own(store.register(store.me, life, addr, turn.wall), turn)
         if self.is_up:
             self.election.wake(turn.now_ms)

@@ -14,7 +14,7 @@ from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, Reques
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
+from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, State, TickMaps
 
 CLOCK_AHEAD_S = 86_400.0
 """A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
@@ -34,28 +34,29 @@ class Peers:
         """A part of an answer came."""
         node = self._node
         asked = node.asks.get(what.ask)
-        if asked is None:
+        if asked is None or asked.is_void:
             return
-        match what.answer:
-            case TickMaps() as maps:
-                asked.brought = self._maps_came(maps, turn) and maps.header.network is not None
-            case SnapshotHead() as head:
-                self._download_began(head, turn)
-            case EventBatch(events=events):
+        match asked.ask.what, what.answer:
+            case AskMaps(), TickMaps() as maps:
+                self._answered_with_maps(asked, maps, turn)
+            case AskSnapshot(), SnapshotHead() as head:
+                self._download_began(asked, head, turn)
+            case (AskEvents() | AskSnapshot()), EventBatch(events=events):
                 new = sum(node.apply(event, turn) for event in events)
                 if isinstance(asked.ask.what, AskEvents):
                     node.deliveries.events_pulled += len(events)
                     node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
-            case PullEnd(known=known, lacks=lacks):
-                asked.brought |= bool(node.learn_known(known, turn))
+            case AskEvents(ranges=ranges, doubted=doubted), PullEnd(known=known, lacks=lacks):
+                asked.brought |= bool(node.learn_known(_among(known, ranges, doubted), turn))
                 asked.ended = True
                 whole = not node.missing()
-                only_doubts = isinstance(asked.ask.what, AskEvents) and not asked.ask.what.ranges
-                brought = asked.brought or only_doubts
+                brought = asked.brought or not ranges
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
                 if whole and asked.brought:
                     self._pull_given_up(asked, turn)
+            case _:
+                turn.ready.note("answer_unasked", node=asked.name)  # a snapshot, say, would void all that is here
 
     def done(self, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""
@@ -74,13 +75,21 @@ class Peers:
                 if not asked.ended:
                     whole = not node.missing()
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+            case AskMaps() if asked.is_witness:
+                node.witnesses.ended(asked.name)
+            case AskMaps(tombstones=tombstones) if tombstones:
+                node.deletion.asked(asked.name, turn.now_ms)
+                if what.error is not None:
+                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
             case AskMaps() if asked.name == node.store.me:
                 pass  # who is there with our name was asked, beside whatever exchange is under way
             case AskMaps():
                 node.recovery.exchange_ended()
                 if what.error is not None:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
-                if not asked.brought:
+                if asked.brought:
+                    node.startup.attempt_ended()
+                elif not asked.is_void:
                     node.take(node.startup.attempt_failed(turn.now_ms, asked.name), turn)
 
     # -- exchange
@@ -98,12 +107,26 @@ class Peers:
             node.recovery.differs(header.node, turn.now_ms, turn.now_ms)
             turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
             return
+        behind = header.life if node.recovery.went_back(header, maps.held) else None
         if self._maps_came(maps, turn):
-            turn.ready.reply = self._node.maps()
+            turn.ready.reply = self._node.maps(asked=maps.tombstones, behind=behind)
         else:
             turn.ready.reply = RequestError(
                 f"{self._node.store.me} belongs to another network; nodes of two networks never merge"
             )
+
+    def _answered_with_maps(self, asked: Asked, maps: TickMaps, turn: Turn) -> None:
+        """The other side of an exchange that we started."""
+        node, header = self._node, maps.header
+        went_back = node.recovery.went_back(header, maps.held)
+        asked.brought = self._maps_came(maps, turn) and header.network is not None
+        if not asked.brought:
+            return
+        node.witnesses.shown(header.node)
+        if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones:
+            node.deletion.reported(maps, node.store.tree)
+        if went_back and maps.addr:
+            node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
     def _maps_came(self, maps: TickMaps, turn: Turn) -> bool:
         """Take in a peer's side of an exchange. False: it belongs to another network."""
@@ -119,16 +142,31 @@ class Peers:
             return True
         node.take(node.startup.heard_data(header.node, maps.addr), turn)
         if not store.has_data:
+            self._hand_over(maps, turn)
             return True
         store.tock = max(store.tock, header.tock)
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
         store.hear_ticks(maps.ticks.items())
-        node.recovery.maps_came(header.node, maps.held)
+        node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
         self._pull_after_exchange(maps, turn)
-        node.check_life(turn)
+        if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
+            node.found_stale("rolled_back", turn)
+        self._hand_over(maps, turn)
         return True
+
+    def _hand_over(self, maps: TickMaps, turn: Turn) -> None:
+        """Download from a peer that has taken over all that our disk held. It must be ready, so that it keeps it."""
+        node, none = self._node, Ranges()
+        startup, is_kept = node.startup, maps.state in (State.READY, State.CUT_OFF)
+        if not startup.hands_over or not is_kept or not maps.addr or maps.header.network != node.network_id:
+            return
+        if any(isinstance(asked.ask.what, AskSnapshot) for asked in node.asks.values()):
+            return
+        if not any(ranges - maps.held.get(name, none) for name, ranges in node.found.items()):
+            startup.asked()
+            node.ask(maps.header.node, maps.addr, AskSnapshot(), turn)
 
     def _met_namesake(self, header: Header, turn: Turn) -> None:
         """Somebody with our name is there, perhaps ourselves: of two starts the younger ends."""
@@ -198,12 +236,12 @@ class Peers:
         """Sponsor a joiner: its registry entry is written before the snapshot is taken."""
         node, name = self._node, what.node
         store, ready = node.store, turn.ready
-        if not store.has_data:
+        if not store.has_data or node.startup.hands_over:
             ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
             return
         here = store.registry.get(name)
-        taken = here is not None and here.addr != what.addr and node.recovery.is_alive(name, turn.now_ms)
-        if name == store.me or taken:
+        is_elsewhere = node.recovery.is_alive_elsewhere(name, what.addr, turn.now_ms)
+        if name == store.me or (here is not None and here.addr != what.addr and is_elsewhere):
             ready.reply = ExistsError(
                 f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
                 " give the new one a name of its own, or stop the other"
@@ -219,13 +257,20 @@ class Peers:
         life = store.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
-        losers = tuple(tree.open_losers())
-        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), losers, len(tree))
+        # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
+        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
 
-    def _download_began(self, head: SnapshotHead, turn: Turn) -> None:
+    def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
         """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""
         node = self._node
+        if node.store.has_data and not node.startup.hands_over:
+            asked.is_void = True  # it came too late: we serve what we have
+            return
+        for other in node.asks.values():  # what they answer is about what was here
+            other.is_void = other is not asked
         turn.ready.records += node.store.reset()
+        node.is_stale = False
+        node.election.sleep(turn.now_ms)
         node.startup.download_began()
         self._joining_life = head.life
         node.store.tock = max(node.store.tock, head.header.tock)
@@ -242,10 +287,25 @@ class Peers:
         mine = node.store.registry.get(node.store.me)
         stands = mine is not None and mine.life == life and node.network_id is not None
         if what.error is not None or life is None or not stands:
-            node.take(node.startup.attempt_failed(turn.now_ms, name), turn)
+            if node.network_id is not None and not node.store.has_data:
+                node.found = node.store.tree.ledger.held()
+                node.startup.must_hand_over(turn.now_ms)
+            is_empty = isinstance(what.error, NotReadyError)
+            node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
             return
         turn.ready.records += node.store.begin_life(life)
+        node.witnesses.is_needed = False
         node.waits_for = node.missing()
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)
+
+
+def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:
+    """What was asked of it: of other ticks nobody's word is taken, they would never be applied when they come."""
+    found: TickRanges = {}
+    for ranges in asked:
+        for name, wanted in ranges.items():
+            if here := wanted & known.get(name, Ranges()):
+                found.setdefault(name, Ranges()).update(here)
+    return found

@@ -17,6 +17,7 @@ from distkv.core.ready import Rng
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.wire.message import Header
 
 GAP_MS: Final = (500, 1500)
 """A gap this old (drawn evenly) is pulled, so that no stampede hits one host."""
@@ -37,15 +38,25 @@ class Peer:
     addr: str = ""
     heard_ms: int | None = None
     """When it last said something; None: only known from the registry or the transport."""
+    elsewhere_ms: int | None = None
+    """When it last seemed alive before its address changed: the one that speaks now may be another one."""
     is_member: bool = False
     """Whether the transport believes it alive."""
     held: TickRanges | None = None
     """What it held at our last exchange."""
+    said_by: Header | None = None
+    """With which words it said so."""
     lacks: TickRanges = attrs.field(factory=dict)
     """What it said it lacks, when we asked."""
     failed_ms: int | None = None
     is_reachable: bool = True
     """False from a request that failed to its next word."""
+
+    def is_at(self, addr: str, now_ms: int) -> None:
+        """It says, or the transport does, where it is."""
+        if addr and addr != self.addr:
+            self.elsewhere_ms = now_ms if self.is_member and self.is_reachable else self.heard_ms
+            self.addr = addr
 
     def holds(self, missing: TickRanges) -> bool:
         return self.held is not None and any(
@@ -77,9 +88,9 @@ class Recovery:
         """A node spoke."""
         peer = self._peer(name)
         if peer is not None:
+            peer.is_at(addr, now_ms)
             peer.heard_ms = now_ms
             peer.is_reachable = True
-            peer.addr = addr or peer.addr
 
     def registered(self, name: NodeName, addr: str) -> None:
         """A node is in the registry; what it says itself counts more."""
@@ -87,15 +98,14 @@ class Recovery:
         if peer is not None and not peer.addr:
             peer.addr = addr
 
-    def members(self, alive: dict[NodeName, str]) -> None:
+    def members(self, alive: dict[NodeName, str], now_ms: int) -> None:
         """The transport's view, whole."""
-        for peer in self.peers.values():
-            peer.is_member = False
         for name, addr in alive.items():
             member = self._peer(name)
             if member is not None:
-                member.is_member = True
-                member.addr = addr or member.addr
+                member.is_at(addr, now_ms)
+        for peer in self.peers.values():
+            peer.is_member = peer.name in alive
 
     def is_alive(self, name: NodeName, now_ms: int) -> bool:
         """Whether a node spoke lately, or is a member of whom nothing else is known: an agent outlives its server."""
@@ -104,6 +114,13 @@ class Recovery:
             return False
         is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= 3 * self.clock_ms
         return is_heard or (peer.is_member and peer.is_reachable)
+
+    def is_alive_elsewhere(self, name: NodeName, addr: str, now_ms: int) -> bool:
+        """The same of a node at any address but this one, whose own words and agent tell nothing about another."""
+        peer = self.peers.get(name)
+        if peer is None or peer.addr != addr:
+            return self.is_alive(name, now_ms)
+        return peer.elsewhere_ms is not None and now_ms - peer.elsewhere_ms <= 3 * self.clock_ms
 
     # -- what sets off a repair
 
@@ -177,12 +194,24 @@ class Recovery:
 
     # -- what came of it
 
-    def maps_came(self, name: NodeName, held: TickRanges) -> None:
+    def went_back(self, header: Header, held: TickRanges) -> bool:
+        """Whether a peer lacks now what it held in this same life, before its last start: its disk was set back."""
+        peer = self.peers.get(header.node)
+        before = peer.said_by if peer is not None else None
+        if peer is None or before is None or peer.held is None or before.life != header.life:
+            return False
+        if before.start is None or header.start is None or before.start == header.start:
+            return False  # within one start a map that lacks something is an older one that came late
+        if header.start.time < before.start.time and header.tock < before.tock:
+            return False
+        return any(ranges - held.get(name, Ranges()) for name, ranges in peer.held.items())
+
+    def maps_came(self, name: NodeName, held: TickRanges, said_by: Header | None = None) -> None:
         """A peer's map: what it holds it no longer lacks."""
         peer = self._peer(name)
         if peer is None:
             return
-        peer.held = held
+        peer.held, peer.said_by = held, said_by
         peer.failed_ms = None
         peer.is_reachable = True
         peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}

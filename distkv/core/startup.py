@@ -32,6 +32,8 @@ class Step(StrEnum):
 
 RETRY_MS: Final = 500
 """How long after a failed attempt the next peer is asked."""
+HAND_OVER_CLOCKS: Final = 3
+"""How long a node looks for one that takes what it alone has."""
 SOURCES_MAX: Final = 64
 """How many peers are remembered as possible sponsors."""
 
@@ -58,6 +60,8 @@ class Startup:
     _has_heard: bool = False
     _asking: bool = False
     _has_map: bool = False
+    _hand_over_until_ms: int | None = None
+    _gave_up: bool = False
 
     # -- inputs
 
@@ -90,7 +94,7 @@ class Startup:
         if len(self._sources) >= SOURCES_MAX and name not in self._sources:
             return []
         self._sources[name] = addr
-        return self._next_attempt()
+        return [] if self.hands_over else self._next_attempt()  # else every exchange would lead to the next one
 
     def heard_data(self, name: NodeName, addr: str) -> list[Step]:
         """A node that has data spoke."""
@@ -112,10 +116,15 @@ class Startup:
         """An attempt is under way."""
         self._asking = True
 
-    def attempt_failed(self, now_ms: int, name: NodeName) -> list[Step]:
-        """A peer could not be asked, broke off, or has no data itself."""
+    def attempt_ended(self) -> None:
+        """A peer has answered with its maps."""
+        self._asking = self.state is State.DOWNLOADING
+
+    def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
+        """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
         self._asking = False
-        self._sources.pop(name, None)
+        if not self.hands_over:  # then the others are few, and time is short
+            self._sources.pop(name, None)
         if self.state is State.DOWNLOADING:
             self.state = State.PASSIVE
         if not self.has_data:
@@ -124,15 +133,30 @@ class Startup:
             # Whoever was heard cannot be asked: it died, or its words were old. Silence counts anew from here.
             self._has_heard = False
             self._listens_ms = now_ms
-        if self.founding:
-            return self._next_attempt()  # our time runs: the next one is asked at once
+        if self.founding or (is_empty and self._sources and not self.has_data):
+            return self._next_attempt()  # our time runs, or the answer took none: the next one is asked at once
         # Without data and with nobody else to ask, what comes next is an initial ping; all hear it: not so soon.
         self._next_ms = now_ms + (RETRY_MS if self.has_data or self._sources else self.clock_ms)
         return []
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether what is here must first be taken over by others, because a download will replace it."""
+        return self._hand_over_until_ms is not None
+
+    def must_hand_over(self, now_ms: int) -> None:
+        """What is here is old, or a part only: a download replaces it as soon as others have what it alone holds."""
+        if self.hands_over or self._gave_up or self.state is State.READY:
+            return
+        self._hand_over_until_ms = self._next_ms = now_ms
+        self._hand_over_until_ms += HAND_OVER_CLOCKS * self.clock_ms
+        self.waits_for = "another node to take over what only this one holds"
+
     def download_began(self) -> None:
         self.state = State.DOWNLOADING
         self.waits_for = "the download"
+        self.has_data = False
+        self._hand_over_until_ms = None
 
     def download_ended(self) -> None:
         """Everything the sponsor had is here; what is missing still must come."""
@@ -154,16 +178,19 @@ class Startup:
         return True
 
     def woken(self, now_ms: int, *, is_whole: bool) -> list[Step]:
-        """Time passed, or the ledger changed. `is_whole`: nothing that readiness waits for is missing."""
+        """Time passed, or the ledger changed. `is_whole`: all that readiness waits for is here."""
         if self.state is State.READY:
             return []
+        if self._hand_over_until_ms is not None and now_ms >= self._hand_over_until_ms:
+            self._give_up()
         if self.state is State.RECOVERING:
             return self._recovering(now_ms, is_whole)
         if self._next_ms is None or now_ms < self._next_ms or not self._is_up:
             return []
         if self.founding and now_ms >= self._listens_ms + self.clock_ms:
             return [Step.FOUND_NETWORK, *self._become_ready()]
-        self._next_ms = now_ms + (self.clock_ms // 2 if self.founding else self.clock_ms)
+        interval_ms = self.clock_ms // 2 if self.founding else self.clock_ms
+        self._next_ms = now_ms + (RETRY_MS if self.hands_over else interval_ms)
         if self._sources and not self._asking and not self.founding:
             return self._next_attempt()
         return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE and self._is_up else []
@@ -184,6 +211,8 @@ class Startup:
     def _next_attempt(self) -> list[Step]:
         if self._asking or not self._sources:
             return []
+        if self.hands_over:
+            return [Step.ASK_MAPS]
         if self.state is State.PASSIVE:
             return [Step.ASK_MAPS if self.founding else Step.ASK_SNAPSHOT]
         if self.state is State.RECOVERING and not self._has_map:
@@ -191,7 +220,7 @@ class Startup:
         return []
 
     def _recovering(self, now_ms: int, is_whole: bool) -> list[Step]:
-        if self._has_map and is_whole:
+        if self._has_map and is_whole and not self.hands_over:
             return self._become_ready()
         if self._next_ms is not None and now_ms < self._next_ms:
             return []
@@ -202,6 +231,12 @@ class Startup:
             return self._become_ready()
         self._next_ms = now_ms + (min(left_ms, RETRY_MS) if left_ms > 0 else RETRY_MS)
         return self._next_attempt()
+
+    def _give_up(self) -> None:
+        """Nobody takes over what is here: a node with data serves it, another one does without."""
+        self._gave_up = True
+        self._hand_over_until_ms = None
+        self.waits_for = "events that are missing" if self.has_data else "an answer from a node with data"
 
     def _become_ready(self) -> list[Step]:
         self.has_data = True

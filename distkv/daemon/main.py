@@ -16,6 +16,7 @@ import signal
 import time
 from typing import Final
 
+import attrs
 import trio
 
 from distkv.config import UNIX, Config
@@ -44,12 +45,22 @@ STATUS_S: Final = 1.0
 """How often we look whether the service manager should be told another state."""
 
 
-async def serve(config: Config, init_value: bytes | None) -> None:
+@attrs.frozen
+class Beginning:
+    """What is said of one start only."""
+
+    init_value: bytes | None = None
+    """`--init`, packed; None to join a network, or to go on."""
+    restored: bool = False
+    """`--restored`: the data directory is older than it was."""
+
+
+async def serve(config: Config, beginning: Beginning) -> None:
     """Run a node until SIGTERM or SIGINT.
 
     Args:
         config: everything the node is told.
-        init_value: `--init`, packed; None to join a network, or to go on.
+        beginning: what is said of this start only.
 
     Raises:
         UnreachableError: the first start of a node finds no agent.
@@ -61,7 +72,7 @@ async def serve(config: Config, init_value: bytes | None) -> None:
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_run, config, init_value, manager, nursery.cancel_scope)
+                nursery.start_soon(_run, config, beginning, manager, nursery.cancel_scope)
                 async for number in signals:
                     log.info("stopping signal=%s", signal.Signals(number).name)
                     await manager.tell("STOPPING=1", "STATUS=stopping")
@@ -72,21 +83,21 @@ async def serve(config: Config, init_value: bytes | None) -> None:
         raise failure from group
 
 
-async def _run(config: Config, init_value: bytes | None, manager: ServiceManager, done: trio.CancelScope) -> None:
+async def _run(config: Config, beginning: Beginning, manager: ServiceManager, done: trio.CancelScope) -> None:
     async with open_listeners(config.listen) as listeners:
-        await _run_at(listeners, config, init_value, manager)
+        await _run_at(listeners, config, beginning, manager)
     done.cancel()
 
 
 async def _run_at(
-    listeners: list[trio.SocketListener], config: Config, init_value: bytes | None, manager: ServiceManager
+    listeners: list[trio.SocketListener], config: Config, beginning: Beginning, manager: ServiceManager
 ) -> None:
     await manager.tell(f"STATUS=reading {config.data_dir}")
     allow_files(config.limits.connections)
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     with open_directory(config) as directory:
-        driver = _driver(config, init_value, addr, directory)
+        driver = _driver(config, beginning, addr, directory)
         async with trio.open_nursery() as nursery:
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
@@ -110,13 +121,13 @@ async def _run_at(
 # -- parts --------------------------------------------------------------------------------------------------------
 
 
-def _driver(config: Config, init_value: bytes | None, addr: str, directory: Directory) -> Driver:
+def _driver(config: Config, beginning: Beginning, addr: str, directory: Directory) -> Driver:
     """A node as the directory has it; it does nothing yet."""
-    replica = _replica(config, init_value, addr)
+    replica = _replica(config, beginning, addr)
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
     directory.load_into(replica, settler)
-    if config.transport == "solo" and replica.network is None and init_value is None:
+    if config.transport == "solo" and replica.network is None and beginning.init_value is None:
         raise SettingsError(
             f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
             " give --init VALUE to begin with"
@@ -124,7 +135,7 @@ def _driver(config: Config, init_value: bytes | None, addr: str, directory: Dire
     return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler)
 
 
-def _replica(config: Config, init_value: bytes | None, addr: str) -> Replica:
+def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
     settings = CoreSettings(
         node=NodeName(config.node),
         addr=addr,
@@ -134,8 +145,10 @@ def _replica(config: Config, init_value: bytes | None, addr: str) -> Replica:
         chain_length_max=config.chain_length,
         tock_jump=config.limits.tock_jump,
         pull_events_max=config.limits.pull_events,
+        delete_retention_ms=int(config.delete.retention_s * 1000),
         alone=config.transport == "solo",
-        init_value=init_value,
+        init_value=beginning.init_value,
+        restored=beginning.restored,
         network_id=os.urandom(8),
     )
     return Replica(settings, random.Random())

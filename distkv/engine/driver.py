@@ -42,6 +42,7 @@ from distkv.engine.arrivals import Arrivals
 from distkv.engine.commit import Committer
 from distkv.engine.hub import Hub, Seen, open_losers
 from distkv.engine.settler import Settler
+from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
@@ -70,8 +71,8 @@ NAME_BYTES: Final = 72
 """What a link of a chain, a range of ticks, and a node's name before its ranges take, at the most."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
-    **dict.fromkeys(("rolled_back", "foreign_network", "name_twice", "same_address"), logging.WARNING),
-    **dict.fromkeys(("ready", "new_life", "split_healed"), logging.INFO),
+    **dict.fromkeys(("rolled_back", "retired", "foreign_network", "name_twice", "same_address"), logging.WARNING),
+    **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }
 """How loud a note is; the others are counted, and shown with -vv."""
 REPEATS_SHOWN: Final = 10
@@ -113,6 +114,7 @@ class Driver:
         self.counters: Counter[str] = Counter()
         self.hub = Hub(limits)
         self.arrivals = Arrivals()
+        self.tracing = Tracing(replica, limits, self.counters)
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
         self._caller = caller
@@ -143,6 +145,8 @@ class Driver:
     def step(self, what: Input) -> Reply | None:
         """Take one input; the reply may be given away once `position` is durable."""
         ready = self.replica.step(self.now_ms(), time.time(), what)
+        if self.tracing.listeners:
+            self.tracing.step(what, ready, self.position + len(ready.records))
         self._carry_out(ready, is_write=type(what) is LocalSet)
         return ready.reply
 
@@ -364,8 +368,8 @@ class Driver:
 
     def _request(self, ask: Ask) -> Request:
         match ask.what:
-            case AskMaps():
-                return ExchangeRequest(1, self.replica.maps())
+            case AskMaps() as what:
+                return ExchangeRequest(1, self.replica.maps(what))
             case AskEvents(ranges=ranges, doubted=doubted):
                 return GetEvents(1, ranges, doubted)
             case AskSnapshot():

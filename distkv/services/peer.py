@@ -66,10 +66,10 @@ async def send_snapshot(driver: Driver, request: GetSnapshot, send: Send) -> Non
     if not isinstance(head, SnapshotHead):
         raise BadValueError("no snapshot")
     seq = request.seq
+    # Of the same instant as the head: the tree changes while we send. What comes later is gossiped.
+    events = [event for entry in driver.replica.tree.entries() for event in (entry.head, *entry.losers)]
     await send(seq, encode_start(seq))
     await send(seq, head)
-    # The tree changes while we send; what comes later is gossiped.
-    events = [event for entry in driver.replica.tree.entries() for event in (entry.head, *entry.losers)]
     await _send_batches(events, seq, send)
     await send(seq, encode_end(seq))
 

@@ -12,7 +12,9 @@ import time
 import attrs
 
 from distkv.core.ready import CoreSettings
+from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
+from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
@@ -38,9 +40,9 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "held": _shown(ledger.held()),
         "missing": _shown(ledger.missing()),
         "lost": _shown(ledger.lost()),
-        "conflicts": sum(len(entry.conflicts()) for entry in replica.tree.contested()),
+        "conflicts": replica.tree.conflict_count,
         "members": [
-            {"node": name, "addr": addr, "state": "alive" if is_alive else "away"}
+            {"node": name, "addr": addr, "state": "alive" if is_alive else _absence(replica, name)}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
         "settings": _settings(replica.settings),
@@ -53,11 +55,18 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
             "event_waits": driver.arrivals.count,
+            "tombstones": replica.tree.tombstone_count,
+            "tombstones_due": replica.tombstones_due,
+            "traces": len(driver.tracing.listeners),
         },
     }
     if replica.waits_for:
         fields["waits_for"] = replica.waits_for
     return encode_reply(request.seq, fields)
+
+
+def _absence(replica: Replica, name: NodeName) -> str:
+    return "retired" if name in replica.retired and name not in replica.registry else "away"
 
 
 def _settings(settings: CoreSettings) -> dict[str, int | float]:

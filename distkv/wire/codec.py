@@ -12,17 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from distkv.errors import DecodeError
-from distkv.model.event import LIFE_MAX, Event
+from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Event, Tock
 from distkv.wire import packing
 from distkv.wire.fields import (
     Fields,
     bad,
     event_map,
+    flat_links,
     header_map,
     ping_chain_map,
     range_map,
     read_address,
+    read_any_path,
     read_event,
+    read_flag,
+    read_flat_links,
     read_hash,
     read_header,
     read_int,
@@ -43,6 +47,7 @@ from distkv.wire.message import (
     PullEnd,
     SnapshotHead,
     TickMaps,
+    Tombstone,
     Update,
 )
 
@@ -201,8 +206,10 @@ def read_payload(fields: Fields) -> Payload:
 
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
     """Both sides of a tick-map exchange."""
-    return {
+    behind = {} if maps.behind is None else {"behind": maps.behind}
+    fields: dict[str, object] = {
         **header_map(maps.header),
+        **behind,
         "addr": maps.addr,
         "state": maps.state.value,
         "ticks": tick_map(maps.ticks),
@@ -210,6 +217,13 @@ def tick_maps_map(maps: TickMaps) -> dict[str, object]:
         "lost": range_map(maps.lost),
         "digest": maps.digest,
     }
+    if maps.tombstones:
+        fields["tombstones"] = [
+            [stone.path.names, flat_links(stone.links), stone.tock, stone.expired] for stone in maps.tombstones
+        ]
+    if maps.outlived:
+        fields["outlived"] = flat_links(maps.outlived)
+    return fields
 
 
 def read_tick_maps(value: object) -> TickMaps:
@@ -223,6 +237,22 @@ def read_tick_maps(value: object) -> TickMaps:
         read_ranges(fields.get("held"), "held"),
         read_ranges(fields.get("lost"), "lost"),
         read_int(fields, "digest", DIGEST_MAX),
+        tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
+        read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
+        read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
+    )
+
+
+def _read_tombstone(value: object) -> Tombstone:
+    parts = read_list(value, "tombstones")
+    if len(parts) != 4:
+        raise DecodeError("the field 'tombstones' must hold [path, links, tock, expired]", "bad_tombstones")
+    fields = dict(zip(("path", "links", "tock", "expired"), parts, strict=True))
+    return Tombstone(
+        read_any_path(fields["path"]),
+        read_flat_links(fields["links"], "tombstones"),
+        Tock(read_int(fields, "tock", TOCK_HEARD_MAX)),
+        read_flag(fields, "expired"),
     )
 
 

@@ -16,7 +16,7 @@ import attrs
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
 from distkv.model.path import NAMES_MAX, Path
-from distkv.wire import packing
+from distkv.wire import decisions, packing
 from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.fields import (
     Fields,
@@ -41,8 +41,10 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetSnapshot,
@@ -54,8 +56,11 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
+    RetireNodeRequest,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 from distkv.wire.values import canonical, pack_value
@@ -135,13 +140,17 @@ def encode_request(request: Request) -> bytes:
             fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
         case GetSnapshot():
             fields |= {"node": request.node, "created": request.created, "addr": request.addr}
+        case RetireNodeRequest(node=node, force=force):
+            fields |= {"node": node, "force": force}
         case ExchangeRequest():
             fields["maps"] = tick_maps_map(request.maps)
         case Watch():
             _write_watch(request, fields)
+        case GetConflicts() | Restore() | Dismiss():
+            fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
-        case GetState() | PingRequest() | Backup():
+        case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
             assert_never(request)
@@ -260,12 +269,20 @@ def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
+def _trace(seq: int, _: Fields, __: bytes) -> Trace:
+    return Trace(seq)
+
+
 def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
     return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
 
 def _get_state(seq: int, _: Fields, __: bytes) -> GetState:
     return GetState(seq)
+
+
+def _retire_node(seq: int, fields: Fields, _: bytes) -> RetireNodeRequest:
+    return RetireNodeRequest(seq, read_node(fields.get("node"), "node"), read_flag(fields, "force"))
 
 
 def _backup(seq: int, _: Fields, __: bytes) -> Backup:
@@ -313,8 +330,13 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "list": _list,
     "delete_tree": _delete_tree,
     "watch": _watch,
+    "conflicts": decisions.read_conflicts,
+    "restore": decisions.read_restore,
+    "dismiss": decisions.read_dismiss,
+    "trace": _trace,
     "stop": _stop,
     "get_state": _get_state,
+    "retire_node": _retire_node,
     "ping": _ping,
     "get_events": _get_events,
     "events_wait": _events_wait,
@@ -334,8 +356,13 @@ _NAMES: Final[dict[type[Request], str]] = {
     ListNames: "list",
     DeleteTree: "delete_tree",
     Watch: "watch",
+    GetConflicts: "conflicts",
+    Restore: "restore",
+    Dismiss: "dismiss",
+    Trace: "trace",
     Stop: "stop",
     GetState: "get_state",
+    RetireNodeRequest: "retire_node",
     PingRequest: "ping",
     GetEvents: "get_events",
     EventsWait: "events_wait",

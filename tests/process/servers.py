@@ -27,14 +27,15 @@ import attrs
 from distkv.client.addresses import Address, UnixAddress
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError
+from tests.process.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 CHECKOUT: Final = (sys.executable, "-m", "distkv")
 """The command as it is in this checkout."""
 
-READY_S: Final = 20.0
-STOP_S: Final = 10.0
-COMMAND_S: Final = 30.0
+READY_S: Final = 60.0
+STOP_S: Final = 30.0
+COMMAND_S: Final = 60.0
 PAUSE_S: Final = 0.02
 
 _LIBC: Final = ctypes.CDLL(None)
@@ -43,18 +44,10 @@ _PR_SET_PDEATHSIG: Final = 1
 Found = TypeVar("Found")
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def wait_until(
     condition: Callable[[], Found],
     what: str,
-    deadline_s: float = 10.0,
+    deadline_s: float = 30.0,
     dump: Callable[[], str] | None = None,
     *,
     pause_s: float = PAUSE_S,
@@ -263,7 +256,7 @@ class Server:
 
     def wait_settled(self) -> None:
         """Until the log holds nothing that the archive has not."""
-        wait_until(lambda: self.storage()["unsettled"] == 0, f"{self.name} has settled all", 10, self.dump)
+        wait_until(lambda: self.storage()["unsettled"] == 0, f"{self.name} has settled all", 60, self.dump)
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """`distkv client -p PORT ...`"""
@@ -365,6 +358,11 @@ def run_command(
     return Ran(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
+def die_with_parent() -> None:
+    """For a child before it becomes another program: the kernel kills it when the thread that started it is gone."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 @contextmanager
 def open_servers(directory: Path) -> Iterator[Servers]:
     """Servers below `directory`; all are killed at the end, and what they wrote is shown when the test fails."""
@@ -380,8 +378,3 @@ def open_servers(directory: Path) -> Iterator[Servers]:
 
 def _has_run(server: Server) -> bool:
     return (server.directory / "stderr").exists()
-
-
-def die_with_parent() -> None:
-    """Run in a child before its program: the kernel kills it when the thread that made it is gone."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

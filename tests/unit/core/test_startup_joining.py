@@ -250,7 +250,7 @@ def test_failed_download_leaves_the_node_passive() -> None:
 
 
 @pytest.mark.parametrize("batches", [0, 3])
-def test_crash_in_mid_download_starts_anew(batches: int) -> None:
+def test_crash_in_mid_download_does_not_make_a_node_ready(batches: int) -> None:
     fleet = grown("a")
     for number in range(1000):
         fleet.set("a", f"x.{number}", number)
@@ -260,8 +260,8 @@ def test_crash_in_mid_download_starts_anew(batches: int) -> None:
     fleet.run(batches * 100)
     fleet.crash("new")
     fleet.start("new")
-    assert (fleet["new"].state, len(fleet["new"].tree)) == (State.PASSIVE, 0)
-    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert fleet["new"].state is State.PASSIVE
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
 
 
 def test_download_without_its_entries_does_not_make_a_node_ready() -> None:
@@ -342,6 +342,29 @@ def test_name_of_a_dead_node_may_be_taken_over() -> None:
     fleet.crash("b")
     fleet.run(5 * CLOCK_MS)
     assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, SnapshotHead)
+
+
+@pytest.mark.parametrize("members_seen", [True, False])
+def test_joiner_makes_the_dead_node_of_its_name_not_seem_alive(members_seen: bool) -> None:
+    fleet = grown("a", "b", members_seen=members_seen)
+    fleet.crash("b")
+    fleet.run(5 * CLOCK_MS)
+    fleet.host("x").node = NodeName("b")
+    fleet.start("x")
+    assert fleet.run_until(fleet.is_converged, 2 * CLOCK_MS)
+    assert fleet["a"].registry[NodeName("b")].addr == "x:1"
+
+
+@pytest.mark.parametrize(("members_seen", "silent_clocks"), [(True, 4), (False, 1)])
+def test_joiner_does_not_hide_the_live_node_of_its_name(members_seen: bool, silent_clocks: int) -> None:
+    fleet = grown("a", "b", members_seen=members_seen)
+    fleet.run(silent_clocks * CLOCK_MS)
+    before = fleet["a"].registry[NodeName("b")]
+    fleet.host("x").node = NodeName("b")
+    host = fleet.start("x")
+    fleet.run(2 * CLOCK_MS)
+    assert isinstance(host.fatal, DuplicateNameError)
+    assert fleet["a"].registry[NodeName("b")] == before
 
 
 def test_wiped_node_at_its_old_address_may_join_at_once() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.node import Node
 from distkv.core.ready import LocalSet, Wake
 from distkv.core.update import Store
 from distkv.model.path import Path
@@ -77,14 +78,16 @@ def test_process_that_spins_is_noticed() -> None:
         fleet.step("n0", Wake())
 
 
-def test_second_content_of_a_tick_is_noticed() -> None:
+def test_second_content_of_a_tick_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Node, "check_life", lambda *_: False)  # a core that asks nobody what he heard of it
     fleet = _fleet(OneContent(), "n0", "n1")
     _set_back_in_secret(fleet, fleet.hosts["n1"])
     with pytest.raises(BrokenRuleError, match="one content per tick"):
         _set(fleet, "n1", "y", 2)
 
 
-def test_tick_that_others_heard_of_and_is_used_again_is_noticed() -> None:
+def test_tick_that_others_heard_of_and_is_used_again_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Node, "check_life", lambda *_: False)  # a core that asks nobody what he heard of it
     fleet = _fleet(TicksRise(), "n0", "n1")
     _set_back_in_secret(fleet, fleet.hosts["n1"])
     with pytest.raises(BrokenRuleError, match="others heard of it before"):

@@ -15,6 +15,7 @@ from distkv.wire.message import (
     KnownRecord,
     LifeRecord,
     LostRecord,
+    PurgeRecord,
     Record,
     ResetRecord,
 )
@@ -35,6 +36,7 @@ FORMS: list[tuple[Record, list[object]]] = [
     (LifeRecord(A, 77), [4, "a", 77]),
     (ResetRecord(), [5]),
     (CeilingRecord(Tock(9)), [6, 9]),
+    (PurgeRecord(Path(["p", 1]), CHAIN), [7, ["p", 1], ["a", 7, "b", 3]]),
 ]
 
 

@@ -1,0 +1,74 @@
+"""Who has shown, since this node's start, what he heard of its life: its disk may be older than it should be.
+
+Knows: whom to ask, who answered, and how long readiness waits for the others.
+Does not know what an answer says: the ledger tells a higher tick of our own (`Node.is_rolled_back`).
+
+Invariant: while `is_needed`, no tick of the life that the disk had is used. It ends when every other registered node
+has answered what was asked after the start, or with a new life (docs/protocol, LIFE-4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import attrs
+
+from distkv.model.event import NodeName
+
+ASKED_MAX: Final = 16
+"""How many are asked at once."""
+
+
+@attrs.define(slots=True)
+class Witnesses:
+    """The machine. All times are monotonic milliseconds."""
+
+    clock_ms: int
+    is_needed: bool = False
+    """Whether somebody may have heard of ticks that the disk does not know."""
+    _shown: dict[NodeName, None] = attrs.field(factory=dict)
+    _asked: dict[NodeName, int] = attrs.field(factory=dict)
+    """When each was asked last."""
+    _asking: dict[NodeName, None] = attrs.field(factory=dict)
+    _next_ms: int | None = None
+    _patience_ms: int | None = None
+
+    def due(self, now_ms: int, others: Sequence[NodeName], is_alive: Callable[[NodeName], bool]) -> list[NodeName]:
+        """Whom to ask now: each of `others` once, and who seems alive again after a clock."""
+        if self._next_ms is not None and now_ms < self._next_ms:
+            return []
+        if self._patience_ms is None:
+            self._patience_ms = now_ms + self.clock_ms // 5
+        found = []
+        for name in others:
+            if name in self._shown or name in self._asking or len(self._asking) >= ASKED_MAX:
+                continue
+            asked_ms = self._asked.get(name)
+            if asked_ms is None or (now_ms - asked_ms >= self.clock_ms and is_alive(name)):
+                self._asked[name] = now_ms
+                self._asking[name] = None
+                found.append(name)
+        self._next_ms = self._patience_ms if now_ms < self._patience_ms else now_ms + self.clock_ms
+        return found
+
+    def shown(self, name: NodeName) -> None:
+        """One that was asked has answered."""
+        self._shown[name] = None
+
+    def ended(self, name: NodeName) -> None:
+        """A question is over, answered or not."""
+        if len(self._asking) >= ASKED_MAX:
+            self._next_ms = None  # the next one may be asked
+        self._asking.pop(name, None)
+
+    def have_all(self, others: Sequence[NodeName]) -> bool:
+        return all(name in self._shown for name in others)
+
+    def is_waiting(self, now_ms: int) -> bool:
+        """Whether readiness waits for answers: a life is worth a moment, but not a dead host's silence."""
+        is_patient = self._patience_ms is not None and now_ms < self._patience_ms
+        return self.is_needed and is_patient and bool(self._asking)
+
+    def wake_ms(self) -> int | None:
+        return self._next_ms if self.is_needed else None

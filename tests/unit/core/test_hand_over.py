@@ -1,0 +1,340 @@
+"""Old disks and broken downloads: others take what a node alone holds, then it downloads (docs/protocol, LIFE-8).
+
+Knows: how a disk comes to be older than the others remember: it is set back, restored, or its life was retired.
+"""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from distkv.core.ready import (
+    AskSnapshot,
+    HeardMessage,
+    JoinerAsked,
+    PeerAnswered,
+    PeerDone,
+    PeerOffered,
+    Rng,
+    TransportGap,
+)
+from distkv.core.recovery import Recovery
+from distkv.core.update import Store, retired_path
+from distkv.errors import NotReadyError, PeerError
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.sim.network import Faults
+from distkv.wire.message import Header, ResetRecord, Start, State, TickMaps, Update
+from tests.fleet import Fleet, grown
+
+CLOCK_MS = 5000
+ME, OTHER = NodeName("me"), NodeName("other")
+
+
+def downloads(fleet: Fleet, name: str, since_ms: int = 0) -> int:
+    return sum(
+        at >= since_ms and sender == name and isinstance(ask.what, AskSnapshot) for at, sender, ask in fleet.asked
+    )
+
+
+def has(fleet: Fleet, name: str, path: str) -> bool:
+    return fleet[name].tree.get(Path(path.split("."))) is not None
+
+
+def set_back(*, alone: bool = False) -> Fleet:
+    """b's disk is older than it was; before that, b wrote something that is on no other disk. a and c run."""
+    fleet = grown("a", "b", "c")
+    fleet.run(2 * CLOCK_MS)
+    fleet.partition(["b"], ["a", "c"])
+    fleet.set("b", "only.b", 1)
+    old = fleet.records("b")
+    if not alone:
+        fleet.heal()
+        fleet.set("b", "later", 1)
+        fleet.run(20)
+    fleet.crash("b")
+    fleet.set_back("b", old)
+    return fleet
+
+
+# -- a disk that was set back -------------------------------------------------------------------------------------
+
+
+def test_node_set_back_downloads_as_if_it_were_empty() -> None:
+    fleet = set_back()
+    began_ms = fleet.now_ms
+    fleet.start("b")
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert downloads(fleet, "b", began_ms) == 1
+    assert any(isinstance(record, ResetRecord) for record in fleet.records("b"))
+    assert fleet.notes["rolled_back"] == 1
+
+
+def test_others_take_over_what_only_a_node_set_back_holds() -> None:
+    fleet = set_back()
+    fleet.faults = Faults(answer_ms=(20, 20))
+    fleet.start("b")
+    assert fleet.run_until(lambda: has(fleet, "a", "only.b") or not has(fleet, "b", "only.b"), 3 * CLOCK_MS)
+    assert has(fleet, "a", "only.b")
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert all(has(fleet, name, "only.b") for name in "abc")
+
+
+def test_node_set_back_whose_download_breaks_off_goes_on_to_another_one() -> None:
+    fleet = set_back()
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet["b"].state is State.DOWNLOADING, CLOCK_MS)
+    ask = next(ask for _, name, ask in reversed(fleet.asked) if name == "b" and isinstance(ask.what, AskSnapshot))
+    fleet.step("b", PeerDone(ask.id, PeerError("broken")))
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+
+
+def test_node_set_back_that_reaches_nobody_serves_what_it_has_in_a_new_life() -> None:
+    fleet = set_back()
+    before = fleet["a"].registry[NodeName("b")].life
+    for name in "ac":
+        fleet.crash(name)
+    fleet.start("b", restored=True)
+    assert fleet.run_until(lambda: fleet["b"].is_serving, 2 * CLOCK_MS)
+    assert has(fleet, "b", "only.b")
+    assert (fleet["b"].life or 0) > before
+
+
+def test_two_that_were_restored_together_lose_nothing() -> None:
+    # Neither is ready, so neither may be downloaded from: else both would forget before they have the other's.
+    fleet = grown("a", "b")
+    fleet.partition(["a"], ["b"])
+    for name in "ab":
+        fleet.set(name, f"by.{name}", 1)
+        fleet.crash(name)
+    fleet.heal()
+    for name in "ab":
+        fleet.start(name, restored=True)
+    assert fleet.run_until(fleet.is_converged, 5 * CLOCK_MS)
+    assert has(fleet, "a", "by.b")
+    assert has(fleet, "b", "by.a")
+
+
+def test_node_that_hands_over_sponsors_nobody() -> None:
+    fleet = set_back(alone=True)
+    fleet.start("b", restored=True, up=False)
+    reply = fleet.step("b", JoinerAsked(NodeName("new"), 0.0, "new:1")).reply
+    assert isinstance(reply, NotReadyError)
+
+
+def test_node_told_to_be_restored_hands_over_and_downloads() -> None:
+    fleet = set_back(alone=True)
+    fleet.heal()
+    began_ms = fleet.now_ms
+    fleet.start("b", restored=True)
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert downloads(fleet, "b", began_ms) == 1
+    assert has(fleet, "a", "only.b")
+
+
+# -- what a peer remembers ----------------------------------------------------------------------------------------
+
+
+def forgetful() -> Fleet:
+    """b's disk lacks something of a's of which b told a that it has it."""
+    fleet = grown("a", "b")
+    fleet.run(2 * CLOCK_MS)
+    old = fleet.records("b")
+    fleet.set("a", "x", 1)
+    fleet.run(1000)
+    fleet.step("b", TransportGap())
+    fleet.run(1000)
+    fleet.crash("b")
+    fleet.set_back("b", old)
+    return fleet
+
+
+def test_peer_that_remembers_more_says_so() -> None:
+    fleet = forgetful()
+    began_ms = fleet.now_ms
+    fleet.start("b")
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert fleet.notes["rolled_back"] == 1
+    assert downloads(fleet, "b", began_ms) == 1
+
+
+def test_peer_that_asks_first_says_so_in_an_exchange_of_its_own() -> None:
+    fleet = forgetful()
+    fleet.start("b", up=False)
+    fleet.step("a", TransportGap())
+    assert fleet.run_until(lambda: fleet.notes["rolled_back"] > 0, 1000)
+
+
+def test_node_that_serves_and_hears_that_it_was_set_back_goes_on_in_a_new_life() -> None:
+    fleet = grown("a", "b")
+    before = fleet["b"].life
+    for _ in range(2):  # who else says so means the same life
+        fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), behind=before)))
+    assert fleet["b"].is_serving
+    assert fleet["b"].life == (before or 0) + 1
+
+
+def test_restart_is_no_sign_of_an_old_disk() -> None:
+    fleet = grown("a", "b", "c")
+    for number in range(10):
+        for name in "abc":
+            fleet.set(name, f"x.{number}", name)
+        fleet.run(1000)
+        fleet.crash("abc"[number % 3])
+        fleet.start("abc"[number % 3])
+        fleet.run(CLOCK_MS)
+    assert fleet.notes["rolled_back"] == 0
+
+
+class _Half(Rng):
+    def random(self) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("now", "is_back"),
+    [
+        (Header(OTHER, Tick(1), Tock(90), 7, b"12345678", Start(200.0, 2)), True),
+        (Header(OTHER, Tick(1), Tock(10), 7, b"12345678", Start(200.0, 2)), True),
+        (Header(OTHER, Tick(1), Tock(90), 7, b"12345678", Start(50.0, 2)), True),
+        (Header(OTHER, Tick(1), Tock(10), 7, b"12345678", Start(50.0, 2)), False),  # an earlier start's, come late
+        (Header(OTHER, Tick(1), Tock(90), 7, b"12345678", Start(100.0, 1)), False),  # of the same start
+        (Header(OTHER, Tick(1), Tock(90), 8, b"12345678", Start(200.0, 2)), False),  # it began anew
+    ],
+)
+def test_peer_that_lacks_what_it_held_before_its_start_was_set_back(now: Header, is_back: bool) -> None:
+    recovery = Recovery(ME, CLOCK_MS, _Half())
+    before = Header(OTHER, Tick(1), Tock(50), 7, b"12345678", Start(100.0, 1))
+    recovery.maps_came(OTHER, {OTHER: Ranges([(1, 9)])}, before)
+    assert recovery.went_back(now, {OTHER: Ranges([(1, 8)])}) is is_back
+    assert not recovery.went_back(now, {OTHER: Ranges([(1, 9)])})
+
+
+# -- a life that was retired --------------------------------------------------------------------------------------
+
+
+def retired(fleet: Fleet, name: str, by: str) -> Event:
+    """A node that is down has retired the life of another one."""
+    life = fleet["a"].registry[NodeName(name)].life
+    book = fleet["a"].tree.ledger.last(NodeName(by))
+    path = retired_path(name, life)
+    return Event(path, Kind.SET, b"\xc3", ((NodeName(by), Tick(book + 1)),), Tock(fleet["a"].tock + 1), 0.0)
+
+
+def told(fleet: Fleet, event: Event) -> None:
+    header = Header(event.node, event.tick, event.tock, 0, fleet["a"].maps().header.network, None)
+    for host in list(fleet.running()):
+        fleet.step(host.name, HeardMessage(Update(header, (event,))))
+
+
+def test_store_knows_a_retired_life() -> None:
+    store = Store(ME, 5)
+    store.remote(Event(retired_path("x", 4), Kind.SET, b"\xc3", ((OTHER, Tick(1)),), Tock(1), 0.0))
+    assert [store.is_retired("x", life) for life in (3, 4, 5)] == [False, True, False]
+
+
+def test_retired_node_that_returns_hands_over_and_downloads_in_a_new_life() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.run(2 * CLOCK_MS)
+    before = fleet["b"].life or 0
+    fleet.partition(["b"], ["a", "c"])
+    fleet.set("b", "only.b", 1)
+    fleet.crash("b")
+    fleet.crash("c")
+    fleet.heal()
+    told(fleet, retired(fleet, "b", "c"))
+    began_ms = fleet.now_ms
+    fleet.start("b")
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert (downloads(fleet, "b", began_ms), fleet.notes["retired"]) == (1, 1)
+    assert has(fleet, "a", "only.b")
+    assert (fleet["b"].life or 0) > before
+
+
+def test_node_whose_life_is_retired_while_it_serves_goes_on_in_a_new_one() -> None:
+    fleet = grown("a", "b", "c")
+    before = fleet["b"].life or 0
+    fleet.crash("c")
+    told(fleet, retired(fleet, "b", "c"))
+    assert fleet["b"].is_serving
+    assert (fleet["b"].life or 0) > before
+
+
+def test_retired_node_need_not_be_asked() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.crash("c")
+    event = retired(fleet, "c", "c")
+    told(fleet, event)
+    fleet.crash("b")
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet["b"].is_serving, CLOCK_MS)
+    fleet.set("b", "x", 1)
+    assert fleet.notes["unwitnessed"] == 0
+
+
+# -- a download that broke off ------------------------------------------------------------------------------------
+
+
+def test_what_came_during_a_download_that_broke_off_is_taken_over_first() -> None:
+    fleet = grown("a", "b")
+    for number in range(1000):
+        fleet.set("a", f"x.{number}", number)
+    fleet.run(1000)
+    fleet.faults = Faults(answer_ms=(100, 100))
+    fleet.start("new")
+    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet.run(400)
+    sponsor = next(ask.addr for _, name, ask in reversed(fleet.asked) if isinstance(ask.what, AskSnapshot))
+    left, gone = ("a", "b") if sponsor == "b:1" else ("b", "a")
+    fleet.partition(["new", gone], [left])
+    fleet.set(gone, "y", 1)
+    fleet.run(50)
+    fleet.crash(gone)
+    fleet.heal()
+    assert not has(fleet, left, "y")
+    assert fleet.run_until(lambda: fleet["new"].is_serving, 6 * CLOCK_MS)
+    assert has(fleet, "new", "y")
+    assert has(fleet, left, "y")
+
+
+def test_restart_in_mid_download_hands_over_what_came() -> None:
+    fleet = grown("a")
+    for number in range(1000):
+        fleet.set("a", f"x.{number}", number)
+    fleet.faults = Faults(answer_ms=(100, 100))
+    fleet.start("new")
+    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet.run(300)
+    fleet.crash("new")
+    fleet.start("new")
+    assert (fleet["new"].state, len(fleet["new"].tree)) == (State.PASSIVE, 300)
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+
+
+def test_answer_of_a_peer_that_is_not_ready_is_not_the_last_word() -> None:  # seed 10 of burn
+    fleet = grown("a")
+    for number in range(1000):
+        fleet.set("a", f"x.{number}", number)
+    fleet.faults = Faults(answer_ms=(100, 100))
+    fleet.start("new")
+    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet.run(300)
+    fleet.crash("new")
+    began_ms = fleet.now_ms
+    fleet.start("new")
+    asked = fleet.run_until(lambda: any(at > began_ms and name == "new" for at, name, _ in fleet.asked), CLOCK_MS)
+    assert asked
+    ask = fleet.asked[-1][2].id
+    fleet.step("new", PeerAnswered(ask, attrs.evolve(fleet["a"].maps(), state=State.RECOVERING)))
+    fleet.step("new", PeerDone(ask))
+    assert fleet.run_until(fleet.is_converged, 5 * CLOCK_MS)
+
+
+def test_part_of_another_networks_download_does_not_keep_a_node_from_joining() -> None:
+    fleet, other = grown("a"), grown("z", seed=2)
+    fleet.start("new", up=False)
+    ask_maps = TickMaps(other["z"].maps().header, "", State.READY, {}, {}, {}, 0)
+    fleet.step("new", PeerOffered(ask_maps))
+    fleet.transport("new", up=True)
+    assert fleet.run_until(fleet.is_converged, 6 * CLOCK_MS)
