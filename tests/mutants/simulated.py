@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Break one rule of the protocol at a time and see that the simulator notices it.
+"""Break one rule of the protocol at a time and see that the simulator or a scenario notices it.
 
-Run `python -m tests.mutants.simulated [NAME...]`.
+Run `python -m tests.mutants.simulated [NAME...]`; it prints what killed each mutant, and how long that took.
 
-Knows: for each rule the few words of source that carry it, what they become without it, and a seed that is known to
-notice.  Seeds, not unit tests: what a mutant breaks must show in what the whole fleet does.
+Knows: for each rule the few words of source that carry it, what they become without it, and a seed that was seen to
+notice.  No unit tests: what a mutant breaks must show in what the whole fleet does.
 
-Invariant: a mutant counts as killed only when a seed *failed* in the changed copy; words that are no longer there once,
-and a copy that cannot run, are errors.
+Invariant: a mutant counts as killed only when a seed *failed* in the changed copy, or a scenario had another trace;
+words that are no longer there once, and a copy that cannot run, are errors.
 """
 
 from __future__ import annotations
@@ -30,19 +30,34 @@ TIMEOUT_S = 900
 RUNNER = """
 import json, sys
 from distkv.sim.draft import draw
-from distkv.sim.run import Verdict, run
+from distkv.sim.player import play
+from distkv.sim.run import BUGS, Verdict, run
 from distkv.sim.scenario import OFF, Fault
+from tests.scenarios.files import FILES, read
 
+first, *seeds = json.loads(sys.argv[1])
 on = frozenset(map(Fault, sys.argv[2].split()))
-for seed in json.loads(sys.argv[1]):
+
+def seed_fails(seed):
     outcome = run(draw(seed, OFF - on))
-    if outcome.verdict is Verdict.FAILED:
-        print(json.dumps([seed, outcome.rule, outcome.what]))
-        break
-else:
-    print("null")
+    return f"seed {seed}: {outcome.what}" if outcome.verdict is Verdict.FAILED else None
+
+def scenario_fails(path):
+    script = read(path)
+    try:
+        same = script.text(play(script).outputs) == path.read_text(encoding="utf-8")
+    except BUGS as error:
+        return f"scenario {path.stem}: {error!r}"
+    return None if same else f"scenario {path.stem} has another trace"
+
+found = seed_fails(first)
+for path in FILES if found is None else ():
+    found = found or scenario_fails(path)
+for seed in seeds if found is None else ():
+    found = found or seed_fails(seed)
+print(json.dumps(found))
 """
-"""Stops at the first seed that fails."""
+"""Tries the seed that is known to notice, then the scenarios, then other seeds; stops when one notices."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +69,6 @@ class Simulated:
     """The first to be tried: it was seen to notice."""
     on: str = ""
     """Faults to switch on."""
-
-
-@dataclass(frozen=True)
-class Killed:
-    """Which seed noticed, and by which rule."""
-
-    seed: int
-    rule: str
-    what: str
 
 
 def _of(name: str, rule: str, file: str, old: str, new: str, seed: int = 0, on: str = "") -> Simulated:
@@ -176,8 +182,8 @@ SIMULATED = (
         "present-before-ledger",
         "a joiner holds what arrived, and not what its sponsor holds (SNAP-1)",
         "core/peers.py",
-        "tree.ledger.ticks(), tree.superseded(), losers",
-        "tree.ledger.ticks(), tree.ledger.held(), losers",
+        "tree.ledger.ticks(), tree.superseded(), ()",
+        "tree.ledger.ticks(), tree.ledger.held(), ()",
     ),
     _of(
         "sponsor-late",
@@ -204,15 +210,30 @@ SIMULATED = (
         "gaps-stay",
         "a gap is pulled from a peer (GAP-1)",
         "core/replica.py",
-        "        peer = recovery.next_pull(now_ms, missing)\n",
-        "        peer = None\n",
+        "        elif recovery.is_idle and node.missing():\n            recovery.gap_seen(now_ms)\n",
+        "",
     ),
     _of(
         "lacks-forgotten",
         "what all lack is given up (LOST-1)",
         "core/replica.py",
-        "            turn.ready.records += node.store.mark_lost(recovery.lost(missing, others, now_ms))\n",
+        "            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.others(), now_ms))\n",
         "",
+    ),
+    # -- deletion
+    _of(
+        "purge-reports",
+        "a tombstone stays until every registered node has reported (PURGE-1)",
+        "core/deletion.py",
+        "            report is not None and report.life == life and not report.needed\n",
+        "            report is None or report.life == life\n",
+    ),
+    _of(
+        "purge-outlived",
+        "each of them says that nothing there stands below the tombstone (PURGE-1)",
+        "core/deletion.py",
+        "                if all(link in report.outlived for report in reports if report is not None):\n",
+        "                if link is not None:\n",
     ),
     # -- gossip
     _of(
@@ -269,8 +290,8 @@ SIMULATED = (
         "ready-missing",
         "what was missing at the first exchange must come first (START-7)",
         "core/startup.py",
-        "        if self._has_map and is_whole:\n",
-        "        if self._has_map:\n",
+        "        if self._has_map and is_whole and not self.hands_over:\n",
+        "        if self._has_map and not self.hands_over:\n",
     ),
     _of(
         "pings-stop",
@@ -282,15 +303,15 @@ SIMULATED = (
 )
 
 
-def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> Killed | None:
-    """The first seed that notices; None when none does.
+def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> str | None:
+    """The seed or scenario that notices, in words; None when none does.
 
     Raises:
         MutantError: its words are not there once, or the copy does not run.
     """
     with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
         root = Path(name).resolve()
-        copy_of_package(root, tests=())
+        copy_of_package(root, tests=["tests/scenarios"])
         change(simulated.mutant, root)
         seeds = list(dict.fromkeys([simulated.seed, *range(seeds_max)]))[:seeds_max]
         command = [sys.executable, "-c", RUNNER, json.dumps(seeds), simulated.on]
@@ -304,7 +325,7 @@ def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> Killed | None:
         if done.returncode:
             raise MutantError(f"the seeds could not be run:\n{done.stderr[-2000:]}")
         found = json.loads(done.stdout)
-        return None if found is None else Killed(*found)
+        return None if found is None else str(found)
 
 
 def main(names: Iterable[str]) -> int:
@@ -321,8 +342,8 @@ def main(names: Iterable[str]) -> int:
         began = time.monotonic()
         try:
             killed = killer(one)
-            words = f"SURVIVES {SEEDS_MAX} seeds: {one.mutant.rule}"
-            words = words if killed is None else f"seed {killed.seed}: {killed.what[:100]}"
+            words = f"SURVIVES {SEEDS_MAX} seeds and all scenarios: {one.mutant.rule}"
+            words = words if killed is None else killed[:120]
             ended |= killed is None
         except MutantError as error:
             words, ended = f"ERROR {error}", 1
