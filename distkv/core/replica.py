@@ -43,7 +43,7 @@ from distkv.core.ready import (
     Wake,
     Written,
 )
-from distkv.core.update import Network, Registration, refuse_reserved
+from distkv.core.registry import Network, Registration, refuse_reserved
 from distkv.errors import (
     DistkvError,
     ExistsError,

@@ -9,19 +9,24 @@ replaying the records in order gives the same state again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import attrs
-
+from distkv.core.registry import (
+    NETWORK_PATH,
+    Network,
+    Registration,
+    network_of,
+    node_path,
+    refuse_reserved,
+    registration_of,
+    retired_path,
+)
 from distkv.errors import (
-    BadValueError,
     ChainMismatchError,
     ExistsError,
     LivesUsedUpError,
     NotFoundError,
-    RequestError,
     ValueMismatchError,
     WrongDirectoryError,
 )
@@ -57,10 +62,8 @@ from distkv.wire.message import (
 )
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.states import Meta
-from distkv.wire.values import pack_value, unpack_value
+from distkv.wire.values import pack_value
 
-NETWORK_PATH: Final = Path((None,))
-"""The root's reserved entry: the network's id and when it was created."""
 TOCK_AHEAD: Final = 1 << 20
 """How far the durable ceiling runs ahead of the tock, so that the tock itself needs no fsync."""
 
@@ -70,34 +73,6 @@ TOCK_MARGIN: Final = 4096
 
 LIVES_SPARE: Final = 1 << 20
 """So many lives no clock can use up."""
-
-
-def node_path(name: str) -> Path:
-    """Where a node is registered."""
-    return Path((None, "node", name))
-
-
-def retired_path(name: str, life: int) -> Path:
-    """What says that a life of a node is over for good: an entry of its own, which no later entry can outbid."""
-    return Path((None, "retired", name, life))
-
-
-@attrs.frozen(slots=True)
-class Network:
-    """Which network this is."""
-
-    id: bytes
-    created: float
-    """Seconds since 1970 by the founder's clock; lives count from here."""
-
-
-@attrs.frozen(slots=True)
-class Registration:
-    """What the registry says of one node."""
-
-    life: int
-    addr: str
-    since: float
 
 
 class Store:
@@ -432,7 +407,7 @@ class Store:
         if entry is None:
             return
         if len(names) == 1:
-            self.network = _network(entry.head) or self.network
+            self.network = network_of(entry.head) or self.network
             return
         match names:
             case (None, "node", str() as name):
@@ -447,7 +422,7 @@ class Store:
         """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""
         entry = self.tree.get(node_path(name))
         events = () if entry is None else (entry.head, *entry.losers)
-        found = [registration for registration in map(_registration, events) if registration is not None]
+        found = [registration for registration in map(registration_of, events) if registration is not None]
         here = max(found, key=lambda r: (r.life, r.since), default=None)
         if here is None or here.life in self.retired.get(name, ()):
             self.registry.pop(name, None)
@@ -471,38 +446,3 @@ def _check_conditions(request: SetValue, before: Event | None) -> None:
             raise NotFoundError(f"{where} has no value to compare with")
         if before.value != request.prev:
             raise ValueMismatchError(f"{where} has another value than the condition says; read it and decide again")
-
-
-def _map_of(event: Event) -> dict[str, object]:
-    if event.kind is not Kind.SET:
-        return {}
-    try:
-        value = unpack_value(event.value)
-    except BadValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _network(event: Event) -> Network | None:
-    match _map_of(event):
-        case {"network": bytes() as id, "created": float() | int() as created} if math.isfinite(created):
-            return Network(id, float(created))
-    return None
-
-
-def _registration(event: Event) -> Registration | None:
-    match _map_of(event):
-        case {"life": int() as life, "addr": str() as addr, "since": float() | int() as since}:
-            if 0 <= life <= LIFE_MAX and math.isfinite(since):  # a NaN would not have the same order on every node
-                return Registration(life, addr, float(since))
-    return None
-
-
-def refuse_reserved(path: Path) -> None:
-    """Clients do not write below a null first name.
-
-    Raises:
-        RequestError: the path is the system's own.
-    """
-    if path.is_reserved:
-        raise RequestError(f"{path} belongs to the system (its first name is null) and cannot be written")

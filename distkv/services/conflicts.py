@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from distkv.core.ready import LocalDecision, Written
-from distkv.core.update import refuse_reserved
+from distkv.core.registry import refuse_reserved
 from distkv.engine.driver import EVENT_BYTES, LINK_BYTES, Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from distkv.core.ready import BatchDone, LocalBatch
-from distkv.core.update import refuse_reserved
+from distkv.core.registry import refuse_reserved
 from distkv.engine.driver import EVENT_BYTES, LINK_BYTES, Driver
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.entry import Entry

@@ -30,7 +30,7 @@ from distkv.wire.codec import Payload, read_payload
 from distkv.wire.frames import encode_request
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
 from distkv.wire.replies import decode_reply, encode_payload
-from distkv.wire.request import GetEvents, GetSnapshot
+from distkv.wire.request import GetEvents, GetPages, GetSnapshot
 
 if TYPE_CHECKING:
     from distkv.sim.fleet import Fleet
@@ -66,6 +66,8 @@ class Conversation:
                 maps = shown if isinstance(shown, TickMaps) else None
             case AskEvents(ranges=ranges, doubted=doubted):
                 size = len(encode_request(GetEvents(1, ranges, doubted)))
+            case AskPages(after=after, until=until, size=page_size):
+                size = len(encode_request(GetPages(1, after, until, page_size)))
             case AskSnapshot():
                 size = len(encode_request(GetSnapshot(1, asker.host.node, asker.replica.started, asker.host.addr)))
         asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready
+from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerDone, PeerOffered, Ready
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
 from distkv.sim.process import Process
@@ -116,10 +116,15 @@ class GapsArePulled(Watcher):
 
     def __init__(self) -> None:
         self._gaps: dict[str, _Gap] = {}
+        self._asked: dict[str, tuple[Process, int]] = {}
+        """Who waits for the answer to a pull."""
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         name, replica = process.host.name, process.replica
-        if replica.tree.ledger.is_whole or replica.life is None or isinstance(what, PeerAnswered):
+        if isinstance(what, PeerDone) and self._asked.get(name) == (process, what.ask):
+            del self._asked[name]
+        waits = self._asked.get(name, (None, 0))[0] is process
+        if waits or replica.tree.ledger.is_whole or replica.life is None or isinstance(what, PeerAnswered):
             self._gaps.pop(name, None)
             return
         gap, now_ms = self._gaps.get(name), process.now_ms
@@ -139,6 +144,7 @@ class GapsArePulled(Watcher):
     def left(self, process: Process, message: Message | Ask) -> None:
         if isinstance(message, Ask) and isinstance(message.what, AskEvents):
             self._gaps.pop(process.host.name, None)
+            self._asked[process.host.name] = process, message.id
 
 
 class PingsCome(Watcher):

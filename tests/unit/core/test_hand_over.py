@@ -19,7 +19,8 @@ from distkv.core.ready import (
     TransportGap,
 )
 from distkv.core.recovery import Recovery
-from distkv.core.update import Store, retired_path
+from distkv.core.registry import retired_path
+from distkv.core.update import Store
 from distkv.errors import NotReadyError, PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ready import Retired, RetireNode
-from distkv.core.update import Store, node_path, retired_path
+from distkv.core.registry import node_path, retired_path
+from distkv.core.update import Store
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.wire.message import EventRecord

@@ -6,16 +6,8 @@ import math
 
 import pytest
 
-from distkv.core.update import (
-    LIVES_SPARE,
-    NETWORK_PATH,
-    TOCK_AHEAD,
-    TOCK_MARGIN,
-    Network,
-    Registration,
-    Store,
-    node_path,
-)
+from distkv.core.registry import NETWORK_PATH, Network, Registration, node_path
+from distkv.core.update import LIVES_SPARE, TOCK_AHEAD, TOCK_MARGIN, Store
 from distkv.errors import LivesUsedUpError, WrongDirectoryError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import ROOT, Path
