@@ -70,7 +70,7 @@ class Run:
         return self._logged(self.store.write(self.chance.choice(PATHS), kind, value, 1.0, ttl=ttl))
 
     def _expire(self) -> list[Record]:
-        heads = [entry.head for entry in self.store.tree.entries() if entry.is_live]
+        heads = [entry.head for entry in self.store.tree.entries() if entry.is_live and not entry.head.path.is_reserved]
         if self.store.life is None or not heads:
             return []
         return self._logged(self.store.expire(self.chance.choice(heads), 1.0))

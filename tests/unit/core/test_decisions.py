@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, Written
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, NotFoundError, NotReadyError, RequestError
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, NodeName, Tick, Tock
+from distkv.model.event import COUNT_BITS, Event, Fleeting, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.message import EventRecord, LifeRecord, Start, Update
 from distkv.wire.request import Dismiss, Restore, SetValue
@@ -245,3 +246,12 @@ def test_decision_on_condition_of_the_winner_is_carried_out_also_where_a_deletio
 def test_node_that_is_not_ready_refuses_decisions() -> None:
     replica = new_replica()
     assert isinstance(refused(restore(replica, A.link)), NotReadyError)
+
+
+@pytest.mark.parametrize(("decide", "ttl"), [(dismiss, 60.0), (restore, None)])
+def test_decision_writes_a_value_with_the_ttl_that_it_had(
+    decide: Callable[[Replica, Link], Ready], ttl: float | None
+) -> None:
+    winner = Fleeting(HERE, b"\x0a", A.chain, A.tock, 0.0, False, 60.0)
+    replica = replica_with(winner, B)
+    assert written(decide(replica, B.link)).ttl == ttl
