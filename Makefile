@@ -6,7 +6,7 @@ NAME := demo
 PORT := 27586
 export PYTHON NAME PORT
 
-.PHONY: help run test lint docs fast process netns lowest bench clean
+.PHONY: help run test lint docs fast process browser netns lowest bench clean
 
 help:
 	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
@@ -15,6 +15,7 @@ help:
 	@echo "make docs     the documentation as HTML in build/docs; a warning is an error"
 	@echo "make fast     tests without real processes, and the floor of covered branches"
 	@echo "make process  tests with real servers and Serf agents"
+	@echo "make browser  the page of distkv graph in a headless chromium"
 	@echo "make netns    tests in network namespaces (root)"
 	@echo "make lowest   make fast with the oldest dependencies that pyproject.toml allows"
 	@echo "make bench    distkv beside Redis and etcd on this machine, about ten minutes (packaging/bench/README.rst)"
@@ -26,7 +27,7 @@ run:
 test:
 	@packaging/test.sh
 
-lint docs fast process netns:
+lint docs fast process browser netns:
 	@packaging/test.sh $@
 
 lowest:

@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # as in `typing`, whose loading costs more than all that 
 if TYPE_CHECKING:
     from distkv.client.async_client import AsyncClient, Items, open_client
     from distkv.client.blocking import Client, connect
+    from distkv.client.conflicts import Loser
     from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
     from distkv.client.watch import Change, Contested, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
@@ -54,6 +55,7 @@ __all__ = [
     "Get",
     "Items",
     "Listed",
+    "Loser",
     "NoSpace",
     "NotFound",
     "NotReady",
@@ -78,6 +80,7 @@ __all__ = [
 _HOMES = {
     "distkv.client.async_client": {"AsyncClient", "Items", "open_client"},
     "distkv.client.blocking": {"Client", "connect"},
+    "distkv.client.conflicts": {"Loser"},
     "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Past", "Set", "Written"},
     "distkv.client.watch": {"Change", "Contested", "Resync", "UpToDate"},
     "distkv.model.path": {"Path"},

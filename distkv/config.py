@@ -120,6 +120,10 @@ class Limits:
     event_waits: int = attrs.field(default=16, validator=_above_zero)
     """Open `events_wait` of one connection, and likewise writes that wait for replicas; a further one is refused with
     `busy`."""
+    traces: int = attrs.field(default=8, validator=_above_zero)
+    """How many may listen to the steps of this node at once; a further one is refused with `busy`."""
+    trace_moments: int = attrs.field(default=4096, validator=_above_zero)
+    """Steps that wait for one who listens; past it they are dropped, and it is told how many."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
     """A message this far ahead of our Lamport clock is refused."""
     batch_ops: int = attrs.field(default=1000, validator=_above_zero)
@@ -130,6 +134,19 @@ class Limits:
     """How many names the reply to one `list` may hold."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
     """How many events one pull asks for at the most."""
+
+
+@attrs.frozen
+class DeleteConfig:
+    """What is left of a deleted value."""
+
+    retention_s: float = attrs.field(default=86_400.0)
+    """So many seconds a node remembers a deletion at the least; then, as soon as all nodes have it, it is forgotten."""
+
+    @retention_s.validator
+    def _check_retention(self, _: object, value: float) -> None:
+        if not 1 <= value <= 1e9:
+            raise SettingsError(f"delete.retention is {value}: it must be seconds, from 1 to a billion")
 
 
 @attrs.frozen
@@ -223,6 +240,7 @@ class Config:
     chain_length: int = attrs.field(default=5)
     """How many links an event's chain keeps: two more than the parts into which the network may split, or than the
     nodes that change one value."""
+    delete: DeleteConfig = DeleteConfig()
     history: HistoryConfig = HistoryConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()

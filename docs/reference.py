@@ -1,11 +1,11 @@
 """A Sphinx extension: what the pages show of the code, and how their links work.
 
 Knows: how to write as reStructuredText the help of every command, every setting, the changes and the latest figures
-of the benchmark.  Does not know what any of them says.
+of the benchmark, and how to show the message graph of a scenario.  Does not know what any of them says.
 
-A page asks for generated text by a line `.. generated: NAME`, which is a comment to whoever else reads the file.  Links
-between the pages name files (`text <other.rst>`_), so that they work where the sources are shown; here they become
-links to pages, and one whose text is the name of the file shows the title of the page instead.
+A page asks for generated text by a line `.. generated: NAME`, and for a graph by `.. graph: FILE`, comments to whoever
+else reads the file.  Links between the pages name files (`text <other.rst>`_), so that they work where the sources are
+shown; here they become links to pages, and one whose text is the name of the file shows the title of the page instead.
 
 Invariant: nothing that is generated is kept in the repository, so nothing of it can be old.
 """
@@ -34,6 +34,11 @@ from distkv.cli import settings
 from distkv.cli.main import everything
 from distkv.cli.settings import AUTH_FILE, SETTINGS, Setting
 from distkv.errors import SettingsError
+from distkv.graph.page import page
+from distkv.graph.picture import compose
+from distkv.graph.svg import svg
+from distkv.sim.grammar import parse_script
+from distkv.sim.player import play
 
 if typing.TYPE_CHECKING:
     from docutils import nodes
@@ -44,12 +49,14 @@ COLUMNS: Final = 80
 """How wide the help of a command is; wider lines would have to be scrolled on most screens."""
 
 MARKER: Final = re.compile(r"^\.\. generated: (\w+)$", re.MULTILINE)
+GRAPH: Final = re.compile(r"^\.\. graph: (\S+\.txt)$", re.MULTILINE)
 
 
 def setup(app: Sphinx) -> Mapping[str, bool]:
     """What Sphinx calls."""
     app.connect("source-read", _fill_in)
     app.connect("doctree-read", _link_pages)
+    app.connect("build-finished", _draw_graphs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -182,11 +189,42 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
 """What a page may ask for."""
 
 
+# -- graphs -------------------------------------------------------------------------------------------------------
+
+
+def graph_text(file: str, depth: int) -> str:
+    """The picture of a scenario, which leads to a page of its own, for a page so many folders below the top."""
+    where = f"{'../' * depth}graphs/{Path(file).stem}"
+    words = f"Message graph of {file}. The link leads to a page in which one can follow what happens."
+    picture = f'<a href="{where}.html"><img src="{where}.svg" alt="{words}"></a>'
+    return f".. raw:: html\n\n   <p class=\"graph\">{picture}</p>\n"
+
+
+def draw_graph(file: str, folder: Path) -> None:
+    """Play a scenario and draw what happens in it: FILE.svg and FILE.html."""
+    path = ROOT / file
+    moments = play(parse_script(path.read_text(encoding="utf-8"), file)).moments
+    picture = compose(moments, path.stem.replace("_", " "))
+    folder.joinpath(f"{path.stem}.svg").write_text(svg(picture), encoding="utf-8")
+    folder.joinpath(f"{path.stem}.html").write_text(page(picture), encoding="utf-8")
+
+
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _fill_in(_app: Sphinx, _page: str, source: list[str]) -> None:
+def _fill_in(_app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = MARKER.sub(lambda found: GENERATED[found[1]](), source[0])
+    source[0] = GRAPH.sub(lambda found: graph_text(found[1], name.count("/")), source[0])
+
+
+def _draw_graphs(app: Sphinx, failure: Exception | None) -> None:
+    if failure is not None or app.builder.format != "html":
+        return
+    files = {file for source in app.srcdir.rglob("*.rst") for file in GRAPH.findall(source.read_text(encoding="utf-8"))}
+    folder = Path(app.outdir, "graphs")
+    folder.mkdir(exist_ok=True)
+    for file in sorted(files):
+        draw_graph(file, folder)
 
 
 def _link_pages(app: Sphinx, document: nodes.document) -> None:

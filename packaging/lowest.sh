@@ -12,4 +12,4 @@ for bounds in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencie
 ' >.venv-lowest/constraints
 cat .venv-lowest/constraints
 python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/constraints --editable '.[dev]'
-exec python -m pytest -m "not process and not netns and not spark"
+exec python -m pytest --numprocesses auto -m "not process and not netns and not spark and not browser"

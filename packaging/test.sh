@@ -1,5 +1,5 @@
 #!/bin/sh
-# Check and test in parts: test.sh [lint] [docs] [fast] [process] [netns]; all of them when none is named.
+# Check and test in parts: test.sh [lint] [docs] [fast] [process] [browser] [netns]; all of them when none is named.
 # Every part runs, also after one that failed; the end says which failed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -33,31 +33,39 @@ nothing_from_elsewhere() {
 }
 
 fast() {
-    part pytest --numprocesses auto -m "not process and not netns and not spark" --cov --cov-report=json
+    part pytest --numprocesses auto -m "not process and not netns and not spark and not browser" --cov --cov-report=json
     part python packaging/branch_floor.py 95 model wire core
 }
 
 process() {
     packaging/packages.sh serf=serf cc=gcc,libc6-dev zsh=zsh fish=fish systemd-analyze=systemd
-    folder process
+    # These tests wait more than they work; those of a file that share what it started stay together.
+    folder process --numprocesses $(($(nproc) * 2)) --dist loadscope --no-loadscope-reorder
 }
 
+browser() {
+    packaging/packages.sh chromium=chromium chromedriver=chromium-driver
+    folder browser
+}
+
+# Each test has a network of its own and waits for 30 s, so all run at once.
 netns() {
-    if [ ! -d tests/netns ]; then
-        return 0
-    elif unshare --net true 2>/dev/null; then
-        folder netns
+    packaging/packages.sh serf=serf ip=iproute2 iptables=iptables nsenter=util-linux
+    if unshare --net true 2>/dev/null; then
+        folder netns --numprocesses 8
     else
-        echo "== tests/netns: not run, this user may not make network namespaces"
+        part env CI= pytest -m netns tests/netns  # each says why it is skipped
     fi
 }
 
 # A folder of tests appears with its first issue.
 folder() {
-    [ ! -d "tests/$1" ] || part pytest -m "$1" "tests/$1"
+    kind=$1
+    shift
+    [ ! -d "tests/$kind" ] || part pytest "$@" -m "$kind" "tests/$kind"
 }
 
-[ $# -gt 0 ] || set -- lint docs fast process netns
+[ $# -gt 0 ] || set -- lint docs fast process browser netns
 for name in "$@"; do
     "$name"
 done

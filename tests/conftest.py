@@ -1,4 +1,4 @@
-"""What all tests share: markers by folder, and the rule that CI skips nothing.
+"""What all tests share: markers by folder, an option, and the rule that CI skips nothing.
 
 Knows: which folder needs what from the machine.  Does not know any part of the product.
 
@@ -14,22 +14,33 @@ from pathlib import Path
 
 import pytest
 
-FOLDERS = ("process", "netns", "spark")
+FOLDERS = ("process", "netns", "spark", "browser")
 """Folders below tests/ whose tests get the marker of the same name."""
 
 IN_CI = os.environ.get("CI") == "true"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite-scenarios", action="store_true", help="write into tests/scenarios/*.txt what they give now"
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, and skip those of tests/process where there is no Serf."""
+    """Mark tests by their folder, skip those whose programs are not here, begin with the slow files."""
     here = Path(__file__).parent
+    no_browser = pytest.mark.skip(reason="no chromium and chromedriver: apt-get install chromium chromium-driver")
     no_serf = pytest.mark.skip(reason="no serf on PATH: apt-get install serf")
     for item in items:
         folder = item.path.relative_to(here).parts[0]
         if folder in FOLDERS:
             item.add_marker(folder)
+        if folder == "browser" and (shutil.which("chromedriver") is None or shutil.which("chromium") is None):
+            item.add_marker(no_browser)
         if folder == "process" and shutil.which("serf") is None:
             item.add_marker(no_serf)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.hookimpl(wrapper=True)

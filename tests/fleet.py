@@ -8,6 +8,8 @@ again; a crash changes nothing of the state.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from distkv.core.ready import Ask, HeardMessage, LocalSet, PeerAnswered, Ready
 from distkv.core.replica import Replica
 from distkv.model.path import Path
@@ -44,9 +46,17 @@ class _Ear(Watcher):
 class Fleet(SimulatedFleet):
     """All nodes and what is between them."""
 
-    def __init__(self, seed: int = 0, faults: Faults | None = None, *, members_seen: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        faults: Faults | None = None,
+        *,
+        members_seen: bool = True,
+        watchers: Sequence[Watcher] = (),
+    ) -> None:
         ear = _Ear()
-        super().__init__(seed, faults, members_seen=members_seen, watchers=[*always(), OneContent(), ear])
+        every = [*always(), OneContent(), ear, *watchers]
+        super().__init__(seed, faults, members_seen=members_seen, watchers=every)
         self.sent, self.asked = ear.sent, ear.asked
 
     def __getitem__(self, name: str) -> Replica:

@@ -13,6 +13,7 @@ import asyncclick as click
 
 from distkv.cli.backup import backup_command
 from distkv.cli.bench import bench_command
+from distkv.cli.conflicts import conflicts_command
 from distkv.cli.history import history_command
 from distkv.cli.kv import delete_command, get_command, set_command
 from distkv.cli.members import node_group
@@ -44,6 +45,7 @@ for command in (
     delete_command,
     list_command,
     history_command,
+    conflicts_command,
     watch_command,
     load_command,
     dump_command,

@@ -7,7 +7,8 @@ Invariant: ticks are text, because as numbers they are larger than what many rea
 
 from __future__ import annotations
 
-from distkv.cli.output import Form
+from distkv.cli.json_form import to_json
+from distkv.cli.output import Form, text_of
 from distkv.client.questions import Entry
 from distkv.model.event import tick_text
 
@@ -30,3 +31,10 @@ def utc(seconds: float) -> str:
         return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):  # the writer's clock showed no year that there is
         return repr(seconds)
+
+
+def word(value: object) -> str:
+    """A value in one line, whatever it is: a scalar bare; what would take several lines, or cannot be seen, as JSON."""
+    if isinstance(value, str):
+        return value if value.isprintable() else to_json(value)
+    return text_of(value) if isinstance(value, int | float | None) else to_json(value)

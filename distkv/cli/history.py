@@ -12,9 +12,8 @@ from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.entry import utc
-from distkv.cli.json_form import to_json
-from distkv.cli.output import Form, print_items, text_of
+from distkv.cli.entry import utc, word
+from distkv.cli.output import Form, print_items
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.suggestions import suggest_paths
 from distkv.client.blocking import Client
@@ -51,15 +50,8 @@ def _items(client: Client, path: Path, limit: int | None, form: Form) -> Iterato
 
 
 def _line(past: Past) -> str:
-    value = "deleted" if past.value is None else _word(past.value)
+    value = "deleted" if past.value is None else word(past.value)
     return f"{utc(past.arrived)} {tick_text(*past.chain[0])} {value}{'' if past.won else '  (lost)'}"
-
-
-def _word(value: object) -> str:
-    """In one line, whatever it is."""
-    if isinstance(value, str):
-        return value if value.isprintable() else to_json(value)
-    return text_of(value) if isinstance(value, int | float) else to_json(value)
 
 
 def _map(past: Past) -> dict[str, object]:

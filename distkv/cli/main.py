@@ -26,6 +26,7 @@ from distkv.cli.client import client
 from distkv.cli.completion import answer, asking_shell, completion_command
 from distkv.cli.config import config
 from distkv.cli.doctor.command import doctor_command
+from distkv.cli.graph import graph_command
 from distkv.cli.logs import TRACEBACKS, read_log_option
 from distkv.cli.output import Form, complain, give_up
 from distkv.cli.server import server
@@ -138,6 +139,7 @@ everything.add_command(config)
 everything.add_command(completion_command)
 everything.add_command(doctor_command)
 everything.add_command(sim_command)
+everything.add_command(graph_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

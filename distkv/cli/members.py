@@ -1,4 +1,4 @@
-"""`distkv client node list`: the nodes that a node knows.
+"""`distkv client node list` and `node retire`: the nodes that a node knows.
 
 Knows: its options and what it prints.  Does not know the client protocol.
 
@@ -29,7 +29,8 @@ class Member:
 
     node: str
     state: str
-    """Of the node that is asked, its own; of others `alive` or `away`; `unknown` of one that was only told of."""
+    """Of the node that is asked, its own; of others `alive`, `away` or `retired`; `unknown` of one that was only told
+    of."""
     addr: str
     tick: int
     """Its last change that was heard of; 0: none."""
@@ -39,7 +40,7 @@ class Member:
 
 @click.group("node")
 def node_group() -> None:
-    """Look at the nodes of the network."""
+    """Look at the nodes of the network, and retire one."""
 
 
 @node_group.command("list")
@@ -61,6 +62,24 @@ def _list(session: Session, form: Form) -> None:
         print_items(_table(members), form)
     else:
         print_result([_map(member) for member in members], form)
+
+
+@node_group.command("retire")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also when it is seen alive.")
+@click.pass_obj
+def retire_command(session: Session, name: str, force: bool) -> Job:
+    """Say that the node NAME is gone for good.
+
+    Nothing waits for it any more: deletions are forgotten in the end, and it no longer counts where all nodes are
+    asked. Its data stay. Should it return, the others get what only it has; then it joins anew, as an empty node does.
+    """
+    return partial(_retire, session, name, force)
+
+
+def _retire(session: Session, name: str, force: bool) -> None:
+    with Client(session.addresses) as client:
+        client.retire_node(name, force=force)
 
 
 def read_members(state: Mapping[str, object]) -> list[Member]:

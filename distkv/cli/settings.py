@@ -20,11 +20,12 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.cli.schema import YamlError, scalar
-from distkv.config import Config, HistoryConfig, Limits, LogConfig, PingConfig, SerfConfig
+from distkv.config import Config, DeleteConfig, HistoryConfig, Limits, LogConfig, PingConfig, SerfConfig
 from distkv.errors import SettingsError
 
 Section: TypeAlias = (
-    type[Config] | type[PingConfig] | type[SerfConfig] | type[HistoryConfig] | type[LogConfig] | type[Limits]
+    type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
+    | type[Limits]
 )
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
@@ -157,8 +158,8 @@ def all_settings() -> Iterator[Setting]:
 # -- which key sets what ------------------------------------------------------------------------------------------
 
 _SECTIONS: Final[dict[Section, str]] = {
-    Config: "", SerfConfig: "serf", PingConfig: "ping", HistoryConfig: "history", LogConfig: "log",
-    Limits: "limits",
+    Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
+    LogConfig: "log", Limits: "limits",
 }  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
@@ -170,6 +171,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (Config, "transport"): "transport",
     (Config, "chain_length"): "chain.length",
     (PingConfig, "clock_s"): "ping.clock",
+    (DeleteConfig, "retention_s"): "delete.retention",
     (HistoryConfig, "retention_s"): "history.retention",
 }
 
@@ -299,9 +301,10 @@ def _config(values: dict[str, object]) -> Config:
     top = fields[Config]
     top.setdefault("data_dir", default_data_dir(str(top["node"])))
     serf, ping, limits = SerfConfig(**fields[SerfConfig]), PingConfig(**fields[PingConfig]), Limits(**fields[Limits])  # type: ignore[arg-type]
+    delete = DeleteConfig(**fields[DeleteConfig])  # type: ignore[arg-type]
     history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
     log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
-    return Config(**top, serf=serf, ping=ping, history=history, log=log, limits=limits)  # type: ignore[arg-type]
+    return Config(**top, serf=serf, ping=ping, delete=delete, history=history, log=log, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:

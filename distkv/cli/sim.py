@@ -29,7 +29,7 @@ SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
 
 
-class _Numbers(click.ParamType[tuple[int, ...]]):
+class Numbers(click.ParamType[tuple[int, ...]]):
     """Numbers and ranges of them: 3,7-9."""
 
     name = "numbers"
@@ -46,7 +46,7 @@ class _Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(found)
 
 
-class _FaultName(click.ParamType["Fault"]):
+class FaultName(click.ParamType["Fault"]):
     """The name of a fault."""
 
     name = "fault"
@@ -65,11 +65,19 @@ class _FaultName(click.ParamType["Fault"]):
 @click.option("--first-seed", metavar="N", type=click.IntRange(0), default=0, help="The first of them (0).")
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Processes that share them (1).")
 @click.option("--seed", metavar="N", type=click.IntRange(0), help="Run this one seed.")
+@click.option(
+    "--fleet",
+    "fleets",
+    metavar="N",
+    type=click.IntRange(2, 1024),
+    multiple=True,
+    help="Measure what a fleet of N nodes costs; may be repeated.",
+)
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
-@click.option("--only", metavar="NUMBERS", type=_Numbers(), help="Of its actions take these only, such as 3,7-9.")
-@click.option("--with", "on", metavar="FAULT", type=_FaultName(), multiple=True, help="Switch on a fault that is off.")
-@click.option("--without", "off", metavar="FAULT", type=_FaultName(), multiple=True, help="Switch a fault off.")
+@click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
+@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
+@click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @output_option
 @click.pass_obj
 def sim_command(
@@ -78,6 +86,7 @@ def sim_command(
     first_seed: int,
     jobs: int,
     seed: int | None,
+    fleets: tuple[int, ...],
     digest: bool,
     trace: bool,
     only: tuple[int, ...] | None,
@@ -87,13 +96,17 @@ def sim_command(
 ) -> Job:
     """Run the core in a simulated network, with faults drawn from a seed, and check what it promises.
 
-    The same seed is the same run, everywhere and always. Either --seeds or --seed says what to run.
+    The same seed is the same run, everywhere and always. One of --seeds, --seed and --fleet says what to run.
     """
-    if (seeds is None) == (seed is None):
-        raise click.UsageError("give either --seeds or --seed")
+    if sum((seeds is not None, seed is not None, bool(fleets))) != 1:
+        raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
+    if fleets and (on or off):
+        raise click.UsageError("--with and --without belong to seeds: a fleet goes one fixed course")
     chosen = Form(form) if form else session.form
+    if fleets:
+        return partial(_fleets, fleets, chosen)
     if seed is not None:
         return partial(_one, seed, on, off, only, chosen, digest=digest, trace=trace)
     return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs, on, off, chosen)
@@ -115,14 +128,14 @@ def _one(
     from distkv.sim.draft import draw
     from distkv.sim.run import Verdict, run
 
-    scenario = draw(seed, _off(on, off))
+    scenario = draw(seed, faults_off(on, off))
     if only is not None:
         scenario = scenario.only(only)
     outcome = run(scenario, click.echo if trace else None)
     if form is not Form.TEXT:
         print_result(_map(outcome), form)
     else:
-        click.echo(_line(outcome))
+        click.echo(outcome_line(outcome))
         if outcome.verdict is Verdict.FAILED:
             _print_shrunk(outcome, on, off, only)
     if digest:
@@ -133,14 +146,16 @@ def _one(
 def _print_shrunk(
     outcome: Outcome, on: tuple[Fault, ...], off: tuple[Fault, ...], only: tuple[int, ...] | None
 ) -> None:
-    """What is left when everything is left out without which it fails as well, and the command that runs it."""
+    """What is left when everything is left out without which it fails as well, and commands that draw and run it."""
     from distkv.sim.shrink import Shrinker
 
     click.echo("cutting it down ...", err=True)
-    shrinker = Shrinker(outcome.seed, _off(on, off), outcome.rule, only)
+    shrinker = Shrinker(outcome.seed, faults_off(on, off), outcome.rule, only)
     scenario = shrinker.shrink()
     click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
-    click.echo(f"again: {_command(outcome.seed, shrinker.off, _ranges(shrinker.kept))}")
+    again = _command(outcome.seed, shrinker.off, _ranges(shrinker.kept))
+    click.echo(f"graph: {again.replace(' sim ', ' graph ', 1)} -o html --out seed-{outcome.seed}.html")
+    click.echo(f"again: {again}")
 
 
 # -- many ---------------------------------------------------------------------------------------------------------
@@ -151,14 +166,14 @@ def _many(seeds: range, jobs: int, on: tuple[Fault, ...], off: tuple[Fault, ...]
     from distkv.sim.run import Verdict
 
     with _progress(len(seeds)) as tell:
-        found = campaign(seeds, jobs, _off(on, off), tell)
+        found = campaign(seeds, jobs, faults_off(on, off), tell)
     if form is not Form.TEXT:
         print_result(_sum_map(found), form)
     else:
         _print_sum(seeds, found)
         for outcome in found.failed[:SHOWN_MAX]:
-            click.echo(_line(outcome))
-            click.echo(f"  again: {_command(outcome.seed, _off(on, off))}")
+            click.echo(outcome_line(outcome))
+            click.echo(f"  again: {_command(outcome.seed, faults_off(on, off))}")
         if len(found.failed) > SHOWN_MAX:
             click.echo(f"... and {len(found.failed) - SHOWN_MAX} more failed")
         if found.failed:
@@ -191,16 +206,53 @@ def _progress(length: int) -> Iterator[Callable[[Sum], object]]:
         yield lambda _: bar.update(1)
 
 
+# -- fleets of several sizes --------------------------------------------------------------------------------------
+
+
+def _fleets(sizes: tuple[int, ...], form: Form) -> int:
+    from distkv.sim.cost import Course
+    from distkv.sim.rule import BrokenRuleError
+
+    found: dict[int, dict[str, float]] = {}
+    for nodes in dict.fromkeys(sizes):
+        if sys.stderr.isatty():
+            click.echo(f"a fleet of {nodes} ...", err=True)
+        try:
+            found[nodes] = Course(nodes).figures()
+        except BrokenRuleError as error:
+            click.echo(f"Error: the fleet of {nodes} does not agree: {error}", err=True)
+            return exits.FAILED
+    if form is Form.TEXT:
+        click.echo("\n".join(_table(found)))
+    else:
+        print_result([{"nodes": nodes, **figures} for nodes, figures in found.items()], form)
+    return exits.DONE
+
+
+def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
+    """A simple table, as reStructuredText has it: the docs hold one."""
+    from distkv.sim.cost import FIGURES
+
+    width, column = max(map(len, FIGURES.values())), 9
+    rule = "  ".join(["=" * width, *("=" * column for _ in found)])
+    yield rule
+    yield "  ".join([f"{'nodes':<{width}}", *(f"{nodes:>{column},}" for nodes in found)])
+    yield rule
+    for key, words in FIGURES.items():
+        yield "  ".join([f"{words:<{width}}", *(f"{figures[key]:>{column},.1f}" for figures in found.values())])
+    yield rule
+
+
 # -- words --------------------------------------------------------------------------------------------------------
 
 
-def _off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
+def faults_off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
     from distkv.sim.scenario import OFF
 
     return (OFF - frozenset(on)) | frozenset(off)
 
 
-def _line(outcome: Outcome) -> str:
+def outcome_line(outcome: Outcome) -> str:
     why = f": {outcome.what}" if outcome.what else ""
     seconds = outcome.virtual_ms / 1000
     return f"seed {outcome.seed} {outcome.verdict.value}{why} ({outcome.deliveries} deliveries, {seconds:.0f} s)"

@@ -12,9 +12,8 @@ from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.entry import shown
-from distkv.cli.json_form import to_json
-from distkv.cli.output import Form, print_items, print_result, text_of
+from distkv.cli.entry import shown, word
+from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
@@ -75,15 +74,8 @@ def _items(client: Client, path: Path, depth: int | None, meta: bool, form: Form
 
 def _line(item: dict[str, object]) -> str:
     """`path: value`, in one line whatever the value is; then what else is known."""
-    rest = " ".join(f"{name}={_word(value)}" for name, value in item.items() if name not in ("path", "value"))
-    return f"{item['path']}: {_word(item['value'])}{rest and '  ' + rest}"
-
-
-def _word(value: object) -> str:
-    """A scalar bare; what would take several lines, or cannot be seen, as JSON."""
-    if isinstance(value, str):
-        return value if value.isprintable() else to_json(value)
-    return text_of(value) if isinstance(value, int | float | None) else to_json(value)
+    rest = " ".join(f"{name}={word(value)}" for name, value in item.items() if name not in ("path", "value"))
+    return f"{item['path']}: {word(item['value'])}{rest and '  ' + rest}"
 
 
 def delete_tree(session: Session, path: Path) -> None:

@@ -8,21 +8,18 @@ Invariant: what comes out is what a user sees written; nothing is a value by acc
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Final
 
 from distkv.cli.json_form import from_json
 from distkv.cli.schema import YamlError, scalar
-from distkv.config import is_node_name
 from distkv.errors import BadPathError, BadValueError, SettingsError
-from distkv.model.event import COUNT_BITS, LIFE_MAX, TICK_MAX, Link, NodeName, Tick
+from distkv.model.event import Link, read_tick_text
 from distkv.wire.values import pack_value
 
 STDIN: Final = "-"
 
-_LINK: Final = re.compile(r"(?P<node>.+):(?:(?P<life>[0-9]{1,10})\.)?(?P<count>[0-9]{1,19})")
 _COLLECTIONS: Final = "[{\"'"
 _MARKS: Final = "&*!"
 _NULL_HINT: Final = "null is no value: to delete, use 'distkv client delete'; for the text, add -s or quote it"
@@ -94,14 +91,9 @@ def read_link(text: str) -> Link:
     Raises:
         BadPathError: it is none of these.
     """
-    parts = _LINK.fullmatch(text)
-    if parts and is_node_name(parts["node"]):
-        life, count = int(parts["life"] or 0), int(parts["count"])
-        # Without a life, the number may be the whole tick, the life included.
-        is_count = 0 < count < 1 << COUNT_BITS and life <= LIFE_MAX
-        is_tick = not parts["life"] and count <= TICK_MAX and count % (1 << COUNT_BITS) > 0
-        if is_count or is_tick:
-            return NodeName(parts["node"]), Tick((life << COUNT_BITS) + count)
+    found = read_tick_text(text)
+    if found is not None:
+        return found
     raise BadPathError(f"{text!r} names no change: write NODE:TICK as 'get -m' shows it, such as a:12 or a:7.12")
 
 

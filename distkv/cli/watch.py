@@ -13,9 +13,8 @@ from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.entry import utc
-from distkv.cli.json_form import to_json
-from distkv.cli.output import Form, print_items, text_of
+from distkv.cli.entry import utc, word
+from distkv.cli.output import Form, print_items
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
@@ -65,7 +64,7 @@ def _watch(
 def _line(event: WatchEvent, meta: bool) -> str:
     match event:
         case Change():
-            text = f"{event.path} deleted" if event.is_deleted else f"{event.path}: {_word(event.value)}"
+            text = f"{event.path} deleted" if event.is_deleted else f"{event.path}: {word(event.value)}"
             return text + (f"  {tick_text(*event.link)} {utc(event.time)}{_shown_token(event.token)}" if meta else "")
         case Resync():
             return "resync"
@@ -106,10 +105,3 @@ def _read_token(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         raise SettingsError(f"--since {text}: write a token that 'watch -m' printed") from None
-
-
-def _word(value: object) -> str:
-    """In one line, whatever it is."""
-    if isinstance(value, str):
-        return value if value.isprintable() else to_json(value)
-    return text_of(value) if isinstance(value, int | float) else to_json(value)

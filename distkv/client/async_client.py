@@ -13,15 +13,16 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
-from distkv.client import questions
+from distkv.client import conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
 from distkv.client.async_connection import AsyncConnection, Line, open_connection
+from distkv.client.conflicts import Listing, Loser
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Answer, Entry, Listed, Operation, Past, Question, Written
 from distkv.client.watch import SILENCE_S, Begun, Change, Contested, Resync, UpToDate, WatchEvent, Watching
 from distkv.errors import DistkvError
 from distkv.model.event import Link
-from distkv.model.path import Path
+from distkv.model.path import ROOT, Path
 from distkv.wire.fields import Fields
 from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
@@ -177,6 +178,59 @@ class AsyncClient:
         """
         return await self._connection.ask(questions.batch(operations))
 
+    # -- conflicts
+
+    async def conflicts(
+        self, path: Path | str = ROOT, *, closed: bool = False, limit: int | None = None
+    ) -> tuple[Loser, ...]:
+        """The open losers at and below `path`, in the order of paths, at each the highest first. All nodes that hold
+        the same ticks have the same.
+
+        Args:
+            path: where. The system's own paths are shown only when it is one of them.
+            closed: those of `path` alone that are open no more instead, the latest first, as far as the history of the
+                node that is asked knows them.
+            limit: how many at the most.
+        """
+        listing = Listing(path, closed=closed, limit=limit)
+        while (question := listing.question) is not None:
+            listing.add(await self._connection.ask(question))
+        return listing.found
+
+    async def restore(
+        self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT, closed: bool = False
+    ) -> Written:
+        """Write an open loser again, by a change that knows it and what won: its conflict is over on all nodes. Other
+        losers of the path stay open.
+
+        Args:
+            id: the loser, as `Loser.id` or `Loser.link`.
+            head: only while this is the change that won, such as `Loser.winner`.
+            path: only when it lies at or below this path.
+            closed: it may be a loser that is open no more, or any other change in the history of the node that is
+                asked. It is written again whatever was decided since.
+
+        Raises:
+            NotFoundError: it is not open, or with `closed` not in the history.
+            ChainMismatchError: the path has changed.
+        """
+        return await self._connection.ask(conflicts.restore(id, head=head, path=path, closed=closed))
+
+    async def dismiss(self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT) -> Written:
+        """Write what won over an open loser again, by a change that knows both: its conflict is over on all nodes.
+        Other losers of the path stay open.
+
+        Args:
+            id: the loser, as `Loser.id` or `Loser.link`.
+            head: only while this is the change that won, such as `Loser.winner`.
+            path: only when it lies at or below this path.
+
+        Raises:
+            NotFoundError: it is not open.
+            ChainMismatchError: the path has changed.
+        """
+        return await self._connection.ask(conflicts.dismiss(id, head=head, path=path))
+
     # -- trees
 
     def get_tree(
@@ -263,6 +317,21 @@ class AsyncClient:
     async def state(self) -> Mapping[str, object]:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
         return await self._connection.ask(questions.get_state())
+
+    async def retire_node(self, name: str, *, force: bool = False) -> bool:
+        """Say that a node is gone for good, so that nothing waits for it any more; whether that is news.
+
+        Should it return it gives the others what only it has, and then joins anew, as if it were empty.
+
+        Args:
+            name: the node, not the one that is asked.
+            force: also when it is seen alive.
+
+        Raises:
+            NotFoundError: no such node is registered.
+            ExistsError: it is seen alive.
+        """
+        return await self._connection.ask(questions.retire_node(name, force=force))
 
     def backup(self) -> Items[bytes]:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""

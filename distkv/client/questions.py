@@ -14,8 +14,9 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 
+from distkv.config import is_node_name
 from distkv.errors import DecodeError, RequestError
-from distkv.model.event import Chain, Link, Tock
+from distkv.model.event import Chain, Link, NodeName, Tock
 from distkv.model.path import NAMES_MAX, Name, Path
 from distkv.wire.fields import (
     LINKS_MAX,
@@ -43,7 +44,9 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    RetireNodeRequest,
     SetValue,
+    Trace,
 )
 from distkv.wire.values import pack_value
 
@@ -168,9 +171,9 @@ def set_value(
         return SetValue(seq, place, value, chain, new, previous, idem, nchain=1)
 
     if replicas == 1:
-        return _question(write, _written, repeat)
+        return _question(write, read_written, repeat)
     _check_wish(replicas, timeout_s)
-    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), _written, repeat, timeout_s)
+    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), read_written, repeat, timeout_s)
 
 
 @attrs.frozen(slots=True)
@@ -212,7 +215,7 @@ def batch(operations: Iterable[Operation]) -> Question[tuple[Entry | Written | N
         if len(results) != len(ops):
             raise DecodeError(f"{len(results)} results of {len(ops)} operations", "bad_results")
         return tuple(
-            _entry(result) if isinstance(op, GetValue) else _written(result)
+            _entry(result) if isinstance(op, GetValue) else read_written(result)
             for op, result in zip(ops, results, strict=True)
         )
 
@@ -262,6 +265,20 @@ def get_state() -> Question[Mapping[str, object]]:
     return _question(GetState, _rest, Repeat.ANYWHERE)
 
 
+def retire_node(name: str, *, force: bool = False) -> Question[bool]:
+    """A node is gone for good; whether that is news.
+
+    Raises:
+        RequestError: no node can have this name.
+    """
+    if not is_node_name(name):
+        raise RequestError(f"{name!r} is no node's name: that is 1-63 of letters, digits, '.', '-', '_'")
+    node = NodeName(name)
+    return _question(
+        lambda seq: RetireNodeRequest(seq, node, force), lambda reply: read_flag(reply, "changed"), Repeat.NEVER
+    )
+
+
 def backup() -> Question[bytes]:
     """A copy of the whole node, in parts: a long result."""
 
@@ -272,6 +289,11 @@ def backup() -> Question[bytes]:
         return data
 
     return _question(Backup, read, Repeat.NEVER)
+
+
+def trace() -> Question[Mapping[str, object]]:
+    """Every step of the node from now on: a long result, its start included."""
+    return Question(lambda seq: encode_request(Trace(seq)), _rest, Repeat.NEVER, tells_start=True)
 
 
 def ping() -> Question[None]:
@@ -378,7 +400,8 @@ def _past(item: Fields) -> Past:
     return Past(item.get("value"), chain, tock, time, arrived, position, read_flag(item, "won"))
 
 
-def _written(reply: Fields) -> Written:
+def read_written(reply: Fields) -> Written:
+    """What a write is answered with."""
     link = read_chain(reply["chain"], "chain")[0][0] if "chain" in reply else None
     replicas = read_int(reply, "replicas", low=1) if "replicas" in reply else 1
     return Written(read_flag(reply, "changed"), link, replicas)

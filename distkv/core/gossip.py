@@ -135,7 +135,8 @@ class Gossip:
                 turn.ready.note("tick_jump", node=header.node, tick=event.tick)
                 self._compare_later(header.node, turn)
             else:
-                node.apply(event, turn)
+                node.deliveries.events_gossiped += 1
+                node.deliveries.events_gossiped_again += not node.apply(event, turn)
 
     def _is_near(self, link: Link) -> bool:
         """Whether a tick is as near to those heard before as honest gossip brings it."""
@@ -158,7 +159,7 @@ class Gossip:
         verdict = node.election.heard(ping.chain, turn.now_ms)
         if verdict in (Verdict.SPLIT_WON, Verdict.SPLIT_LOST):
             turn.ready.note("split_healed", node=name, verdict=verdict.value)
-            self._reconcile(before, ping.chain, turn, has_lost=verdict is Verdict.SPLIT_WON)
+            self._reconcile(name, before, ping.chain, turn, has_lost=verdict is Verdict.SPLIT_WON)
         if verdict is not Verdict.REPEATED:
             self._compare_digests(ping, turn)
 
@@ -172,11 +173,13 @@ class Gossip:
         if same_ticks:
             node.saw_digest(name, ping.digest, turn)
 
-    def _reconcile(self, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool) -> None:
+    def _reconcile(
+        self, sender: NodeName, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool
+    ) -> None:
         """Step zero of recovery: a chain of another side. Who speaks, and who compares with whom."""
         node, peers = self._node, self._node.recovery.peers
         names = dict.fromkeys(link.node for link in theirs)
-        reachable = [name for name in names if name in peers and peers[name].addr]
+        reachable = [name for name in names if name in peers and peers[name].addr] or [sender]
         visit = self._reconciliation.met(ours, theirs, reachable, turn.now_ms, has_lost=has_lost)
         if visit is not None:
             node.recovery.exchange_soon(visit.at_ms, visit.name)
@@ -202,12 +205,12 @@ class Gossip:
         if not node.store.has_data:
             return
         if info.reason and node.election.is_foreign(info.reason):
-            self._reconcile(node.election.basis, info.reason, turn, has_lost=False)
+            self._reconcile(name, node.election.basis, info.reason, turn, has_lost=False)
         if name not in node.store.registry:
             self._compare_later(name, turn)
             return
         if info.reason or (info.ticks is not None and len(info.ticks) > 1):
-            self._reconciliation.heard(name)  # one with the sender's own tick alone is an announcement
+            self._reconciliation.heard(name, turn.now_ms)  # one with the sender's own tick alone is an announcement
         if info.ticks is not None:
             self._hear_ticks(name, info.ticks, turn)
 

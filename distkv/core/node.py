@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
@@ -17,6 +18,7 @@ from distkv.core.resync import Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
+from distkv.errors import LivesUsedUpError
 from distkv.model.event import Event, NodeName, Tock
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -33,6 +35,7 @@ from distkv.wire.message import (
     State,
     TickMap,
     TickMaps,
+    Tombstone,
     Update,
 )
 
@@ -64,6 +67,16 @@ class Asked:
     """Whether the answer is about a state that is no more."""
 
 
+@attrs.define(slots=True)
+class Deliveries:
+    """How many events came from others since the start, downloads aside, and how many of them were held already."""
+
+    events_gossiped: int = 0
+    events_gossiped_again: int = 0
+    events_pulled: int = 0
+    events_pulled_again: int = 0
+
+
 class Node:
     """The machines of one node and what they have in common."""
 
@@ -73,10 +86,12 @@ class Node:
         self.store = Store(name, settings.chain_length_max)
         self.recovery = Recovery(name, clock_ms, rng)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
+        self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.resync = Resync(clock_ms)
         self.asks: dict[int, Asked] = {}
+        self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
         self.is_stale = False
@@ -112,12 +127,22 @@ class Node:
         store.tock = Tock(store.tock + 1)
         return Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, self.settings.start)
 
-    def maps(self, behind: int | None = None) -> TickMaps:
-        """Our side of a tick-map exchange, one consistent snapshot. `behind`: the life in which the peer went back."""
+    def maps(
+        self,
+        tombstones: tuple[Tombstone, ...] = (),
+        asked: tuple[Tombstone, ...] = (),
+        behind: int | None = None,
+    ) -> TickMaps:
+        """Our side of a tick-map exchange, one consistent snapshot.
+
+        `tombstones` are what we want to forget, `asked` what the other side wants to; `behind`: the life in which the
+        peer went back.
+        """
         tree = self.store.tree
         ledger = tree.ledger
-        header, addr = self.header(), self.settings.addr
-        return TickMaps(header, addr, self.state, ledger.ticks(), ledger.held(), ledger.lost(), tree.digest, behind)
+        header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
+        ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
+        return TickMaps(header, addr, self.state, ticks, held, lost, tree.digest, tombstones, outlived, behind)
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
@@ -137,8 +162,8 @@ class Node:
         header = Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, None)
         turn.ready.messages.append(Update(header, (applied.event,)))
 
-    def apply(self, event: Event, turn: Turn) -> None:
-        """Somebody's event, from anywhere."""
+    def apply(self, event: Event, turn: Turn) -> bool:
+        """Somebody's event, from anywhere; whether it said something new."""
         applied = self.store.remote(event)
         if applied.changed:
             self.changed_ms = turn.now_ms
@@ -149,6 +174,7 @@ class Node:
         if event.path.is_reserved and self.store.life is not None:
             if self.store.is_retired(self.store.me, self.store.life):
                 self.found_stale("retired", turn)
+        return applied.is_new
 
     def merge(self, event: Event, turn: Turn) -> bool:
         """Take in an event whatever the ledger says; False when it changes nothing."""
@@ -235,10 +261,18 @@ class Node:
                 self.ask(name, self.store.registry[name].addr, AskMaps(), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory."""
+        """Go on under a life of our own that nobody heard of, in the same directory.
+
+        Raises:
+            LivesUsedUpError: there is none; the node must end.
+        """
         store = self.store
+        try:
+            life = store.next_life(store.me, turn.wall)
+        except LivesUsedUpError as error:
+            turn.ready.fatal = error
+            raise
         self.witnesses.is_needed = self.is_stale = False
-        life = store.next_life(store.me, turn.wall)
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
@@ -276,7 +310,7 @@ class Node:
         is_resync: bool = False,
     ) -> None:
         if isinstance(what, AskEvents):
-            what = AskEvents(_at_most(what.ranges, self.settings.pull_events_max))
+            what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
         self.asks[ask.id] = Asked(name, ask, is_witness, is_resync)

@@ -8,10 +8,8 @@ one does not void (docs/protocol, XCHG-3, SNAP-2).
 
 from __future__ import annotations
 
-import attrs
-
 from distkv.core.node import Asked, Node, Turn
-from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
+from distkv.core.ready import AskEvents, AskMaps, AskPages, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
 from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
@@ -23,21 +21,6 @@ CLOCK_AHEAD_S = 86_400.0
 """A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
 
 
-LOOK_CLOCKS = 3
-"""How long it is remembered whether somebody was there."""
-LOOKS_MAX = 64
-
-
-@attrs.define(slots=True)
-class Look:
-    """Whether a registered node is still at its address, when another one wants its name."""
-
-    addr: str
-    at_ms: int
-    found: bool | None
-    """None: the answer is not there yet."""
-
-
 class Peers:
     """Talks over TCP for one node."""
 
@@ -45,7 +28,6 @@ class Peers:
         self._node = node
         self._joining_life: int | None = None
         self._losers_asked = 0
-        self._looks: dict[NodeName, Look] = {}
 
     # -- what we asked for
 
@@ -58,22 +40,27 @@ class Peers:
         if asked.is_resync:
             self._resync_answered(asked, what, turn)
             return
-        match what.answer:
-            case TickMaps() as maps:
+        match asked.ask.what, what.answer:
+            case AskMaps(), TickMaps() as maps:
                 self._answered_with_maps(asked, maps, turn)
-            case SnapshotHead() as head:
+            case AskSnapshot(), SnapshotHead() as head:
                 self._download_began(asked, head, turn)
-            case EventBatch(events=events):
-                for event in events:
-                    node.apply(event, turn)
+            case (AskEvents() | AskSnapshot()), EventBatch(events=events):
+                new = sum(node.apply(event, turn) for event in events)
+                if isinstance(asked.ask.what, AskEvents):
+                    node.deliveries.events_pulled += len(events)
+                    node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
-            case PullEnd(known=known, lacks=lacks):
-                asked.brought |= bool(node.learn_known(known, turn))
+            case AskEvents(ranges=ranges, doubted=doubted), PullEnd(known=known, lacks=lacks):
+                asked.brought |= bool(node.learn_known(_among(known, ranges, doubted), turn))
                 asked.ended = True
                 whole = not node.missing()
-                node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=asked.brought, is_whole=whole)
+                brought = asked.brought or not ranges
+                node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
                 if whole and asked.brought:
                     self._pull_given_up(asked, turn)
+            case _:
+                turn.ready.note("answer_unasked", node=asked.name)  # a snapshot, say, would void all that is here
 
     def done(self, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""
@@ -96,9 +83,10 @@ class Peers:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
-                look = self._looks.get(asked.name)
-                if look is not None and look.found is None and look.addr == asked.ask.addr:
-                    look.found = False
+            case AskMaps(tombstones=tombstones) if tombstones:
+                node.deletion.asked(asked.name, turn.now_ms)
+                if what.error is not None:
+                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
             case AskMaps() if asked.name == node.store.me:
                 pass  # who is there with our name was asked, beside whatever exchange is under way
             case AskMaps():
@@ -127,7 +115,7 @@ class Peers:
             return
         behind = header.life if node.recovery.went_back(header, maps.held) else None
         if self._maps_came(maps, turn):
-            turn.ready.reply = self._node.maps(behind)
+            turn.ready.reply = self._node.maps(asked=maps.tombstones, behind=behind)
         else:
             turn.ready.reply = RequestError(
                 f"{self._node.store.me} belongs to another network; nodes of two networks never merge"
@@ -141,9 +129,8 @@ class Peers:
         if not asked.brought:
             return
         node.witnesses.shown(header.node)
-        look = self._looks.get(header.node)
-        if look is not None and look.addr == asked.ask.addr:
-            look.found = True
+        if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones:
+            node.deletion.reported(maps, node.store.tree)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
@@ -218,10 +205,11 @@ class Peers:
             begin = self._losers_asked % len(losers)
             losers = (losers[begin:] + losers[:begin])[:room]
             self._losers_asked += room
+        doubted: TickRanges = {}
         for event in losers:
-            wanted.setdefault(event.node, Ranges()).add(event.tick)
-        if wanted and maps.addr and node.recovery.start_pull():
-            node.ask(maps.header.node, maps.addr, AskEvents(wanted), turn)
+            doubted.setdefault(event.node, Ranges()).add(event.tick)
+        if (wanted or doubted) and maps.addr and node.recovery.start_pull():
+            node.ask(maps.header.node, maps.addr, AskEvents(wanted, doubted), turn)
 
     def _pull_given_up(self, asked: Asked, turn: Turn) -> None:
         """A pull has room for so much only: go on while the peer holds what we gave up as lost.
@@ -239,13 +227,15 @@ class Peers:
 
     def _resync_answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
         node = self._node
-        match what.answer:
-            case Page() as page:
+        match asked.ask.what, what.answer:
+            case AskPages(), Page() as page:
                 node.resync.page_came(page, node.store.tree)
-            case EventBatch(events=events):
+            case AskEvents(), EventBatch(events=events):
                 node.resync.merged += sum(node.merge(event, turn) for event in events)
-            case PullEnd():
+            case AskEvents(), PullEnd():
                 asked.ended = True  # what the peer's ledger says is what led here
+            case _:
+                turn.ready.note("answer_unasked", node=asked.name)
 
     def _resync_done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
         node = self._node
@@ -259,9 +249,10 @@ class Peers:
 
     # -- serving a pull
 
-    def pull_end(self, asked: TickRanges) -> PullEnd:
-        """What of `asked` is superseded here, and what is not here at all; the rest was sent as events."""
+    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
+        """What is superseded here, and what is not here at all; the rest of `asked` was sent as events."""
         tree = self._node.store.tree
+        asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
         held = tree.ledger.held()
         present: TickRanges = {}
         for event in tree.present(asked):
@@ -281,13 +272,8 @@ class Peers:
             ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
             return
         here = store.registry.get(name)
-        look = None
-        if here is not None and here.addr != what.addr and name != store.me:
-            look = self._look(name, here.addr, turn)
-            if look.found is None:
-                ready.reply = NotReadyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
-                return
-        if name == store.me or (look is not None and look.found):
+        is_elsewhere = node.recovery.is_alive_elsewhere(name, what.addr, turn.now_ms)
+        if name == store.me or (here is not None and here.addr != what.addr and is_elsewhere):
             ready.reply = ExistsError(
                 f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
                 " give the new one a name of its own, or stop the other"
@@ -303,19 +289,8 @@ class Peers:
         life = store.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
-        losers = tuple(tree.open_losers())
-        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), losers, len(tree))
-
-    def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
-        """Whether a node of this name is at an address. What is heard of the name may be the joiner's own."""
-        node, look = self._node, self._looks.get(name)
-        if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
-            if name not in self._looks and len(self._looks) >= LOOKS_MAX:
-                self._looks.pop(next(iter(self._looks)))
-            look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
-            if addr:
-                node.ask(name, addr, AskMaps(), turn, is_witness=True)
-        return look
+        # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
+        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
         """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""
@@ -347,7 +322,8 @@ class Peers:
             if node.network_id is not None and not node.store.has_data:
                 node.found = node.store.tree.ledger.held()
                 node.startup.must_hand_over(turn.now_ms)
-            node.take(node.startup.attempt_failed(turn.now_ms, name), turn)
+            is_empty = isinstance(what.error, NotReadyError)
+            node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
             return
         turn.ready.records += node.store.begin_life(life)
         node.witnesses.is_needed = False
@@ -355,3 +331,13 @@ class Peers:
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)
+
+
+def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:
+    """What was asked of it: of other ticks nobody's word is taken, they would never be applied when they come."""
+    found: TickRanges = {}
+    for ranges in asked:
+        for name, wanted in ranges.items():
+            if here := wanted & known.get(name, Ranges()):
+                found.setdefault(name, Ranges()).update(here)
+    return found

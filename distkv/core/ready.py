@@ -19,8 +19,8 @@ from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.path import Path
-from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
 
 class Rng(Protocol):
@@ -44,6 +44,21 @@ class LocalBatch:
     """A client's reads and writes in one step; refused as a whole when one of them is."""
 
     ops: tuple[GetValue | SetValue, ...]
+
+
+@attrs.frozen(slots=True)
+class RetireNode:
+    """A client says that a node is gone for good; it was seen alive only if he insists (`force`)."""
+
+    node: NodeName
+    force: bool
+
+
+@attrs.frozen(slots=True)
+class LocalDecision:
+    """A client decides about an open loser: it is written again, or what won over it is. Both close it."""
+
+    request: Restore | Dismiss
 
 
 @attrs.frozen(slots=True)
@@ -120,6 +135,8 @@ class Wake:
 Input: TypeAlias = (
     LocalSet
     | LocalBatch
+    | RetireNode
+    | LocalDecision
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -141,6 +158,8 @@ Input: TypeAlias = (
 class AskMaps:
     """Start a tick-map exchange: send ours (made when it leaves), bring theirs."""
 
+    tombstones: tuple[Tombstone, ...] = ()
+    """What we want to forget, and ask for on the way."""
     behind: int | None = None
     """The life in which the peer lacks what it told us before."""
 
@@ -150,6 +169,8 @@ class AskEvents:
     """Pull events."""
 
     ranges: TickRanges
+    doubted: TickRanges = attrs.field(factory=dict)
+    """Open losers that are here: only whether they are superseded is asked."""
 
 
 @attrs.frozen(slots=True)
@@ -177,7 +198,7 @@ class Ask:
 
 @hot_value
 class Written:
-    """The reply to a `LocalSet`."""
+    """The reply to a `LocalSet` or a `LocalDecision`."""
 
     event: Event | None
     """The new event; None when there was nothing to do."""
@@ -212,6 +233,8 @@ class CoreSettings:
     chain_length_max: int = 5
     tock_jump: int = 1 << 32
     pull_events_max: int = 20_000
+    delete_retention_ms: int = 86_400_000
+    """How old a tombstone is at least before it is purged."""
     alone: bool = False
     """Whether there is no transport (solo)."""
     init_value: bytes | None = None
@@ -222,7 +245,17 @@ class CoreSettings:
     """Random; used when this node founds a network."""
 
 
-Reply: TypeAlias = Written | BatchDone | TickMaps | SnapshotHead | DistkvError
+@attrs.frozen(slots=True)
+class Retired:
+    """The answer to `RetireNode`."""
+
+    life: int
+    """Which life of the node is over."""
+    changed: bool
+    """False: it was before."""
+
+
+Reply: TypeAlias = Written | BatchDone | Retired | TickMaps | SnapshotHead | DistkvError
 
 
 @hot_value

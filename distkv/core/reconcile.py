@@ -27,6 +27,8 @@ AWAY: Final = 0.5
 MEMORY_LINKS: Final = 64
 """How many links of chains that were met are remembered, so that each is met once."""
 
+MEMORY_SPEAKERS: Final = 8
+
 
 @attrs.frozen
 class Speech:
@@ -57,16 +59,18 @@ class Reconciliation:
     _reason: PingChain | None = None
     _due_ms: int | None = None
     _met: deque[PingLink] = attrs.field(factory=lambda: deque(maxlen=MEMORY_LINKS))
+    _spoke: deque[tuple[NodeName, int]] = attrs.field(factory=lambda: deque(maxlen=MEMORY_SPEAKERS))
+    """Who said something like it last, and when: his word may overtake the ping that set it off."""
 
     # -- inputs
 
     def met(
         self, ours: PingChain, theirs: PingChain, reachable: Sequence[NodeName], now_ms: int, *, has_lost: bool
     ) -> Visit | None:
-        """Two chains without a common link met; `reachable` are the nodes of theirs whose address is known.
+        """Two chains without a common link met; `reachable` are nodes of theirs whose address is known, one at least.
 
-        `has_lost`: theirs is the real one from now on, and its nodes may not have heard of us.  None: nothing is to be
-        compared, because it was met before, or nobody can be reached.
+        `has_lost`: theirs is the real one from now on, and its nodes may not have heard of us.  None: it was met
+        before.
         """
         if any(link in self._met for link in theirs):
             return None
@@ -74,17 +78,17 @@ class Reconciliation:
         side = tuple(dict.fromkeys(link.node for link in ours))
         place = side.index(self.me) if self.me in side else None
         if place is not None:
-            self._side, self._reason = side, ours if has_lost else None
-            self._due_ms = now_ms + self._delay_ms(place)
-        if not reachable:
-            return None
-        if place is not None:
+            since_ms = now_ms - int(TAKE_OVER[0] * self.clock_ms)
+            if not any(at_ms >= since_ms and name in side for name, at_ms in self._spoke):
+                self._side, self._reason = side, ours if has_lost else None
+                self._due_ms = now_ms + self._delay_ms(place)
             return Visit(reachable[place % len(reachable)], now_ms)
         name = reachable[int(self.rng.random() * len(reachable))]
         return Visit(name, now_ms + int(self.rng.random() * AWAY * self.clock_ms))
 
-    def heard(self, name: NodeName) -> None:
+    def heard(self, name: NodeName, now_ms: int) -> None:
         """A node said what we would say. One of our own chain is as good as we are; of the other one it is no help."""
+        self._spoke.append((name, now_ms))
         if name in self._side:
             self.forget()
 

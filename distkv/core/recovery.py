@@ -41,6 +41,8 @@ class Peer:
     addr: str = ""
     heard_ms: int | None = None
     """When it last said something; None: only known from the registry or the transport."""
+    elsewhere_ms: int | None = None
+    """When it last seemed alive before its address changed: the one that speaks now may be another one."""
     is_member: bool = False
     """Whether the transport believes it alive."""
     held: TickRanges | None = None
@@ -52,6 +54,12 @@ class Peer:
     failed_ms: int | None = None
     is_reachable: bool = True
     """False from a request that failed to its next word."""
+
+    def is_at(self, addr: str, now_ms: int) -> None:
+        """It says, or the transport does, where it is."""
+        if addr and addr != self.addr:
+            self.elsewhere_ms = now_ms if self.is_member and self.is_reachable else self.heard_ms
+            self.addr = addr
 
     def holds(self, missing: TickRanges) -> bool:
         return self.held is not None and any(
@@ -83,9 +91,9 @@ class Recovery:
         """A node spoke."""
         peer = self._peer(name)
         if peer is not None:
+            peer.is_at(addr, now_ms)
             peer.heard_ms = now_ms
             peer.is_reachable = True
-            peer.addr = addr or peer.addr
 
     def registered(self, name: NodeName, addr: str) -> None:
         """A node is in the registry; what it says itself counts more."""
@@ -93,15 +101,14 @@ class Recovery:
         if peer is not None and not peer.addr:
             peer.addr = addr
 
-    def members(self, alive: dict[NodeName, str]) -> None:
+    def members(self, alive: dict[NodeName, str], now_ms: int) -> None:
         """The transport's view, whole."""
-        for peer in self.peers.values():
-            peer.is_member = False
         for name, addr in alive.items():
             member = self._peer(name)
             if member is not None:
-                member.is_member = True
-                member.addr = addr or member.addr
+                member.is_at(addr, now_ms)
+        for peer in self.peers.values():
+            peer.is_member = peer.name in alive
 
     def is_alive(self, name: NodeName, now_ms: int) -> bool:
         """Whether a node spoke lately, or is a member of whom nothing else is known: an agent outlives its server."""
@@ -110,6 +117,13 @@ class Recovery:
             return False
         is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= 3 * self.clock_ms
         return is_heard or (peer.is_member and peer.is_reachable)
+
+    def is_alive_elsewhere(self, name: NodeName, addr: str, now_ms: int) -> bool:
+        """The same of a node at any address but this one, whose own words and agent tell nothing about another."""
+        peer = self.peers.get(name)
+        if peer is None or peer.addr != addr:
+            return self.is_alive(name, now_ms)
+        return peer.elsewhere_ms is not None and now_ms - peer.elsewhere_ms <= 3 * self.clock_ms
 
     # -- what sets off a repair
 

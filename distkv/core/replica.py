@@ -9,10 +9,12 @@ the same rng give the same outputs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import assert_never
 
+from distkv.core.ageing import Ageing
 from distkv.core.gossip import Gossip
-from distkv.core.node import Node, Turn
+from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers
 from distkv.core.ready import (
     AnnounceDue,
@@ -25,12 +27,15 @@ from distkv.core.ready import (
     Input,
     JoinerAsked,
     LocalBatch,
+    LocalDecision,
     LocalSet,
     MembersSeen,
     PeerAnswered,
     PeerDone,
     PeerOffered,
     Ready,
+    Retired,
+    RetireNode,
     Rng,
     TransportDown,
     TransportGap,
@@ -39,7 +44,15 @@ from distkv.core.ready import (
     Written,
 )
 from distkv.core.update import Network, Registration, refuse_reserved
-from distkv.errors import InitRefusedError, NotReadyError, RequestError
+from distkv.errors import (
+    DistkvError,
+    ExistsError,
+    InitRefusedError,
+    LivesUsedUpError,
+    NotFoundError,
+    NotReadyError,
+    RequestError,
+)
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
@@ -47,8 +60,8 @@ from distkv.model.pages import Page, pages
 from distkv.model.path import Path, PathKey
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PullEnd, Record, State, TickMaps
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.states import Meta
 
 
@@ -59,6 +72,7 @@ class Replica:
         self._node = Node(settings, rng)
         self._gossip = Gossip(self._node, rng)
         self._peers = Peers(self._node)
+        self._ageing = Ageing(self._node)
         self._began_ms = 0
 
     # -- the start
@@ -95,24 +109,43 @@ class Replica:
         node.witnesses.is_needed = store.has_data and bool(node.others())
         is_retired = store.life is not None and store.is_retired(store.me, store.life)
         node.is_stale = store.has_data and (store.restored or node.settings.restored or is_retired)
+        with suppress(LivesUsedUpError):  # `fatal` says so
+            self._begin(turn)
+        return turn.ready
+
+    def _begin(self, turn: Turn) -> None:
+        node, store = self._node, self._node.store
         for name, registration in store.registry.items():
             node.recovery.registered(name, registration.addr)
-        node.take(node.startup.begin(now_ms), turn)
+        self._ageing.begin(turn)
+        node.take(node.startup.begin(turn.now_ms), turn)
         if node.is_stale or (store.network is not None and not store.has_data):
-            node.startup.must_hand_over(now_ms)
+            node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
-        return turn.ready
 
     # -- the one entrance
 
     def step(self, now_ms: int, wall: float, what: Input) -> Ready:
         """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored."""
-        node, turn = self._node, Turn(now_ms, wall)
+        turn = Turn(now_ms, wall)
+        try:
+            self._take(what, turn)
+            self._do_what_is_due(turn)
+        except LivesUsedUpError as error:
+            turn.ready.reply = error  # `fatal` says it, too, where it is about our own name
+        return turn.ready
+
+    def _take(self, what: Input, turn: Turn) -> None:
+        node = self._node
         match what:
             case LocalSet(request=request):
                 self._local_set(request, turn)
             case LocalBatch(ops=ops):
                 self._local_batch(ops, turn)
+            case RetireNode():
+                self._retire_node(what, turn)
+            case LocalDecision(request=request):
+                self._local_decision(request, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -127,32 +160,31 @@ class Replica:
                 self._transport_up(turn)
             case TransportDown():
                 node.is_up = False
-                node.startup.transport_changed(False, now_ms)
-                node.election.sleep(now_ms)
+                node.startup.transport_changed(False, turn.now_ms)
+                node.election.sleep(turn.now_ms)
                 self._gossip.transport_down()
             case TransportGap():
-                node.recovery.exchange_soon(now_ms)
+                node.recovery.exchange_soon(turn.now_ms)
             case AnnounceDue():
                 if node.store.has_written:
                     node.broadcast_info(turn, {node.store.me: [node.store.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
-                node.recovery.members(others)
+                node.recovery.members(others, turn.now_ms)
                 for name, addr in others.items():
                     node.take(node.startup.found_source(name, addr), turn)
             case Wake():
                 pass  # whatever is due is done below, after every input alike
             case _:
                 assert_never(what)
-        self._do_what_is_due(turn)
-        return turn.ready
 
     def wake_ms(self) -> int | None:
         """When a `Wake` is wanted, if nothing happens before."""
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
+        ageing_ms = self._ageing.wake_ms() if node.is_serving else None
         machines = node.startup, node.election, node.witnesses, self._gossip
-        times = (repair_ms, *(machine.wake_ms() for machine in machines))
+        times = (repair_ms, ageing_ms, *(machine.wake_ms() for machine in machines))
         return min((ms for ms in times if ms is not None), default=None)
 
     # -- reading
@@ -202,6 +234,16 @@ class Replica:
         return self._node.store.registry
 
     @property
+    def retired(self) -> dict[NodeName, list[int]]:
+        """Which lives of which names are over for good."""
+        return self._node.store.retired
+
+    @property
+    def tombstones_due(self) -> int:
+        """How many tombstones are old enough to be purged and are still here."""
+        return self._node.deletion.due_count
+
+    @property
     def state(self) -> State:
         """The state that people and peers are told."""
         return self._node.state
@@ -221,17 +263,32 @@ class Replica:
         recovery = self._node.recovery
         return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
 
-    def maps(self, behind: int | None = None) -> TickMaps:
-        """Our side of a tick-map exchange; made when it leaves."""
-        return self._node.maps(behind)
+    @property
+    def ping_chain(self) -> PingChain:
+        """The ping chain that the next ping will follow; empty when none is known."""
+        return self._node.election.basis
+
+    @property
+    def deliveries(self) -> Deliveries:
+        """How many events came from others, and how many in vain."""
+        return self._node.deliveries
+
+    def asked_name(self, ask: int) -> NodeName | None:
+        """Whom a request to a peer is for; None when it is not under way."""
+        asked = self._node.asks.get(ask)
+        return asked.name if asked is not None else None
+
+    def maps(self, what: AskMaps | None = None) -> TickMaps:
+        """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
+        return self._node.maps() if what is None else self._node.maps(what.tombstones, behind=what.behind)
 
     def pages(self, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
         """What a stretch of the tree comes to; it may change between two pages."""
         return pages(self.tree, after, until, size)
 
-    def pull_end(self, asked: TickRanges) -> PullEnd:
+    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
         """The end of the answer to a pull."""
-        return self._peers.pull_end(asked)
+        return self._peers.pull_end(asked, doubted)
 
     # -- inside
 
@@ -276,6 +333,46 @@ class Replica:
                 node.own(applied, turn)
             results.append(Written(None if applied is None else applied.event, before))
         turn.ready.reply = BatchDone(tuple(results))
+
+    def _retire_node(self, what: RetireNode, turn: Turn) -> None:
+        """The node is gone for good: nothing waits for it any more."""
+        node, store, name = self._node, self._node.store, what.node
+        here, lives = store.registry.get(name), store.retired.get(name)
+        refused: DistkvError | None = None
+        if not node.is_serving:
+            refused = self._not_ready()
+        elif name == self.name:
+            refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
+        elif here is None and lives is None:
+            refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
+        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
+            seen_s = 3 * node.settings.clock_ms / 1000
+            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
+        if refused is not None:
+            turn.ready.reply = refused
+        elif here is None:
+            turn.ready.reply = Retired(max(lives or [0]), False)
+        else:
+            node.check_life(turn)
+            node.own(store.retire(name, here.life, turn.wall), turn)
+            turn.ready.reply = Retired(here.life, True)
+
+    def _local_decision(self, request: Restore | Dismiss, turn: Turn) -> None:
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            entry, loser = store.check_decision(request)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        node.check_life(turn)
+        if any(other.writer == (self.name, self.life) for other in entry.conflicts() if other is not loser):
+            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
+        applied, before = store.decide(entry, loser, request, turn.wall)
+        node.own(applied, turn)
+        turn.ready.reply = Written(applied.event, before)
 
     def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
         """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
@@ -322,6 +419,9 @@ class Replica:
         self._gossip.speak_due(turn)
         if store.has_data:
             self._repair(turn)
+        self._ageing.note_new(turn)
+        if node.is_serving:
+            self._ageing.do_what_is_due(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 
     def _is_awaited_here(self, now_ms: int) -> bool:

@@ -120,8 +120,8 @@ class Startup:
         """A peer has answered with its maps."""
         self._asking = self.state is State.DOWNLOADING
 
-    def attempt_failed(self, now_ms: int, name: NodeName) -> list[Step]:
-        """A peer could not be asked, broke off, or has no data itself."""
+    def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
+        """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
         self._asking = False
         if not self.hands_over:  # then the others are few, and time is short
             self._sources.pop(name, None)
@@ -133,8 +133,8 @@ class Startup:
             # Whoever was heard cannot be asked: it died, or its words were old. Silence counts anew from here.
             self._has_heard = False
             self._listens_ms = now_ms
-        if self.founding:
-            return self._next_attempt()  # our time runs: the next one is asked at once
+        if self.founding or (is_empty and self._sources and not self.has_data):
+            return self._next_attempt()  # our time runs, or the answer took none: the next one is asked at once
         # Without data and with nobody else to ask, what comes next is an initial ping; all hear it: not so soon.
         self._next_ms = now_ms + (RETRY_MS if self.has_data or self._sources else self.clock_ms)
         return []

@@ -10,7 +10,7 @@ replaying the records in order gives the same state again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
@@ -19,6 +19,7 @@ from distkv.errors import (
     BadValueError,
     ChainMismatchError,
     ExistsError,
+    LivesUsedUpError,
     NotFoundError,
     RequestError,
     ValueMismatchError,
@@ -48,11 +49,12 @@ from distkv.wire.message import (
     KnownRecord,
     LifeRecord,
     LostRecord,
+    PurgeRecord,
     Record,
     ReleaseRecord,
     ResetRecord,
 )
-from distkv.wire.request import SetValue
+from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.states import Meta
 from distkv.wire.values import pack_value, unpack_value
 
@@ -65,13 +67,17 @@ TOCK_MARGIN: Final = 4096
 """More tocks than messages leave between two steps."""
 
 
+LIVES_SPARE: Final = 1 << 20
+"""So many lives no clock can use up."""
+
+
 def node_path(name: str) -> Path:
     """Where a node is registered."""
     return Path((None, "node", name))
 
 
 def retired_path(name: str, life: int) -> Path:
-    """Where a life of a node is retired for good: an entry of its own, which nothing can outbid."""
+    """What says that a life of a node is over for good: an entry of its own, which no later entry can outbid."""
     return Path((None, "retired", name, life))
 
 
@@ -104,6 +110,11 @@ class Store:
         self.tock = Tock(0)
         self.network: Network | None = None
         self.registry: dict[NodeName, Registration] = {}
+        """The nodes that are registered and not retired."""
+        self.retired: dict[NodeName, list[int]] = {}
+        """The lives that are over for good."""
+        self.fading: list[Event] = []
+        """Tombstones that are new since somebody took them; time will act upon them."""
         self.restored = False
         """Whether what was loaded is a backup: its ticks may have been used since."""
         self._ceiling = Tock(0)
@@ -158,18 +169,64 @@ class Store:
         refuse_reserved(request.path)
         _check_conditions(request, self.live(request.path))
 
-    def write(self, path: Path, kind: Kind, value: bytes, wall: float, entry: Entry | None = None) -> Applied:
-        """Make the next own event. `entry` is the path's, when the caller has it already."""
+    def check_decision(self, request: Restore | Dismiss) -> tuple[Entry, Event]:
+        """The open loser that is decided about, behind the entry of its path; changes nothing.
+
+        Raises:
+            RequestError: there is no such open loser, its path is reserved, or the path holds something else than the
+                request says.
+        """
+        loser = self.tree.event(request.loser)
+        entry = None if loser is None else self.tree.get(loser.path)
+        text = tick_text(*request.loser)
+        if loser is None or entry is None:
+            known = self.tree.ledger.has(request.loser)
+            raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
+        refuse_reserved(loser.path)
+        if loser is entry.head:
+            raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
+        if loser not in entry.conflicts():
+            raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
+        if request.head is not None and request.head != entry.head.link:
+            now, said = tick_text(*entry.head.link), tick_text(*request.head)
+            raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
+        return entry, loser
+
+    def decide(
+        self, entry: Entry, loser: Event, request: Restore | Dismiss, wall: float
+    ) -> tuple[Applied, Event | None]:
+        """Write the loser again, or what won over it: (what that did; the winner before it).
+
+        The chain names both, so that the loser is closed wherever the write comes; other losers stay open.
+        """
+        before = entry.head if entry.is_live else None
+        kept = loser if isinstance(request, Restore) else entry.head
+        kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
+        return self.write(loser.path, kind, kept.value, wall, entry, loser), before
+
+    def write(
+        self,
+        path: Path,
+        kind: Kind,
+        value: bytes,
+        wall: float,
+        entry: Entry | None = None,
+        decided: Event | None = None,
+    ) -> Applied:
+        """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
+        that it closes."""
         if entry is None:
             entry = self.tree.get(path)
         if entry is not None:
             path = entry.head.path  # an equal one; so a path is kept once, however often it is written
         self.tick = Tick(self.tick + 1)
         self.tock = Tock(self.tock + 1)
-        sources = entry.sources() if entry is not None else []
+        sources = entry.sources(decided) if entry is not None else []
         chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
         event = Event(path, kind, value, chain, self.tock, wall, truncated)
         applied = self.tree.apply(event, entry)
+        if kind is not Kind.SET:
+            self.fading.append(event)
         self._note_reserved(event)
         return applied
 
@@ -185,6 +242,8 @@ class Store:
         self.tock = max(self.tock, event.tock)
         applied = self.tree.apply(event)
         if applied.changed:
+            if applied.won and event.kind is not Kind.SET:
+                self.fading.append(event)
             self._note_reserved(event)
         return applied
 
@@ -210,6 +269,11 @@ class Store:
         heard = [self.tree.ledger.hear((node, tick)) for node, lasts in ticks for tick in lasts]
         return any(heard)
 
+    def purge(self, path: Path) -> list[Record]:
+        """Forget a tombstone; whoever asks knows that it may be."""
+        gone = self.tree.purge(path)
+        return [PurgeRecord(path, tuple(event.link for event in gone))] if gone else []
+
     def mark_lost(self, ranges: TickRanges) -> list[Record]:
         marked = self.tree.ledger.mark_lost(ranges)
         return [LostRecord(marked)] if marked else []
@@ -226,13 +290,20 @@ class Store:
         """The life of a directory made at `started`: above any life heard of for its name.
 
         Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
+
+        Raises:
+            LivesUsedUpError: there is none.
         """
         created = self.network.created if self.network is not None else started
         heard = life_of(self.tree.ledger.last(name))
         if name in self.registry:
             heard = max(heard, self.registry[name].life)
-        seconds = int(min(max(started - created, 0.0), LIFE_MAX))  # clamped first: a peer's `started` may be anything
-        return min(max(seconds, heard + 1, 1), LIFE_MAX)
+        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
+        if heard >= LIFE_MAX:
+            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
+        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
+        return max(seconds, heard + 1, 1)
 
     def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
         """`--init`: the root's value and the network's identity, in life 0."""
@@ -247,11 +318,15 @@ class Store:
         value = pack_value({"life": life, "addr": addr, "since": wall})
         return self.write(node_path(name), Kind.SET, value, wall)
 
+    def retire(self, name: NodeName, life: int, wall: float) -> Applied:
+        """Write that a life of a node is over for good."""
+        return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
+
     def reset(self) -> list[Record]:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
-        self.registry = {}
+        self.registry, self.retired, self.fading = {}, {}, []
         return [ResetRecord()]
 
     # -- the disk
@@ -286,6 +361,9 @@ class Store:
                 self.reset()
             case CeilingRecord(tock=tock):
                 self._ceiling = tock
+            case PurgeRecord(path=path):
+                self.tree.purge(path)
+                return [path]
         return []
 
     def meta(self) -> Meta:
@@ -302,7 +380,7 @@ class Store:
         self._check_mine(meta.node)
         self.restored = meta.restored
         self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, entries, meta.digest, meta.live_count)
+        self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
         for entry in self.tree.reserved():
             self._note_reserved(entry.head)
 
@@ -318,6 +396,13 @@ class Store:
         return [CeilingRecord(self._ceiling)]
 
     # -- inside
+
+    def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries, while `fading` gets what time will act upon."""
+        for entry in entries:
+            if not entry.is_live:
+                self.fading.append(entry.head)
+            yield entry
 
     def _check_mine(self, node: NodeName) -> None:
         if node != self.me:
@@ -336,12 +421,26 @@ class Store:
             return
         if len(names) == 1:
             self.network = _network(entry.head) or self.network
-        elif len(names) == 3 and names[1] == "node" and isinstance(names[2], str):
-            found = [r for r in map(_registration, (entry.head, *entry.losers)) if r is not None]
-            if found:
-                self.registry[NodeName(names[2])] = max(found, key=lambda r: (r.life, r.since))
-            else:
-                self.registry.pop(NodeName(names[2]), None)
+            return
+        match names:
+            case (None, "node", str() as name):
+                self._note_registration(NodeName(name))
+            case (None, "retired", str() as name, int() as life) if type(life) is int:
+                lives = self.retired.setdefault(NodeName(name), [])
+                if life not in lives:
+                    lives.append(life)
+                    self._note_registration(NodeName(name))
+
+    def _note_registration(self, name: NodeName) -> None:
+        """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""
+        entry = self.tree.get(node_path(name))
+        events = () if entry is None else (entry.head, *entry.losers)
+        found = [registration for registration in map(_registration, events) if registration is not None]
+        here = max(found, key=lambda r: (r.life, r.since), default=None)
+        if here is None or here.life in self.retired.get(name, ()):
+            self.registry.pop(name, None)
+        else:
+            self.registry[name] = here
 
 
 def _check_conditions(request: SetValue, before: Event | None) -> None:

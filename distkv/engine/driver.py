@@ -43,6 +43,7 @@ from distkv.engine.arrivals import Arrivals
 from distkv.engine.commit import Committer
 from distkv.engine.hub import Hub, Seen, open_losers
 from distkv.engine.settler import Settler
+from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
@@ -115,6 +116,7 @@ class Driver:
         self.counters: Counter[str] = Counter()
         self.hub = Hub(limits)
         self.arrivals = Arrivals()
+        self.tracing = Tracing(replica, limits, self.counters)
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
         self._caller = caller
@@ -145,6 +147,8 @@ class Driver:
     def step(self, what: Input) -> Reply | None:
         """Take one input; the reply may be given away once `position` is durable."""
         ready = self.replica.step(self.now_ms(), time.time(), what)
+        if self.tracing.listeners:
+            self.tracing.step(what, ready, self.position + len(ready.records))
         self._carry_out(ready, is_write=type(what) is LocalSet)
         return ready.reply
 
@@ -366,10 +370,10 @@ class Driver:
 
     def _request(self, ask: Ask) -> Request:
         match ask.what:
-            case AskMaps(behind=behind):
-                return ExchangeRequest(1, self.replica.maps(behind))
-            case AskEvents(ranges=ranges):
-                return GetEvents(1, ranges)
+            case AskMaps() as what:
+                return ExchangeRequest(1, self.replica.maps(what))
+            case AskEvents(ranges=ranges, doubted=doubted):
+                return GetEvents(1, ranges, doubted)
             case AskPages(after=after, until=until, size=size):
                 return GetPages(1, after, until, size)
             case AskSnapshot():

@@ -25,7 +25,7 @@ import trio
 from distkv.config import Limits
 from distkv.core.ready import Change
 from distkv.model.entry import Entry
-from distkv.model.event import Event, is_above
+from distkv.model.event import Event, Kind, is_above
 from distkv.model.path import Path, PathKey
 
 CHANGE_BYTES: Final = 256
@@ -64,8 +64,12 @@ def open_losers(change: Change, entry: Entry | None) -> tuple[Event, ...] | None
     """
     losers = () if entry is None else entry.losers
     closed = change.closed
-    if change.won:
-        is_same = all(is_above(closed[0], loser) for loser in losers) if len(closed) == 1 else not (closed or losers)
+    if change.won and len(closed) == 1:
+        # Which deletions among the losers are listed depends on whether the winner is one.
+        is_listed_alike = closed[0].kind is change.event.kind or all(loser.kind is Kind.SET for loser in losers)
+        is_same = is_listed_alike and all(is_above(closed[0], loser) for loser in losers)
+    elif change.won:
+        is_same = not (closed or losers)
     else:
         is_same = not closed and change.event not in losers
     return None if is_same else () if entry is None else entry.conflicts()

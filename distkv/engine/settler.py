@@ -21,13 +21,13 @@ from distkv.core.ready import Change
 from distkv.engine.commit import Committer
 from distkv.errors import BusyError, NoSpaceError
 from distkv.model.entry import Entry
-from distkv.model.event import Writer
+from distkv.model.event import Link, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Batch, HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
-from distkv.wire.message import EventRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
 
 log = logging.getLogger("distkv.engine")
@@ -197,6 +197,14 @@ class Settler:
         found: HistoryRow | None = await self._run_blocking(self._archive.latest_at, key, arrived)
         return found
 
+    async def change(self, link: Link) -> HistoryRow | None:
+        """The change that a tick names, if it reached this node and history has it; where it came twice, the first."""
+        for row in self.recent():
+            if row.tick == link[1] and row.node == link[0]:
+                return row
+        found: list[HistoryRow] = await self._run_blocking(self._archive.by_ticks, *link, link[1] + 1, 1)
+        return found[0] if found else None
+
     def statistics(self) -> dict[str, int]:
         """How much lies where."""
         log_now, sizes = self._log.statistics(), self._sizes
@@ -305,6 +313,8 @@ class Settler:
                 stretch.held[key] = row
             else:
                 self._look(event.path)
+        elif isinstance(record, PurgeRecord):
+            self._look(record.path)
         elif isinstance(record, ResetRecord):
             stretch.forget = True
             stretch.held.clear()

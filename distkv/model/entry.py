@@ -49,12 +49,14 @@ class Entry:
             return self.losers
         return tuple(loser for loser in self.losers if loser.kind is Kind.SET)
 
-    def sources(self) -> list[Event]:
-        """What an ordinary write on this path replaces: the winner, and losers that nobody is told of."""
+    def sources(self, decided: Event | None = None) -> list[Event]:
+        """What a write on this path replaces: the winner, then the listed loser that it decides about, if it does that,
+        and always the losers that nobody is told of."""
         if not self.losers:
             return [self.head]
         listed = self.conflicts()
-        return [self.head, *(loser for loser in self.losers if loser not in listed)]
+        unlisted = [loser for loser in self.losers if loser not in listed]
+        return [self.head, *([] if decided is None else [decided]), *unlisted]
 
     def settle(self, new: Event | None, named: Collection[Link] = ()) -> list[Event]:
         """Find winner and open losers again, with `new` among them when it is given.

@@ -9,10 +9,12 @@ the other, on every node alike (docs/protocol, ORDER-1 to ORDER-4).
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from hashlib import blake2b
 from typing import Final, NewType, TypeAlias
 
+from distkv.config import is_node_name
 from distkv.model.path import Path
 
 NodeName = NewType("NodeName", str)
@@ -56,6 +58,21 @@ def tick_text(node: str, tick: int) -> str:
     """`node:life.n`; life 0 is left out."""
     life, count = tick >> COUNT_BITS, tick & (2**COUNT_BITS - 1)
     return f"{node}:{life}.{count}" if life else f"{node}:{count}"
+
+
+_TICK_TEXT: Final = re.compile(r"(.+):(?:([0-9]{1,10})\.)?([0-9]{1,19})")
+
+
+def read_tick_text(text: str) -> Link | None:
+    """What `tick_text` wrote, or NODE:TICK with the whole tick as one integer; None when it is neither."""
+    parts = _TICK_TEXT.fullmatch(text)
+    if parts is None or not is_node_name(parts[1]):
+        return None
+    life, count = int(parts[2] or 0), int(parts[3])
+    # Without a life, the number may be the whole tick, the life included.
+    is_count = 0 < count < 1 << COUNT_BITS and life <= LIFE_MAX
+    is_tick = not parts[2] and count <= TICK_MAX and count % (1 << COUNT_BITS) > 0
+    return (NodeName(parts[1]), Tick((life << COUNT_BITS) + count)) if is_count or is_tick else None
 
 
 class _Cut(tuple[Link, ...]):

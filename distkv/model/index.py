@@ -13,7 +13,7 @@ children that lead to a value, which are those that have one and those with such
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final, TypeAlias
@@ -43,6 +43,14 @@ def name_order(name: NameKey) -> tuple[int, object]:
     if isinstance(name, bytes):
         return _BYTES, name
     return _TYPES[name[0]], 0 if name[1] is None else name[1]
+
+
+Place: TypeAlias = tuple[tuple[int, object], ...]
+"""Where a path comes in a walk: the sort key of paths."""
+
+
+def place_of(path: PathKey) -> Place:
+    return tuple(map(name_order, path))
 
 
 @attrs.define(slots=True, eq=False, weakref_slot=False)
@@ -78,6 +86,15 @@ class _Branch:
             names += new
             names.sort(key=name_order)
         return names
+
+    def drop(self, name: NameKey) -> None:
+        """Forget a child. Of the names in order the first are those of the oldest children, before it and after."""
+        del self.children[name]
+        names = self._names
+        if names:
+            at = bisect_left(names, name_order(name), key=name_order)
+            if at < len(names) and names[at] == name:
+                del names[at]
 
     def names_after(self, name: NameKey) -> Iterator[NameKey]:
         """The names above `name`, which need not be one of them."""
@@ -154,6 +171,26 @@ class Index:
         else:
             self._count += last is None
             branch.children[key[-1]] = kept
+
+    def remove(self, key: PathKey) -> None:
+        """Forget the entry of a path, which has one and had no value any more."""
+        way = [self._root]
+        for name in key[:-1]:
+            below = way[-1].children[name]
+            assert isinstance(below, _Branch)
+            way.append(below)
+        self._count -= 1
+        last = way[-1].children[key[-1]] if key else self._root
+        if isinstance(last, _Branch):
+            last.kept = None
+            return
+        way[-1].drop(key[-1])
+        while len(way) > 1 and not way[-1].children:  # a branch with nothing below it is a leaf, or nothing
+            kept, name = way.pop().kept, key[len(way) - 1]
+            if kept is not None:
+                way[-1].children[name] = kept
+                return
+            way[-1].drop(name)
 
     def turned(self, key: PathKey, is_live: bool) -> None:
         """The entry of a path has a value now and had none before, or the other way round."""

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Final
 
+from distkv.model.contested import Contested
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Link, Writer, is_above, same
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger, TickRanges, lives
-from distkv.model.path import NAMES_MAX, RESERVED, Name, Path, PathKey
+from distkv.model.path import NAMES_MAX, RESERVED, ROOT, Name, Path
 from distkv.model.ranges import Ranges
 
 
@@ -52,7 +53,7 @@ class Tree:
         self.live_count = 0
         self._index = Index()
         self._present: dict[Writer, dict[int, Event]] = {}
-        self._contested: dict[PathKey, Entry] = {}  # the entries that have open losers
+        self._contested = Contested()
 
     # -- reading
 
@@ -88,6 +89,10 @@ class Tree:
         """How many entries, tombstones included."""
         return len(self._index)
 
+    @property
+    def tombstone_count(self) -> int:
+        return len(self._index) - self.live_count
+
     def event(self, link: Link) -> Event | None:
         """The winner or open loser that a tick names."""
         return self._present.get((link[0], link[1] >> COUNT_BITS), {}).get(link[1])
@@ -107,8 +112,18 @@ class Tree:
                         yield event
 
     def contested(self) -> list[Entry]:
-        """The entries that have open losers."""
-        return list(self._contested.values())
+        """The entries that have open losers, listed or not, in the order of `walk`."""
+        return list(self._contested.below(ROOT))
+
+    def contested_below(self, path: Path, after: Path | None = None) -> Iterator[Entry]:
+        """Those at and below a path, of those behind the path `after`; not while the tree changes. Nothing else is
+        looked at."""
+        return self._contested.below(path, after)
+
+    @property
+    def conflict_count(self) -> int:
+        """How many open losers people are told of, those of the system's own paths aside."""
+        return self._contested.conflict_count
 
     def open_losers(self) -> Iterator[Event]:
         """All open losers, listed or not."""
@@ -163,7 +178,7 @@ class Tree:
             for event in (entry.head, *entry.losers):
                 self._present.setdefault(event.writer, {})[event.tick] = event
             if entry.losers:
-                self._contested[entry.head.path] = entry
+                self._contested.put(entry)
         self.digest, self.live_count = digest, live_count
 
     def reserved(self) -> list[Entry]:
@@ -209,6 +224,21 @@ class Tree:
             for begin, end in lives(ticks):
                 self.ledger.release_range(node, begin, end)
 
+    def purge(self, path: Path) -> tuple[Event, ...]:
+        """Forget a tombstone, and with it the deletions that lost to it; their ticks stay held, as superseded.
+
+        Returns what is gone; nothing, when the path has a value or an open loser that is one.
+        """
+        entry = self._index.get(path)
+        if entry is None or entry.is_live or entry.conflicts():
+            return ()
+        gone = (entry.head, *entry.losers)
+        for event in gone:
+            del self._present[event.writer][event.tick]
+        self._contested.drop(path)
+        self._index.remove(path)
+        return gone
+
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.
 
@@ -245,9 +275,9 @@ class Tree:
                 del here[event.tick]
         self._index.put(entry.head.path, entry)
         if entry.losers:
-            self._contested[entry.head.path] = entry
+            self._contested.put(entry)
         elif self._contested:
-            self._contested.pop(entry.head.path, None)
+            self._contested.drop(entry.head.path)
         after = _marks(entry, place)
         if after[1] != before[1]:
             self._index.turned(entry.head.path, after[1])

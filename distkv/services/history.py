@@ -32,7 +32,7 @@ async def get_value_at(driver: Driver, request: GetValueAt) -> bytes:
     Raises:
         RequestError: the node does not serve clients yet, keeps no history, or has forgotten that time.
     """
-    settler = _settler(driver)
+    settler = settler_of(driver)
     row = await settler.latest_at(request.path, request.at)
     if row is None:
         if settler.has_forgotten:
@@ -40,7 +40,7 @@ async def get_value_at(driver: Driver, request: GetValueAt) -> bytes:
                 f"what {request.path} held then is not known any more: history.retention or history.keep let it go"
             )
         return encode_reply(request.seq, {})
-    event = _event(row)
+    event = read_event(row)
     if event.kind is not Kind.SET:
         return encode_reply(request.seq, {})
     return encode_reply(request.seq, shown(event, request.nchain), event.value)
@@ -54,7 +54,7 @@ async def send_history(
     Raises:
         RequestError: the node does not serve clients yet, or keeps no history.
     """
-    settler = _settler(driver)
+    settler = settler_of(driver)
     before, left = request.before, request.limit
     frames = [encode_start(request.seq)]
     while left != 0:
@@ -70,7 +70,11 @@ async def send_history(
     await send(request.seq, b"".join([*frames, encode_end(request.seq)]))
 
 
-def _settler(driver: Driver) -> Settler:
+def settler_of(driver: Driver) -> Settler:
+    """
+    Raises:
+        RequestError: the node does not serve clients yet, or keeps no history.
+    """
     check_serving(driver)
     if driver.settler is None:
         raise RequestError(f"{driver.replica.name} keeps no history")
@@ -78,7 +82,7 @@ def _settler(driver: Driver) -> Settler:
 
 
 def _item(seq: int, row: HistoryRow) -> bytes:
-    event = _event(row)
+    event = read_event(row)
     fields = {
         "seq": seq,
         "path": event.path.names,
@@ -92,7 +96,8 @@ def _item(seq: int, row: HistoryRow) -> bytes:
     return encode_result(fields, {"value": event.value} if event.kind is Kind.SET else {})
 
 
-def _event(row: HistoryRow) -> Event:
+def read_event(row: HistoryRow) -> Event:
+    """The change in a row of the history."""
     try:
         record = decode_record(row.record)
     except DecodeError as error:

@@ -70,7 +70,7 @@ def write(driver: Driver, request: SetValue, size: int) -> Written:
 
 def written_reply(request: SetValue, written: Written, **more: object) -> bytes:
     """What a write is answered with."""
-    fields = {**_done(request, written), **more}
+    fields = {**done(written, request.nchain), **more}
     if request.prev_value and written.prev is not None:
         return encode_result({"seq": request.seq, **fields}, {"prev": written.prev.value})
     return encode_reply(request.seq, fields)
@@ -114,6 +114,18 @@ def shown(event: Event, nchain: int) -> dict[str, object]:
     return fields
 
 
+def done(written: Written, nchain: int) -> dict[str, object]:
+    """What a write's answer says of it."""
+    event = written.event or written.prev
+    fields: dict[str, object] = {"changed": written.event is not None}
+    if event is not None:
+        fields["tick"] = event.tick
+        fields["tock"] = event.tock
+        if nchain:
+            fields["chain"] = _chain(event, nchain)
+    return fields
+
+
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
@@ -134,21 +146,10 @@ def _check_shown(driver: Driver, ops: tuple[GetValue | SetValue, ...]) -> None:
 def _result(op: GetValue | SetValue, result: Written | Found) -> bytes:
     if isinstance(op, SetValue) and isinstance(result, Written):
         raw = {"prev": result.prev.value} if op.prev_value and result.prev is not None else {}
-        return encode_result(_done(op, result), raw)
+        return encode_result(done(result, op.nchain), raw)
     if isinstance(result, Found) and result.event is not None:
         return encode_result(shown(result.event, op.nchain), {"value": result.event.value})
     return encode_result({}, {})
-
-
-def _done(request: SetValue, written: Written) -> dict[str, object]:
-    event = written.event or written.prev
-    fields: dict[str, object] = {"changed": written.event is not None}
-    if event is not None:
-        fields["tick"] = event.tick
-        fields["tock"] = event.tock
-        if request.nchain:
-            fields["chain"] = _chain(event, request.nchain)
-    return fields
 
 
 def _chain(event: Event, length: int) -> dict[str, object] | None:

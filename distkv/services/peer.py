@@ -42,11 +42,14 @@ def exchange(driver: Driver, request: ExchangeRequest) -> bytes:
 
 
 async def send_events(driver: Driver, request: GetEvents, send: Send) -> None:
-    """Answer a pull: the events that are here, then what is known to be superseded and what is not here."""
+    """Answer a pull: the events that are here, then what is known to be superseded and what is not here.
+
+    Of what the asker only doubts it has the content.
+    """
     seq = request.seq
     await send(seq, encode_start(seq))
     await _send_batches(driver.replica.tree.present(request.nodes), seq, send)
-    await send(seq, driver.replica.pull_end(request.nodes))
+    await send(seq, driver.replica.pull_end(request.nodes, request.doubted))
     await send(seq, encode_end(seq))
 
 
@@ -72,10 +75,10 @@ async def send_snapshot(driver: Driver, request: GetSnapshot, send: Send) -> Non
     if not isinstance(head, SnapshotHead):
         raise BadValueError("no snapshot")
     seq = request.seq
+    # Of the same instant as the head: the tree changes while we send. What comes later is gossiped.
+    events = [event for entry in driver.replica.tree.entries() for event in (entry.head, *entry.losers)]
     await send(seq, encode_start(seq))
     await send(seq, head)
-    # The tree changes while we send; what comes later is gossiped.
-    events = [event for entry in driver.replica.tree.entries() for event in (entry.head, *entry.losers)]
     await _send_batches(events, seq, send)
     await send(seq, encode_end(seq))
 

@@ -17,11 +17,12 @@ import trio
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
-from distkv.services import backup, history, kv, peer, status, tree
+from distkv.services import backup, conflicts, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
+from distkv.services.trace import Traces
 from distkv.services.wait import Waits
 from distkv.services.watch import Watches
 from distkv.wire.frames import BadRequest, decode_request
@@ -31,8 +32,10 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetPages,
@@ -45,8 +48,11 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
+    RetireNodeRequest,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 
@@ -70,6 +76,7 @@ class Session:
         self._nursery = nursery
         self._answers = LongAnswers(driver, self.sender, nursery)
         self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
+        self._traces = Traces(driver, self.sender.send)
         self._waits = Waits(driver, self.sender.send)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
 
@@ -165,17 +172,26 @@ class Session:
                 self._reply(kv.set_value(driver, request, size), when_durable=True)
             case ReplicatedWrite():
                 self._replicated.begin(request, size)
+            case GetConflicts() if not request.closed:
+                self._reply(conflicts.get_conflicts(driver, request), when_durable=True)
+            case Dismiss() | Restore(closed=False):
+                self._reply(conflicts.decide(driver, request), when_durable=True)
             case Batch():
                 self._reply(kv.batch(driver, request, size), when_durable=True)
             case ListNames():
                 self._reply(tree.list_names(driver, request), when_durable=True)
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
+            case RetireNodeRequest():
+                self._reply(nodes.retire(driver, request), when_durable=True)
             case PingRequest():
                 self._reply(encode_reply(request.seq, {}))
             case Watch():
                 # It never ends by itself: so it is no open answer, for which reading may have to wait.
                 self._nursery.start_soon(self._watches.begin(request).run)
+            case Trace():
+                self._traces.begin(request)
+                self._nursery.start_soon(self._traces.run, request)
             case Stop(task=task):
                 self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
             case EventsWait():
@@ -188,13 +204,13 @@ class Session:
                     self._left = request
                 else:
                     self._answers.start(request.seq, self._long_answer(request))
-            case DeleteTree() | GetValueAt():
+            case DeleteTree() | GetValueAt() | GetConflicts() | Restore():
                 self._left = request
             case _:
                 assert_never(request)
 
     def _stop(self, task: int) -> bool:
-        return any(some.stop(task) for some in (self._watches, self._waits, self._replicated))
+        return any(some.stop(task) for some in (self._watches, self._traces, self._waits, self._replicated))
 
     def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetPages | GetSnapshot | Backup) -> LongAnswer:
         driver = self._driver
@@ -226,6 +242,10 @@ class Session:
                     self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
                 case GetValueAt():
                     self._reply(await history.get_value_at(self._driver, request), when_durable=True)
+                case GetConflicts(closed=True):
+                    self._reply(await conflicts.get_closed(self._driver, request), when_durable=True)
+                case Restore(closed=True):
+                    self._reply(await conflicts.restore_closed(self._driver, request), when_durable=True)
                 case None:
                     pass
                 case _:

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import time
 
+import attrs
+
 from distkv.core.ready import CoreSettings
+from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
+from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
@@ -36,9 +40,9 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "held": _shown(ledger.held()),
         "missing": _shown(ledger.missing()),
         "lost": _shown(ledger.lost()),
-        "conflicts": sum(len(entry.conflicts()) for entry in replica.tree.contested()),
+        "conflicts": replica.tree.conflict_count,
         "members": [
-            {"node": name, "addr": addr, "state": "alive" if is_alive else "away"}
+            {"node": name, "addr": addr, "state": "alive" if is_alive else _absence(replica, name)}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
         "settings": _settings(replica.settings),
@@ -46,15 +50,23 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "counters": {
             **dict(sorted(driver.counters.items())),
+            **attrs.asdict(replica.deliveries),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
             "event_waits": driver.arrivals.count,
+            "tombstones": replica.tree.tombstone_count,
+            "tombstones_due": replica.tombstones_due,
+            "traces": len(driver.tracing.listeners),
         },
     }
     if replica.waits_for:
         fields["waits_for"] = replica.waits_for
     return encode_reply(request.seq, fields)
+
+
+def _absence(replica: Replica, name: NodeName) -> str:
+    return "retired" if name in replica.retired and name not in replica.registry else "away"
 
 
 def _settings(settings: CoreSettings) -> dict[str, int | float]:

@@ -19,7 +19,7 @@ import attrs
 from distkv.engine.driver import Driver
 from distkv.engine.hub import Batch, Seen
 from distkv.errors import BusyError, RequestError
-from distkv.model.index import name_order
+from distkv.model.index import Place, place_of
 from distkv.model.path import Path
 from distkv.services.kv import check_serving
 from distkv.storage.archive import HistoryRow
@@ -191,7 +191,7 @@ class Watching:
         position, seq = self._driver.position, self._request.seq
         found = b"".join(
             addressed(encode_conflict(entry.head.path, entry.conflicts()), seq)
-            for entry in self._driver.replica.tree.contested()
+            for entry in self._driver.replica.tree.contested_below(self._request.path)
             if entry.conflicts() and self._takes(entry.head.path)
         )
         await self._durable(position)
@@ -274,22 +274,17 @@ class Watching:
 class _Shown:
     """How far the state was shown, and of which moment each part is."""
 
-    _lasts: list[tuple[tuple[int, object], ...]] = attrs.field(factory=list)
+    _lasts: list[Place] = attrs.field(factory=list)
     """The last path of each part but the final one."""
     _positions: list[int] = attrs.field(factory=list)
 
     def add(self, last: Path | None, position: int) -> None:
         """A part that ends with this path, or (None) with all there is."""
         if last is not None:
-            self._lasts.append(_place(last))
+            self._lasts.append(place_of(last.key))
         self._positions.append(position)
 
     def covers(self, seen: Seen) -> bool:
         """Whether the state shows the change, or will when it comes to its path."""
-        part = bisect_left(self._lasts, _place(seen.event.path))
+        part = bisect_left(self._lasts, place_of(seen.event.path.key))
         return part == len(self._positions) or seen.position <= self._positions[part]
-
-
-def _place(path: Path) -> tuple[tuple[int, object], ...]:
-    """Where a path comes in a walk."""
-    return tuple(map(name_order, path.key))

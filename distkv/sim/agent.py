@@ -43,8 +43,8 @@ class Agent:
     _view: dict[str, str] | None = None
     _view_since_ms: int = 0
 
-    def limit(self, packets_per_s: float, agents: int) -> None:
-        """Carry no more than that."""
+    def limit(self, packets_per_s: float | None, agents: int) -> None:
+        """Carry no more than that; None: what was measured of so many agents."""
         self._outgoing = Outgoing(Budget(packets_per_s, agents), GATHER_S)
         self._outgoing.open(dict.fromkeys(Kind, ROOM_BYTES))
 
@@ -54,7 +54,7 @@ class Agent:
 
     def believes(self, alive: dict[str, str], now_ms: int) -> bool:
         """Whether the agents that answer now have been the same for long enough."""
-        if self._view != alive:
+        if self._view is not alive and self._view != alive:
             self._view, self._view_since_ms = alive, now_ms
         return now_ms - self._view_since_ms >= self.doubts_ms
 
@@ -73,12 +73,12 @@ class Agent:
         """Pack what was gathered long enough; whether the server is to announce what finds no place."""
         return self._outgoing is not None and self._outgoing.flush(now_ms / 1000)
 
-    def leaving(self) -> Iterator[Message]:
-        """What leaves now, as the others will read it."""
+    def leaving(self) -> Iterator[tuple[Message, int]]:
+        """What leaves now, as the others will read it, and how many bytes it has."""
         outgoing = self._outgoing
         while outgoing is not None and (packet := outgoing.next_packet()) is not None:
             outgoing.sent(packet)
-            yield decode_message(packet.kind.value, packet.payload)
+            yield decode_message(packet.kind.value, packet.payload), len(packet.payload)
 
     def next_flush_ms(self, now_ms: int) -> int | None:
         """When `flush` has something to do."""

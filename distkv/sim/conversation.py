@@ -16,6 +16,7 @@ from distkv.core.ready import (
     AskEvents,
     AskMaps,
     AskPages,
+    AskSnapshot,
     Input,
     JoinerAsked,
     PeerAnswered,
@@ -26,8 +27,10 @@ from distkv.core.ready import (
 from distkv.errors import DistkvError, PeerError
 from distkv.model.event import Event
 from distkv.wire.codec import Payload, read_payload
+from distkv.wire.frames import encode_request
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
 from distkv.wire.replies import decode_reply, encode_payload
+from distkv.wire.request import GetEvents, GetPages, GetSnapshot
 
 if TYPE_CHECKING:
     from distkv.sim.fleet import Fleet
@@ -56,10 +59,18 @@ class Conversation:
 
     def begin(self) -> None:
         """The request is made now, and leaves when all that it shows is durable."""
-        what = self._ask.what
-        shown = _over_the_wire(self._asker.replica.maps(what.behind)) if isinstance(what, AskMaps) else None
-        maps = shown if isinstance(shown, TickMaps) else None
-        self._asker.when_durable(lambda: self._travel(lambda: self._arrive(maps)))
+        maps, asker = None, self._asker
+        match self._ask.what:
+            case AskMaps() as what:
+                shown, size = _over_the_wire(asker.replica.maps(what))
+                maps = shown if isinstance(shown, TickMaps) else None
+            case AskEvents(ranges=ranges, doubted=doubted):
+                size = len(encode_request(GetEvents(1, ranges, doubted)))
+            case AskPages(after=after, until=until, size=paths):
+                size = len(encode_request(GetPages(1, after, until, paths)))
+            case AskSnapshot():
+                size = len(encode_request(GetSnapshot(1, asker.host.node, asker.replica.started, asker.host.addr)))
+        asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))
         self._watch()
 
     def reset(self) -> None:
@@ -68,13 +79,14 @@ class Conversation:
 
     # -- on the peer's side
 
-    def _arrive(self, maps: TickMaps | None) -> None:
+    def _arrive(self, maps: TickMaps | None, size: int) -> None:
         """The request is there, if anybody is."""
         host = self._fleet.at_address(self._ask.addr)
         peer = host.process if host is not None else None
         if host is None or peer is None:
             self._fail(f"{self._ask.addr}: nobody listens")
         elif self._may_pass(host) and not self._is_over:
+            self._fleet.transferred(host, self._asker.host, size)
             self._peer = peer
             self._parts = self._answer(peer, maps)
             peer.serving[self] = None
@@ -99,20 +111,21 @@ class Conversation:
                 yield reply
         elif isinstance(what, AskEvents):
             yield from _batches(replica.tree.present(what.ranges))
-            yield replica.pull_end(what.ranges)
+            yield replica.pull_end(what.ranges, what.doubted)
         elif isinstance(what, AskPages):
             yield from replica.pages(what.after, what.until, what.size)
         elif not peer.host.disk.has_room(EVENT_BYTES):
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:
             asker = self._asker
-            reply = self._offer(peer, JoinerAsked(asker.host.name, asker.replica.started, asker.host.addr))
+            reply = self._offer(peer, JoinerAsked(asker.host.node, asker.replica.started, asker.host.addr))
             if isinstance(reply, DistkvError):
                 yield reply
             elif isinstance(reply, SnapshotHead):
-                entries = list(replica.tree.entries())  # the tree changes while we send; what comes later is gossiped
+                # Of the same instant: the tree changes while we send. What comes later is gossiped.
+                events = [event for entry in replica.tree.entries() for event in (entry.head, *entry.losers)]
                 yield reply
-                yield from _batches(event for entry in entries for event in (entry.head, *entry.losers))
+                yield from _batches(iter(events))
 
     def _offer(self, peer: Process, what: Input) -> Reply | None:
         self._fleet.delivered(peer.host, what)
@@ -133,7 +146,9 @@ class Conversation:
             self._fail("the disk is full, what the peer sends was given up")
         else:
             self._progress += 1
-            answer = PeerAnswered(self._ask.id, _over_the_wire(part))
+            read, size = _over_the_wire(part)
+            answer = PeerAnswered(self._ask.id, read)
+            fleet.transferred(asker.host, peer.host, size)
             fleet.delivered(asker.host, answer)
             asker.step(answer)
             asker.when_durable(lambda: peer.host.give(peer, self._send_next))
@@ -180,9 +195,10 @@ def _done(asker: Process, what: PeerDone) -> None:
     asker.step(what)
 
 
-def _over_the_wire(payload: Payload) -> Payload:
-    """What the other side makes of the bytes."""
-    return read_payload(decode_reply(encode_payload(1, payload)))
+def _over_the_wire(payload: Payload) -> tuple[Payload, int]:
+    """What the other side makes of the bytes, and how many they are."""
+    data = encode_payload(1, payload)
+    return read_payload(decode_reply(data)), len(data)
 
 
 def _batches(events: Iterable[Event]) -> Iterator[EventBatch]:

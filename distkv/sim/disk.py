@@ -37,6 +37,8 @@ class VirtualDisk:
         self.flying: list[Record] = []
         """What is being written."""
         self._waiting: list[Record] = []
+        self._landed: list[list[bytes]] = []
+        """Batches that are durable, and put into the log when somebody looks: most disks never meet a fault."""
         self._memory = MemoryDisk()
         self._log: SegmentedLog | None = None
 
@@ -68,15 +70,15 @@ class VirtualDisk:
     def land(self) -> list[Record]:
         """The write is done: what is durable now."""
         landed, self.flying = self.flying, []
-        self._opened.append([encode_record(record) for record in landed])
+        self._landed.append([encode_record(record) for record in landed])
         self.durable += len(landed)
-        if self._opened.wants_refill:
-            self._opened.refill()
+        if self._log is None or self._is_short or self._memory.faults.crash_at is not None:
+            self._write_down()
         return landed
 
     def has_room(self, size: int) -> bool:
         """Whether `size` bytes of records would fit."""
-        if self._memory.faults.capacity_bytes is None:
+        if not self._is_short:
             return True
         try:
             self._opened.reserve_nowait(size + CONTROL_BYTES)
@@ -95,10 +97,12 @@ class VirtualDisk:
         """The process ends: the batch that was being written is there, or was not begun."""
         if self.flying and rng.random() < 0.5:
             self.land()
+        self._write_down()
         self._close(self._memory.after_kill())
 
     def lose_power(self, rng: Random) -> None:
         """The machine stops: of the batch that was being written any sectors may be there."""
+        self._write_down()
         if self.flying:
             faults = self._memory.faults
             faults.crash_at = faults.operations + int(rng.random() * OPERATIONS_OF_A_COMMIT)
@@ -113,6 +117,7 @@ class VirtualDisk:
 
     def copy(self) -> MemoryDisk:
         """What is durable, as a backup of the whole machine has it."""
+        self._write_down()
         return self._memory.after_power_loss(keep_all, keep_names=True)
 
     def roll_back(self, copy: MemoryDisk) -> None:
@@ -121,6 +126,7 @@ class VirtualDisk:
 
     def fill(self) -> None:
         """Others took all the space there was."""
+        self._write_down()
         self._memory.faults.capacity_bytes = self._memory.faults.used_bytes
 
     def make_space(self) -> None:
@@ -129,6 +135,19 @@ class VirtualDisk:
             self._log.refill()
 
     # -- inside
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether there is only so much space."""
+        return self._memory.faults.capacity_bytes is not None
+
+    def _write_down(self) -> None:
+        """Put into the log what landed, each batch by itself as it was."""
+        landed, self._landed = self._landed, []
+        for batch in landed:
+            self._opened.append(batch)
+            if self._opened.wants_refill:
+                self._opened.refill()
 
     @property
     def _opened(self) -> SegmentedLog:

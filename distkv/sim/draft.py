@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from distkv.sim.network import Faults
-from distkv.sim.scenario import OFF, Action, Fault, Scenario, Verb
+from distkv.sim.scenario import OFF, RARE, Action, Fault, Scenario, Verb
 
 DELIVERIES_AIMED_AT: Final = (3000, 2200)
 """In fleets of up to three hosts, and of more: more than the least that counts, because cuts and crashes take some."""
@@ -22,10 +22,12 @@ DELIVERIES_AIMED_AT: Final = (3000, 2200)
 def draw(seed: int, off: Collection[Fault] = OFF) -> Scenario:
     """The scenario of a seed, without the faults in `off`.
 
-    Each seed takes only some of the faults, so that none is always hidden by another.
+    Each seed takes only some of the faults, so that none is always hidden by another. All are drawn, so that switching
+    one off moves nothing else.
     """
     rng = Random(f"scenario {seed}")
-    wanted = [fault for fault in Fault if rng.random() < 0.5]  # drawn for all, so that a switch moves nothing else
+    wanted = [fault for fault in Fault if fault not in RARE and rng.random() < 0.5]
+    wanted += [fault for fault in Fault if fault in RARE and Random(f"{fault} wanted {seed}").random() < 0.25]
     return _Draft(seed, rng, frozenset(wanted) - frozenset(off)).scenario()
 
 
@@ -60,6 +62,7 @@ class _Draft:
             path_count=self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200]),
             chain_length=rng.choice([2, 3, 5]),
             pull_events=rng.choice([20, 100, 20_000]),
+            delete_retention_ms=self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
             commit_ms=slow if has(Fault.SLOW_DISK) else (0, 0),
             packets_per_s=tight if has(Fault.BUDGET) else None,
             rates=tuple(rates),
@@ -178,4 +181,14 @@ class _Draft:
                 return then((0, Verb.WALL_JUMP))
             case Fault.AGENT:
                 return then((0, Verb.AGENT_DOWN), (for_ms, Verb.AGENT_UP))
+            case Fault.SLOW_DISK if number % 8 == 0:
+                return then((0, Verb.BURST))
+            case Fault.NAMESAKE:
+                return then((0, Verb.NAMESAKE), (for_ms, Verb.NAMESAKE_GONE))
+            case Fault.FOREIGN:
+                return then((0, Verb.FOREIGN), (for_ms, Verb.FOREIGN_GONE))
+            case Fault.LIES:
+                return [Action(at_ms + n * 100, Verb.LIE, host, number + n) for n in range(10)]
+            case Fault.SAME_ADDRESS:
+                return then((0, Verb.SAME_ADDRESS), (for_ms, Verb.OWN_ADDRESS))
         return []

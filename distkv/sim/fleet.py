@@ -33,8 +33,9 @@ from distkv.sim.conversation import EVENT_BYTES, Conversation
 from distkv.sim.host import Host
 from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Told, Watcher
 from distkv.storage.memory import MemoryDisk
+from distkv.transport.diversion import divert
 from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Start, Update
 from distkv.wire.values import pack_value
@@ -53,14 +54,15 @@ class Fleet:
         faults: Faults | None = None,
         *,
         members_seen: bool = True,
+        is_large: bool = False,
         watchers: Sequence[Watcher] = (),
     ) -> None:
         self.rng = random.Random(seed)
-        self.network = Network(seed, faults)
+        self.network = Network(seed, faults, is_large=is_large)
         self.now_ms = 0
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
-        self.watchers = tuple(watchers)
+        self.told = Told(watchers)
         self.commit_ms = (0, 0)
         """How long a commit takes; nothing: it is done at once."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
@@ -70,11 +72,14 @@ class Fleet:
 
     # -- machines and processes
 
-    def host(self, name: str, *, addr: str | None = None, clock: HostClock | None = None) -> Host:
-        """The machine of this name; a new one when there is none yet."""
+    def host(
+        self, name: str, *, addr: str | None = None, clock: HostClock | None = None, node: NodeName | None = None
+    ) -> Host:
+        """The machine of this name; a new one when there is none yet: a stranger's when it comes with a node."""
         host = self.hosts.get(name)
         if host is None:
-            host = self.hosts[name] = Host(NodeName(name), addr or f"{name}:1", clock or HostClock())
+            clock, is_ours = clock or HostClock(), node is None
+            host = self.hosts[name] = Host(name, addr or f"{name}:1", node or NodeName(name), is_ours, clock)
         host.addr = addr or host.addr
         return host
 
@@ -82,7 +87,7 @@ class Fleet:
         """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs."""
         host = self.host(name, addr=addr)
         settings = CoreSettings(
-            node=host.name,
+            node=host.node,
             addr=host.addr,
             start=Start(host.clock.wall(self.now_ms), self.rng.getrandbits(60)),
             init_value=None if init is None else pack_value(init),
@@ -95,8 +100,8 @@ class Fleet:
             replica.replay(record)
         process = host.process = Process(self, host, replica)
         host.fatal, host.agent.seen, host.agent.is_up = None, None, False
-        for watcher in self.watchers:
-            watcher.started(process, records)
+        for tell in self.told.started:
+            tell(process, records)
         process.begin()
         if up and process.is_running:
             host.agent.is_up = True
@@ -108,8 +113,8 @@ class Fleet:
         process = host.process
         if process is None:
             return
-        for watcher in self.watchers:
-            watcher.ended(process)
+        for tell in self.told.ended:
+            tell(process)
         host.disk.kill(self.rng)
         self._gone(host, process)
 
@@ -117,8 +122,8 @@ class Fleet:
         """The machine stops: the process ends, and the disk may have any part of the last write."""
         process = host.process
         if process is not None:
-            for watcher in self.watchers:
-                watcher.ended(process)
+            for tell in self.told.ended:
+                tell(process)
             host.disk.lose_power(self.rng)
             self._gone(host, process)
         host.agent.is_up = False
@@ -128,16 +133,16 @@ class Fleet:
         host = self.hosts[name]
         self.end(host)
         host.disk.wipe()
-        for watcher in self.watchers:
-            watcher.lost_disk(host, is_copied=is_copied)
+        for tell in self.told.lost_disk:
+            tell(host, is_copied=is_copied)
 
     def set_back(self, name: str, copy: MemoryDisk, *, is_copied: bool = False) -> None:
         """End the process if it runs; its disk is what it was."""
         host = self.hosts[name]
         self.end(host)
         host.disk.roll_back(copy)
-        for watcher in self.watchers:
-            watcher.lost_disk(host, is_copied=is_copied)
+        for tell in self.told.lost_disk:
+            tell(host, is_copied=is_copied)
 
     def transport(self, name: str, *, up: bool) -> None:
         """The agent starts or stops."""
@@ -148,6 +153,10 @@ class Fleet:
 
     def running(self) -> Iterator[Host]:
         yield from (host for host in self.hosts.values() if host.process is not None)
+
+    def ours(self) -> Iterator[Host]:
+        """Those of them that belong to the fleet that is looked at."""
+        yield from (host for host in self.running() if host.is_ours)
 
     def at_address(self, addr: str) -> Host | None:
         """Who listens there."""
@@ -209,30 +218,40 @@ class Fleet:
                 self._landed(process)
 
     def ask(self, process: Process, ask: Ask) -> None:
-        for watcher in self.watchers:
-            watcher.left(process, ask)
+        for tell in self.told.left:
+            tell(process, ask)
         Conversation(self, process, ask).begin()
 
     def gossip(self, process: Process, message: Message) -> None:
         """A message to all, the sender included."""
-        for watcher in self.watchers:
-            watcher.left(process, message)
+        for tell in self.told.left:
+            tell(process, message)
         agent = process.host.agent
         if agent.is_limited:
             agent.put(message, self.now_ms)
             self._pump(process.host)
         else:
-            self._carry(process.host, decode_message(KINDS[type(message)], encode_message(message)))
+            self.tell_all(process.host, message)
+
+    def tell_all(self, host: Host, message: Message) -> None:
+        """An agent is told to send something, whoever says so."""
+        data = encode_message(message)
+        self._carry(host, decode_message(KINDS[type(message)], data), len(data))
+
+    def transferred(self, host: Host, other: Host, size: int) -> None:
+        """Bytes of a conversation arrived."""
+        for tell in self.told.transferred:
+            tell(host, other, size)
 
     def delivered(self, host: Host, what: Input) -> None:
         """Something from another host is about to be handed to a process."""
-        for watcher in self.watchers:
-            watcher.delivered(host, what)
+        for tell in self.told.delivered:
+            tell(host, what)
 
     def acknowledge(self, process: Process, event: Event) -> None:
         """A client reads that its write is done."""
-        for watcher in self.watchers:
-            watcher.acknowledged(process, event)
+        for tell in self.told.acknowledged:
+            tell(process, event)
 
     # -- inside
 
@@ -249,25 +268,30 @@ class Fleet:
 
     def _landed(self, process: Process) -> None:
         records = process.host.disk.land()
-        for watcher in self.watchers:
-            watcher.landed(process, records)
+        for tell in self.told.landed:
+            tell(process, records)
         process.landed()
         if process.is_running:
             self.commit(process)
 
-    def _carry(self, host: Host, message: Message) -> None:
+    def _carry(self, host: Host, message: Message, size: int) -> None:
         """A message leaves the agent for all hosts, its own included."""
-        is_update = isinstance(message, Update)
-        for name in self.hosts:
-            for delay_ms in self.network.gossip(host.name, name, is_update=is_update):
-                self.later(delay_ms, partial(self._arrive, host.name, name, message))
+        for tell in self.told.carried:
+            tell(host, message, size)
+        sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
+        for name, other in self.hosts.items():
+            late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
+            if late_ms is None:
+                continue
+            for delay_ms in self.network.gossip(sender, name, is_update=is_update):
+                self.later(late_ms + delay_ms, partial(self._arrive, sender, other, what))
 
     def _pump(self, host: Host) -> None:
         """Let the agent send what its budget allows, and plan when to look again."""
         agent, process = host.agent, host.process
         announces = agent.flush(self.now_ms)
-        for message in agent.leaving():
-            self._carry(host, message)
+        for message, size in agent.leaving():
+            self._carry(host, message, size)
         next_ms = agent.next_flush_ms(self.now_ms)
         if next_ms is not None and next_ms != agent.next_ms:
             agent.next_ms = next_ms
@@ -280,12 +304,12 @@ class Fleet:
             host.agent.next_ms = None
             self._pump(host)
 
-    def _arrive(self, sender: str, name: str, message: Message) -> None:
-        host = self.hosts[name]
-        if not self.network.passes(sender, name):
+    def _arrive(self, sender: str, host: Host, what: HeardMessage) -> None:
+        if not self.network.passes(sender, host.name):
             return
-        what = HeardMessage(message)
-        if not host.hear(partial(self._hear, host, what, sender)):
+        if host.is_listening:
+            self._hear(host, what, sender)
+        elif not host.hear(partial(self._hear, host, what, sender)):
             self.notes["gossip_lost"] += 1
 
     def _hear(self, host: Host, what: HeardMessage, sender: str) -> None:
@@ -304,16 +328,17 @@ class Fleet:
 
     def _tell_members(self) -> None:
         """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""
+        up = [(host.name, host.node, host.addr) for host in self.hosts.values() if host.agent.is_up]
+        unreachable, none = self.network.unreachable(), frozenset[str]()
         for host in list(self.running()):
             agent = host.agent
             if not agent.is_up or host.is_paused:
                 continue
-            alive: dict[str, str] = {
-                other.name: other.addr
-                for other in self.hosts.values()
-                if other.agent.is_up and self.network.connects(host.name, other.name)
-            }
+            far = unreachable.get(host.name, none)
+            alive: dict[str, str] = {node: addr for name, node, addr in up if name not in far}
             if agent.believes(alive, self.now_ms) and agent.seen != alive:
                 agent.seen = alive
-                self._tell(host, MembersSeen(alive))
+                order = list(alive)
+                random.Random(f"{host.name} {self.now_ms}").shuffle(order)  # agents list members as they like
+                self._tell(host, MembersSeen({name: alive[name] for name in order}))
         self.later(MEMBERS_MS, self._tell_members)

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 class Host:
     """One machine."""
 
-    name: NodeName
+    name: str
     addr: str
+    node: NodeName
+    """The name of the server that runs here: its own, but for a second server of one name."""
+    is_ours: bool = True
+    """Whether it belongs to the fleet that is looked at."""
     clock: HostClock = attrs.field(factory=HostClock)
     disk: VirtualDisk = attrs.field(factory=VirtualDisk)
     agent: Agent = attrs.field(factory=Agent)
@@ -44,6 +48,11 @@ class Host:
         if self.process is None:
             raise ValueError(f"{self.name} does not run")
         return self.process.replica
+
+    @property
+    def own_addr(self) -> str:
+        """Where it is reached, if nobody made a mistake."""
+        return f"{self.name}:1"
 
     @property
     def is_paused(self) -> bool:
@@ -71,6 +80,11 @@ class Host:
             do()
         else:
             self._held.append((process, do))
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether gossip reaches the process at once."""
+        return self._held is None and self.process is not None and self.agent.is_up
 
     def hear(self, do: Callable[[], None]) -> bool:
         """The same with gossip; False when it is lost on this host."""

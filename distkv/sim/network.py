@@ -2,8 +2,8 @@
 
 Knows: cuts, loss, copies and delays.  Does not know hosts, nor what messages mean.
 
-Invariant: each way draws from a generator of its own, so that what one pair of hosts meets does not depend on the
-others; the same seed and the same messages give the same fate.
+Invariant: each way draws from a generator of its own (but in large networks), so that what one pair of hosts meets does
+not depend on the others; the same seed and the same messages give the same fate.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import random
 from collections.abc import Iterable
 
 import attrs
+
+from distkv.transport.diversion import Diversion
 
 
 @attrs.define
@@ -37,11 +39,15 @@ class Faults:
 class Network:
     """All ways between hosts, by name. `faults` may be replaced at any time."""
 
-    def __init__(self, seed: int | str, faults: Faults | None = None) -> None:
+    def __init__(self, seed: int | str, faults: Faults | None = None, *, is_large: bool = False) -> None:
         self.faults = Faults() if faults is None else faults
         self.cut: set[tuple[str, str]] = set()
         """(from, to): nothing passes that way; a connection needs both ways."""
+        self.diversions: list[Diversion] = []
+        """What a script does to single messages of gossip, besides."""
         self._seed = seed
+        self._shared = random.Random(seed) if is_large else None
+        """The generator of all ways, where one for each would fill the memory."""
         self._ways: dict[tuple[str, str], random.Random] = {}
 
     def partition(self, sides: Iterable[Iterable[str]], names: Iterable[str]) -> None:
@@ -52,6 +58,14 @@ class Network:
 
     def passes(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) not in self.cut
+
+    def unreachable(self) -> dict[str, set[str]]:
+        """Which other ones each name cannot connect with; who reaches all is not in it."""
+        found: dict[str, set[str]] = {}
+        for one, other in self.cut:
+            found.setdefault(one, set()).add(other)
+            found.setdefault(other, set()).add(one)
+        return found
 
     def connects(self, one: str, other: str) -> bool:
         return self.passes(one, other) and self.passes(other, one)
@@ -79,6 +93,8 @@ class Network:
         return self.faults.breaks > 0 and self._way(one, other).random() < self.faults.breaks
 
     def _way(self, sender: str, receiver: str) -> random.Random:
+        if self._shared is not None:
+            return self._shared
         way = (sender, receiver)
         rng = self._ways.get(way)
         if rng is None:

@@ -105,8 +105,8 @@ class Process:
 
     def _carry_out(self, what: Input | None, ready: Ready) -> None:
         fleet, disk = self._fleet, self.host.disk
-        for watcher in fleet.watchers:
-            watcher.stepped(self, what, ready)
+        for tell in fleet.told.stepped:
+            tell(self, what, ready)
         for note in ready.notes:
             fleet.notes[note.id] += 1
         if ready.records:

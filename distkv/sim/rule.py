@@ -49,6 +49,12 @@ class Watcher:
     def left(self, process: Process, message: Message | Ask) -> None:
         """A message left the host."""
 
+    def carried(self, host: Host, message: Message, size: int) -> None:
+        """The agent of a host sends a packet of so many bytes to all agents."""
+
+    def transferred(self, host: Host, other: Host, size: int) -> None:
+        """So many bytes of a request, or of its answer, arrived at `host` from another one."""
+
     def delivered(self, host: Host, what: Input) -> None:
         """Something arrived from another host."""
 
@@ -66,3 +72,21 @@ class Watcher:
 
     def broken(self, what: str) -> BrokenRuleError:
         return BrokenRuleError(self.rule, what)
+
+
+class Told:
+    """For each thing that happens, who is told of it: those watchers only that make something of it."""
+
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
+        every, none = watchers, Watcher
+        self.started = [one.started for one in every if type(one).started is not none.started]
+        self.stepped = [one.stepped for one in every if type(one).stepped is not none.stepped]
+        self.landed = [one.landed for one in every if type(one).landed is not none.landed]
+        self.left = [one.left for one in every if type(one).left is not none.left]
+        self.carried = [one.carried for one in every if type(one).carried is not none.carried]
+        self.transferred = [one.transferred for one in every if type(one).transferred is not none.transferred]
+        self.delivered = [one.delivered for one in every if type(one).delivered is not none.delivered]
+        self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
+        self.ended = [one.ended for one in every if type(one).ended is not none.ended]
+        self.lost_disk = [one.lost_disk for one in every if type(one).lost_disk is not none.lost_disk]
+        self.settled = [one.settled for one in every if type(one).settled is not none.settled]

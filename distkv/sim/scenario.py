@@ -55,6 +55,18 @@ class Fault(StrEnum):
     """The agent stops, and starts again."""
     BUDGET = "budget"
     """Agents carry little: what does not fit is announced."""
+    NAMESAKE = "namesake"
+    """A second server is started under a name that is taken."""
+    FOREIGN = "foreign"
+    """Another network comes onto the same agents."""
+    LIES = "lies"
+    """Gossip that no honest node sends."""
+    SAME_ADDRESS = "same-address"
+    """A node says that it is reached where another one is."""
+
+
+RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS})
+"""What other people do wrong; each seed takes one in four of these."""
 
 
 OFF: Final[frozenset[Fault]] = frozenset()
@@ -70,6 +82,7 @@ class Verb(StrEnum):
     CHECKED = "sets if unchanged"
     SWAP = "swaps links of the ring"
     BULK = "stores many at once"
+    BURST = "stores very many, one after another"
     PARTITION = "is cut off with some others"
     CUT = "is not heard by"
     SWIZZLE_OUT = "is cut off from all"
@@ -89,9 +102,16 @@ class Verb(StrEnum):
     WALL_JUMP = "wall clock jumps"
     AGENT_DOWN = "agent stops"
     AGENT_UP = "agent starts"
+    NAMESAKE = "gets a namesake"
+    NAMESAKE_GONE = "loses its namesake"
+    FOREIGN = "sees another network come"
+    FOREIGN_GONE = "sees another network go"
+    LIE = "is lied about"
+    SAME_ADDRESS = "starts again with another one's address"
+    OWN_ADDRESS = "starts again with its own address"
 
 
-WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK})
+WRITES: Final = frozenset({Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.BURST})
 
 FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.PARTITION: Fault.PARTITION,
@@ -109,6 +129,11 @@ FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.DRIFT: Fault.DRIFT,
     Verb.WALL_JUMP: Fault.WALL_CLOCK,
     Verb.AGENT_DOWN: Fault.AGENT,
+    Verb.BURST: Fault.SLOW_DISK,
+    Verb.NAMESAKE: Fault.NAMESAKE,
+    Verb.FOREIGN: Fault.FOREIGN,
+    Verb.LIE: Fault.LIES,
+    Verb.SAME_ADDRESS: Fault.SAME_ADDRESS,
 }
 """Which fault an action is. The others are writes, starts, or ends of a fault, which harm nobody."""
 
@@ -139,6 +164,7 @@ class Scenario:
     path_count: int
     chain_length: int
     pull_events: int
+    delete_retention_ms: int
     commit_ms: tuple[int, int]
     packets_per_s: float | None
     """What the agents carry; None: everything."""
@@ -172,6 +198,7 @@ class Scenario:
         head = [
             f"{nodes} nodes, {late} of which join later; {paths} paths",
             f"chains of {self.chain_length} links, pulls of {self.pull_events} ticks, commits of {self.commit_ms} ms",
+            f"deletions are kept for {self.delete_retention_ms / 1000:g} s",
             f"agents carry {carry}, their streams hold {self.stream_events} events, they doubt for {self.doubts_ms} ms",
             f"clock rates {self.rates}, wall clocks off by {[round(off_s) for off_s in self.wall_off_s]} s",
             f"network: {self.network}",

@@ -16,6 +16,7 @@ from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
 from distkv.sim.scenario import WRITES, Action, Scenario, Verb
+from distkv.sim.strangers import Strangers
 from distkv.sim.workload import OWNER, Workload
 from distkv.storage.memory import MemoryDisk
 
@@ -31,7 +32,9 @@ class Stage:
         self._settings: dict[str, Any] = {
             "chain_length_max": scenario.chain_length,
             "pull_events_max": scenario.pull_events,
+            "delete_retention_ms": scenario.delete_retention_ms,
         }
+        self._strangers = Strangers(fleet, self._settings)
         for name, rate, off_s in zip(scenario.names, scenario.rates, scenario.wall_off_s, strict=True):
             agent = fleet.host(name, clock=HostClock(rate, off_s)).agent
             agent.stream_events, agent.doubts_ms = scenario.stream_events, scenario.doubts_ms
@@ -54,6 +57,8 @@ class Stage:
                 return False
             self._workload.do(process, action)
             return True
+        if self._strangers.do(host, action):
+            return True
         if process is None:
             return self._to_stopped(host, action)
         return self._to_network(host, action) or self._to_machine(host, action)
@@ -64,6 +69,7 @@ class Stage:
         fleet.heal()
         fleet.network.faults = Faults(silence_ms=fleet.network.faults.silence_ms)
         fleet.commit_ms = (0, 0)
+        self._strangers.all_is_well()
         for host in fleet.hosts.values():
             host.disk.make_space()
             host.resume()
@@ -160,10 +166,17 @@ class Stage:
     # -- whether a disk may go
 
     def _others(self, host: Host) -> list[Host]:
-        return [other for other in self._fleet.running() if other is not host]
+        return [other for other in self._fleet.ours() if other is not host]
 
     def _has_copy(self, host: Host) -> bool:
-        """Whether another disk holds all that this one does, durably."""
+        """Whether another disk holds all that this one does, durably.
+
+        Who is known at another address is left alone: empty, it would be refused for somebody else (NAME-2).
+        """
+        for other in self._fleet.ours():
+            mine_there = other.live.registry.get(host.node)
+            if mine_there is not None and mine_there.addr != host.own_addr:
+                return False
         mine, none = host.live.tree.ledger.held(), Ranges()
         for other in self._others(host):
             if other.live.is_serving and other.disk.is_idle:

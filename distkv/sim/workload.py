@@ -18,7 +18,7 @@ from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
+from distkv.sim.process import OUTBOX_MAX, Process
 from distkv.sim.scenario import Action, Scenario, Verb
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value, unpack_value
@@ -29,6 +29,7 @@ OWNER: Final = "n0"
 """The only host that writes the ring."""
 BULK: Final = 20
 """How many entries one bulk write has."""
+BURST: Final = OUTBOX_MAX + 40
 WRITE_BYTES: Final = 4096
 """More than a client's request takes in the log."""
 
@@ -60,6 +61,8 @@ class Workload:
             case Verb.BULK:
                 first = action.number % 1000
                 self._batch(process, [(Path(["bulk", str(first + n)]), self._count + n) for n in range(BULK)])
+            case Verb.BURST:
+                self._burst(process, action.number)
             case Verb.SWAP:
                 self._swap(process, action.number)
 
@@ -71,6 +74,13 @@ class Workload:
     def _batch(self, process: Process, values: list[tuple[Path, object]]) -> None:
         ops = tuple(SetValue(1, path, pack_value(value)) for path, value in values)
         self._replied(process, process.step(LocalBatch(ops)).reply)
+
+    def _burst(self, process: Process, number: int) -> None:
+        """More at once than the outbox holds."""
+        for n in range(BURST):
+            if process.is_running:
+                path = self._paths[(number + n) % len(self._paths)]
+                self._set(process, SetValue(1, path, pack_value(self._count + n)))
 
     def _replied(self, process: Process, reply: Reply | None) -> None:
         """The answer leaves when what it says is durable."""

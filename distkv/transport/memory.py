@@ -22,6 +22,7 @@ import trio
 
 from distkv.model.event import NodeName
 from distkv.transport.base import Announce, Down, Heard, Members, Report, Up
+from distkv.transport.diversion import Diversion, divert
 from distkv.transport.outgoing import pack_info
 from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Update
@@ -53,6 +54,8 @@ class MemoryNetwork:
         self._nodes: dict[NodeName, MemoryTransport] = {}
         self._links: dict[tuple[NodeName, NodeName], random.Random] = {}
         self._cuts: set[tuple[NodeName, NodeName]] = set()
+        self.diversions: list[Diversion] = []
+        """What a script does to single messages, besides."""
 
     def transport(self, node: NodeName, addr: str) -> MemoryTransport:
         """A node's end of the network. A second one for a name takes the place of the first: a restart."""
@@ -70,9 +73,12 @@ class MemoryNetwork:
         self._tell_members()
 
     def partition(self, *groups: Iterable[NodeName]) -> None:
-        """Only nodes of one group reach each other from now on; those not named are a group of their own."""
+        """Only nodes of one group reach each other from now on; those not named are a group of their own.
+
+        Nodes that are named may come later.
+        """
         named = {node: number for number, group in enumerate(groups) for node in group}
-        sides = {node: named.get(node, -1) for node in self._nodes}
+        sides = {node: named.get(node, -1) for node in [*self._nodes, *named]}
         self._cuts = {(a, b) for a in sides for b in sides if sides[a] != sides[b]}
         self._tell_members()
 
@@ -91,11 +97,14 @@ class MemoryNetwork:
             if receiver == sender:
                 transport.put(now, kind, payload)
                 continue
+            late_ms = divert(self.diversions, kind, sender, receiver)
+            if late_ms is None:
+                continue
             rng = self._links[sender, receiver]
             for _ in range(2 if rng.random() < self.faults.duplication else 1):
                 delay_s, is_lost = rng.uniform(*self.faults.delay_s), rng.random() < self.faults.loss
                 if not is_lost and self.reaches(sender, receiver):
-                    transport.put(now + delay_s, kind, payload)
+                    transport.put(now + late_ms / 1000 + delay_s, kind, payload)
 
     def addresses(self, receiver: NodeName) -> dict[str, str]:
         """For transports: who is there, as `receiver` sees it."""

@@ -12,18 +12,22 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from distkv.errors import BadPathError, DecodeError
-from distkv.model.event import LIFE_MAX, Event
+from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Event, Tock
 from distkv.model.pages import Page
 from distkv.wire import packing
 from distkv.wire.fields import (
     Fields,
     bad,
     event_map,
+    flat_links,
     header_map,
     ping_chain_map,
     range_map,
     read_address,
+    read_any_path,
     read_event,
+    read_flag,
+    read_flat_links,
     read_hash,
     read_header,
     read_int,
@@ -45,6 +49,7 @@ from distkv.wire.message import (
     PullEnd,
     SnapshotHead,
     TickMaps,
+    Tombstone,
     Update,
 )
 
@@ -210,7 +215,7 @@ def read_payload(fields: Fields) -> Payload:
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
     """Both sides of a tick-map exchange."""
     behind = {} if maps.behind is None else {"behind": maps.behind}
-    return {
+    fields: dict[str, object] = {
         **header_map(maps.header),
         **behind,
         "addr": maps.addr,
@@ -220,6 +225,13 @@ def tick_maps_map(maps: TickMaps) -> dict[str, object]:
         "lost": range_map(maps.lost),
         "digest": maps.digest,
     }
+    if maps.tombstones:
+        fields["tombstones"] = [
+            [stone.path.names, flat_links(stone.links), stone.tock, stone.expired] for stone in maps.tombstones
+        ]
+    if maps.outlived:
+        fields["outlived"] = flat_links(maps.outlived)
+    return fields
 
 
 def read_tick_maps(value: object) -> TickMaps:
@@ -233,6 +245,8 @@ def read_tick_maps(value: object) -> TickMaps:
         read_ranges(fields.get("held"), "held"),
         read_ranges(fields.get("lost"), "lost"),
         read_int(fields, "digest", DIGEST_MAX),
+        tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
+        read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
         read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
     )
 
@@ -243,6 +257,19 @@ def _read_page(fields: Fields) -> Page:
     except BadPathError as error:
         raise DecodeError(str(error), "bad_until") from None
     return Page(until, read_int(fields, "digest", DIGEST_MAX), read_ranges(fields.get("ticks"), "ticks"))
+
+
+def _read_tombstone(value: object) -> Tombstone:
+    parts = read_list(value, "tombstones")
+    if len(parts) != 4:
+        raise DecodeError("the field 'tombstones' must hold [path, links, tock, expired]", "bad_tombstones")
+    fields = dict(zip(("path", "links", "tock", "expired"), parts, strict=True))
+    return Tombstone(
+        read_any_path(fields["path"]),
+        read_flat_links(fields["links"], "tombstones"),
+        Tock(read_int(fields, "tock", TOCK_HEARD_MAX)),
+        read_flag(fields, "expired"),
+    )
 
 
 def _snapshot_map(head: SnapshotHead) -> dict[str, object]:

@@ -10,7 +10,7 @@ right, and whose reason is `bad_` and the field's name.  Types are exact: true i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -186,6 +186,18 @@ def read_path(value: object) -> Path:
     return path
 
 
+def read_any_path(value: object) -> Path:
+    """A path in a message between nodes, or in a record.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    try:
+        return read_lasting_path(value)
+    except RequestError as error:
+        raise DecodeError(str(error), error.code) from None
+
+
 def read_lasting_path(value: object) -> Path:
     """The same for a path that will be kept: names that many paths have in common are kept once."""
     if type(value) is list and len(value) > 1:
@@ -247,7 +259,20 @@ def read_chain(value: object, name: str) -> tuple[Chain, bool]:
     return checked_chain(links, name), False
 
 
-def checked_chain(links: list[Link], name: str) -> Chain:
+def flat_links(links: Iterable[Link]) -> list[object]:
+    """Nodes and ticks in turn."""
+    return [part for link in links for part in link]
+
+
+def read_flat_links(value: object, name: str) -> Chain:
+    """Nodes and ticks in turn, at least one of each."""
+    flat = read_list(value, name)
+    if not flat or len(flat) % 2:
+        raise DecodeError(f"the field '{name}' must be a list of nodes and ticks in turn", f"bad_{name}")
+    return tuple(read_link(node, tick, name) for node, tick in zip(flat[::2], flat[1::2], strict=True))
+
+
+def checked_chain(links: Sequence[Link], name: str) -> Chain:
     """What holds for every chain: its length, and that a (node, life) appears once."""
     if len(links) > LINKS_MAX:
         raise DecodeError(f"the field '{name}' has more than {LINKS_MAX} links", f"bad_{name}")

@@ -16,13 +16,10 @@ import attrs
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
 from distkv.model.event import TICK_MAX, Chain
 from distkv.model.path import NAMES_MAX, Path
-from distkv.wire import packing
-from distkv.wire.codec import read_tick_maps, tick_maps_map
+from distkv.wire import decisions, packing, peering
 from distkv.wire.fields import (
     Fields,
     chain_map,
-    range_map,
-    read_address,
     read_flag,
     read_int,
     read_lasting_path,
@@ -31,9 +28,7 @@ from distkv.wire.fields import (
     read_map,
     read_node,
     read_path,
-    read_ranges,
     read_seconds,
-    read_single_ticks,
     read_time,
     shown,
 )
@@ -41,8 +36,10 @@ from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetPages,
@@ -55,8 +52,11 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
+    RetireNodeRequest,
     SetValue,
     Stop,
+    Trace,
     Watch,
 )
 from distkv.wire.values import canonical, pack_value
@@ -65,13 +65,8 @@ SEQ_MAX: Final = TICK_MAX
 
 COUNT_MAX: Final = 2**31 - 1
 
-PAGE_PATHS_MAX: Final = 1000
-"""How many paths may be put into one page: they are looked at in one go."""
-
-WAIT_NODES_MAX: Final = 1024
-"""How many nodes' events may be waited for at once."""
-
 WAIT_S_MAX: Final = 3600.0
+"""How long a write may wait for other nodes."""
 REPLICAS_MAX: Final = 1024
 REPLICAS_S: Final = 10.0
 """How long a write waits for other nodes that does not say so."""
@@ -131,22 +126,17 @@ def encode_request(request: Request) -> bytes:
             _write_past(request, fields)
         case ListNames(path=path) | DeleteTree(path=path):
             fields["path"] = path.names
-        case GetEvents():
-            fields["nodes"] = range_map(request.nodes)
-        case GetPages(after=after, until=until):
-            fields["size"] = request.size
-            fields |= {name: path.names for name, path in (("after", after), ("until", until)) if path is not None}
-        case EventsWait():
-            fields |= {"nodes": request.nodes, "timeout": request.timeout_s}
-        case GetSnapshot():
-            fields |= {"node": request.node, "created": request.created, "addr": request.addr}
-        case ExchangeRequest():
-            fields["maps"] = tick_maps_map(request.maps)
+        case GetEvents() | GetPages() | EventsWait() | GetSnapshot() | ExchangeRequest():
+            fields |= peering.fields_of(request)
+        case RetireNodeRequest(node=node, force=force):
+            fields |= {"node": node, "force": force}
         case Watch():
             _write_watch(request, fields)
+        case GetConflicts() | Restore() | Dismiss():
+            fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
-        case GetState() | PingRequest() | Backup():
+        case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
             assert_never(request)
@@ -265,6 +255,10 @@ def _watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
+def _trace(seq: int, _: Fields, __: bytes) -> Trace:
+    return Trace(seq)
+
+
 def _stop(seq: int, fields: Fields, _: bytes) -> Stop:
     return Stop(seq, read_int(fields, "task", SEQ_MAX, 1))
 
@@ -273,35 +267,16 @@ def _get_state(seq: int, _: Fields, __: bytes) -> GetState:
     return GetState(seq)
 
 
+def _retire_node(seq: int, fields: Fields, _: bytes) -> RetireNodeRequest:
+    return RetireNodeRequest(seq, read_node(fields.get("node"), "node"), read_flag(fields, "force"))
+
+
 def _backup(seq: int, _: Fields, __: bytes) -> Backup:
     return Backup(seq)
 
 
 def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
     return PingRequest(seq)
-
-
-def _get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"))
-
-
-def _get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
-    after, until = (read_path(fields[name]) if name in fields else None for name in ("after", "until"))
-    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1))
-
-
-def _events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
-    nodes = read_single_ticks(fields.get("nodes"), "nodes", WAIT_NODES_MAX)
-    return EventsWait(seq, nodes, read_seconds(fields, "timeout", WAIT_S_MAX))
-
-
-def _get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
-    node, created = read_node(fields.get("node"), "node"), read_time(fields.get("created"), "created")
-    return GetSnapshot(seq, node, created, read_address(fields))
-
-
-def _exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
-    return ExchangeRequest(seq, read_tick_maps(fields.get("maps")))
 
 
 _OPS: Final[dict[str, Callable[[int, Fields, bytes], GetValue | SetValue]]] = {
@@ -322,14 +297,19 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "list": _list,
     "delete_tree": _delete_tree,
     "watch": _watch,
+    "conflicts": decisions.read_conflicts,
+    "restore": decisions.read_restore,
+    "dismiss": decisions.read_dismiss,
+    "trace": _trace,
     "stop": _stop,
     "get_state": _get_state,
+    "retire_node": _retire_node,
     "ping": _ping,
-    "get_events": _get_events,
-    "get_pages": _get_pages,
-    "events_wait": _events_wait,
-    "get_snapshot": _get_snapshot,
-    "exchange": _exchange,
+    "get_events": peering.read_events,
+    "get_pages": peering.read_pages,
+    "events_wait": peering.read_wait,
+    "get_snapshot": peering.read_snapshot,
+    "exchange": peering.read_exchange,
 }
 
 _NAMES: Final[dict[type[Request], str]] = {
@@ -344,8 +324,13 @@ _NAMES: Final[dict[type[Request], str]] = {
     ListNames: "list",
     DeleteTree: "delete_tree",
     Watch: "watch",
+    GetConflicts: "conflicts",
+    Restore: "restore",
+    Dismiss: "dismiss",
+    Trace: "trace",
     Stop: "stop",
     GetState: "get_state",
+    RetireNodeRequest: "retire_node",
     PingRequest: "ping",
     GetEvents: "get_events",
     GetPages: "get_pages",

@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 import attrs
 
-from distkv.model.event import Event, NodeName, Tick, Tock
+from distkv.model.event import Event, Link, NodeName, Tick, Tock
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
+from distkv.model.path import Path
 
 TickMap: TypeAlias = dict[NodeName, list[Tick]]
 """Per name the highest tick heard of in each life, rising. On the wire a single one is a plain integer."""
@@ -121,6 +122,17 @@ Message: TypeAlias = Update | Ping | Info
 
 
 @attrs.frozen(slots=True)
+class Tombstone:
+    """A deletion, the winner of its path, of which a node wants to know whether it may be forgotten."""
+
+    path: Path
+    links: tuple[Link, ...]
+    """Itself, then the deletions that lost to it."""
+    tock: Tock
+    expired: bool = False
+
+
+@attrs.frozen(slots=True)
 class TickMaps:
     """One consistent snapshot of a ledger: both sides of a tick-map exchange send this."""
 
@@ -131,6 +143,10 @@ class TickMaps:
     held: TickRanges
     lost: TickRanges
     digest: int
+    tombstones: tuple[Tombstone, ...] = ()
+    """What the sender wants to forget."""
+    outlived: tuple[Link, ...] = ()
+    """Of the tombstones that the other side asked for those which nothing here stands against, as of this snapshot."""
     behind: int | None = None
     """The life in which the hearer lacks ticks that it reported before: its disk was set back."""
 
@@ -217,4 +233,14 @@ class CeilingRecord:
     tock: Tock
 
 
-Record: TypeAlias = EventRecord | KnownRecord | LostRecord | LifeRecord | ResetRecord | CeilingRecord | ReleaseRecord
+@attrs.frozen(slots=True)
+class PurgeRecord:
+    """A tombstone was forgotten, and the deletions that lost to it; their ticks are superseded."""
+
+    path: Path
+    links: tuple[Link, ...]
+
+
+Record: TypeAlias = (
+    EventRecord | KnownRecord | LostRecord | LifeRecord | ResetRecord | CeilingRecord | PurgeRecord | ReleaseRecord
+)

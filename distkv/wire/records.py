@@ -15,6 +15,7 @@ A record is a msgpack array that begins with its number:
 4      life: node, life
 5      reset
 6      ceiling: tock
+7      purge: path, [node, tick, node, tick, …]
 9      release: {node: ranges}
 =====  =========================================================================================================
 """
@@ -23,16 +24,17 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from distkv.errors import DecodeError
 from distkv.model.event import LIFE_MAX, TICK_MAX, Kind, Tock
 from distkv.wire import packing
 from distkv.wire.fields import (
     bad,
     checked_chain,
     flat_chain,
+    flat_links,
     make_event,
     range_map,
-    read_link,
+    read_any_path,
+    read_flat_links,
     read_list,
     read_node,
     read_ranges,
@@ -44,14 +46,17 @@ from distkv.wire.message import (
     KnownRecord,
     LifeRecord,
     LostRecord,
+    PurgeRecord,
     Record,
     ReleaseRecord,
     ResetRecord,
 )
 
-_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING = range(1, 7)
+_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE = range(1, 8)
 _RELEASE: Final = 9
-_LENGTHS: Final = {_EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _RELEASE: 2}
+_LENGTHS: Final = {
+    _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _RELEASE: 2
+}  # fmt: skip
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
 
@@ -72,6 +77,8 @@ def encode_record(record: Record) -> bytes:
             return packing.pack([_RESET])
         case CeilingRecord():
             return packing.pack([_CEILING, record.tock])
+        case PurgeRecord():
+            return packing.pack([_PURGE, record.path.names, flat_links(record.links)])
     assert_never(record)
 
 
@@ -127,6 +134,8 @@ def _read_record(value: object) -> Record:
         return ReleaseRecord(read_ranges(parts[1], "released"))
     if number == _LIFE:
         return LifeRecord(read_node(parts[1], "node"), _read_number(parts[2], "life", LIFE_MAX))
+    if number == _PURGE:
+        return PurgeRecord(read_any_path(parts[1]), read_flat_links(parts[2], "links"))
     if number == _CEILING:
         return CeilingRecord(Tock(_read_number(parts[1], "tock", TICK_MAX)))
     return ResetRecord()
@@ -139,11 +148,7 @@ def _read_event_record(parts: list[object]) -> EventRecord:
         raise bad("kind", "0, 1 or 2", number)
     if type(truncated) is not bool:
         raise bad("truncated", "true or false", truncated)
-    links = read_list(flat, "chain")
-    if not links or len(links) % 2:
-        raise DecodeError("the field 'chain' must be a list of nodes and ticks in turn", "bad_chain")
-    pairs = zip(links[::2], links[1::2], strict=True)
-    chain = checked_chain([read_link(node, tick, "chain") for node, tick in pairs], "chain")
+    chain = checked_chain(read_flat_links(flat, "chain"), "chain")
     event = make_event(path, kind, raw, chain, Tock(_read_number(tock, "tock", TICK_MAX)), time, truncated)
     return EventRecord(event, read_time(arrived, "arrived"))
 

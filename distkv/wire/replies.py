@@ -15,7 +15,7 @@ import attrs
 from distkv import errors
 from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
 from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
-from distkv.model.path import Name
+from distkv.model.path import Name, Path
 from distkv.wire import packing
 from distkv.wire.codec import Payload, payload_fields
 from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read_map, read_node, read_state
@@ -81,6 +81,12 @@ def encode_result(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> byt
 def encode_results(seq: int, results: Sequence[bytes]) -> bytes:
     """The reply to a batch, of what `encode_result` made."""
     return packing.pack_map({"seq": seq}, {"results": packing.array_header(len(results)) + b"".join(results)})
+
+
+def encode_items(seq: int, items: Sequence[bytes], more: Path | None) -> bytes:
+    """The reply to `conflicts`, of what `encode_result` made; `more` is the last path shown, when there are more."""
+    fields: dict[str, object] = {"seq": seq} if more is None else {"seq": seq, "more": more.names}
+    return packing.pack_map(fields, {"items": packing.array_header(len(items)) + b"".join(items)})
 
 
 def encode_names(seq: int, names: Iterable[tuple[Name, bool, int]]) -> bytes:

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import attrs
 
-from distkv.model.event import Chain, NodeName, Tick
+from distkv.model.event import Chain, Link, NodeName, Tick
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
-from distkv.model.path import NAMES_MAX, Path
+from distkv.model.path import NAMES_MAX, ROOT, Path
 from distkv.wire.message import TickMaps
 
 
@@ -143,8 +143,54 @@ class Watch:
 
 
 @attrs.frozen(slots=True)
+class GetConflicts:
+    """The open losers at and below a path; or those of one path that were closed, as far as history knows them."""
+
+    seq: int
+    path: Path = ROOT
+    after: Path | None = None
+    """Only those behind this path."""
+    limit: int | None = None
+    """How many are shown at the most; a path is shown whole."""
+    closed: bool = False
+
+
+@attrs.frozen(slots=True)
+class Restore:
+    """Write a loser again."""
+
+    seq: int
+    loser: Link
+    head: Link | None = None
+    """Only while this is the change that won."""
+    path: Path = ROOT
+    """Only when it lies at or below this path."""
+    nchain: int = 0
+    closed: bool = False
+    """Whether it may be any change that history knows."""
+
+
+@attrs.frozen(slots=True)
+class Dismiss:
+    """Close an open loser, and keep what won."""
+
+    seq: int
+    loser: Link
+    head: Link | None = None
+    path: Path = ROOT
+    nchain: int = 0
+
+
+@attrs.frozen(slots=True)
+class Trace:
+    """Be told of every step of the node, as a long result that only `Stop` ends."""
+
+    seq: int
+
+
+@attrs.frozen(slots=True)
 class Stop:
-    """End a watch."""
+    """End a watch or a trace."""
 
     seq: int
     task: int
@@ -157,16 +203,27 @@ class GetState:
 
 
 @attrs.frozen(slots=True)
+class RetireNodeRequest:
+    """A node is gone for good."""
+
+    seq: int
+    node: NodeName
+    force: bool = False
+    """Also when it is seen alive."""
+
+
+@attrs.frozen(slots=True)
 class PingRequest:
     seq: int
 
 
 @attrs.frozen(slots=True)
 class GetEvents:
-    """A peer pulls events."""
+    """A peer pulls events; of `doubted`, which it has, it asks only whether they are superseded."""
 
     seq: int
     nodes: TickRanges
+    doubted: TickRanges = attrs.field(factory=dict)
 
 
 @attrs.frozen(slots=True)
@@ -222,8 +279,13 @@ Request: TypeAlias = (
     | ListNames
     | DeleteTree
     | Watch
+    | GetConflicts
+    | Restore
+    | Dismiss
+    | Trace
     | Stop
     | GetState
+    | RetireNodeRequest
     | PingRequest
     | GetEvents
     | GetPages

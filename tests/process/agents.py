@@ -2,14 +2,14 @@
 
 Knows: how to start, freeze, stop and await agents.  Does not know what a test wants of them.
 
-Invariant: when `open_agents` is left, every agent it started is dead, by its pid, however the test ended.
+Invariant: when `open_agents` is left, every agent it started is dead, by its pid, however the test ended; should the
+tests themselves be killed, the kernel kills the agents.
 """
 
 from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -21,7 +21,11 @@ import trio
 
 from distkv.errors import TransportError
 from distkv.transport.serf_rpc import SerfRpc, connect
+from tests.process.ports import free_port
+from tests.process.servers import die_with_parent
 
+CALL_S = 20.0
+"""So long an agent may take for an answer where others keep the machine busy."""
 STARTS_MAX = 3
 """Between finding a port free and using it, somebody else may take it."""
 
@@ -37,18 +41,24 @@ class Agent:
     directory: Path
     options: tuple[str, ...]
     auth: str | None
+    host: str = "127.0.0.1"
+    """Where it gossips."""
+    program: Sequence[str] = ("serf",)
+    """What is typed for `serf`."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def launch(self) -> None:
         """Start the process; `wait_ready` waits until it serves."""
-        command = ["serf", "agent", f"-node={self.name}", f"-bind={self.address}", *self.options]
+        command = [*self.program, "agent", f"-node={self.name}", f"-bind={self.address}", *self.options]
         command.append(f"-rpc-addr=127.0.0.1:{self.rpc_port}")
         with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
+            )
 
     def freeze(self) -> None:
         self._running().send_signal(signal.SIGSTOP)
@@ -69,7 +79,7 @@ class Agent:
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")
 
-    async def wait_ready(self, deadline_s: float = 10.0) -> None:
+    async def wait_ready(self, deadline_s: float = 30.0) -> None:
         """Until it answers a call.
 
         Raises:
@@ -89,11 +99,11 @@ class Agent:
         await wait_until(is_ready, f"agent {self.name} answers", deadline_s)
 
     @asynccontextmanager
-    async def open_rpc(self) -> AsyncIterator[SerfRpc]:
+    async def open_rpc(self, *, timeout_s: float = CALL_S) -> AsyncIterator[SerfRpc]:
         """A connection of our own client. What goes wrong in the body comes out as it is."""
         try:
             async with trio.open_nursery() as nursery:
-                yield await connect(nursery, "127.0.0.1", self.rpc_port, auth=self.auth)
+                yield await connect(nursery, "127.0.0.1", self.rpc_port, auth=self.auth, timeout_s=timeout_s)
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             if len(group.exceptions) > 1:
@@ -163,7 +173,7 @@ async def open_agents(directory: Path) -> AsyncIterator[Agents]:
         agents.kill_all()
 
 
-async def wait_until(condition: Callable[[], Awaitable[bool]], what: str, deadline_s: float = 10.0) -> None:
+async def wait_until(condition: Callable[[], Awaitable[bool]], what: str, deadline_s: float = 30.0) -> None:
     """Ask every 50 ms until it is so.
 
     Raises:
@@ -176,7 +186,7 @@ async def wait_until(condition: Callable[[], Awaitable[bool]], what: str, deadli
     raise AssertionError(f"after {deadline_s:g} s it still does not hold that {what}")
 
 
-async def wait_members(agent: Agent, count: int, deadline_s: float = 15.0) -> None:
+async def wait_members(agent: Agent, count: int, deadline_s: float = 30.0) -> None:
     """Until an agent sees so many alive ones."""
 
     async def enough() -> bool:
@@ -184,19 +194,3 @@ async def wait_members(agent: Agent, count: int, deadline_s: float = 15.0) -> No
             return sum(member.status == "alive" for member in await rpc.members()) == count
 
     await wait_until(enough, f"{agent.name} sees {count} members", deadline_s)
-
-
-def free_port() -> int:
-    """A loopback port that is free for TCP and UDP at this moment."""
-    while True:
-        with (
-            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp,
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
-        ):
-            tcp.bind(("127.0.0.1", 0))
-            port = int(tcp.getsockname()[1])
-            try:
-                udp.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

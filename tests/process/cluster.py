@@ -10,7 +10,7 @@ that printed a traceback fails the test that left it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -59,12 +59,18 @@ class Cluster:
     def add(self, name: str) -> Server:
         """An agent that all the others see, and a server beside it that is not started yet."""
         join = list(self._by_name.values())[:1]
-        self._by_name[name] = trio.run(partial(self.agents.start, name, join=join))
-        for agent in self._by_name.values():
-            trio.run(wait_members, agent, len(self._by_name))
-        server = self.servers.add(name)
+        agent = trio.run(partial(self.agents.start, name, join=join))
+        server = self.add_beside(agent)
+        for other in self._by_name.values():
+            trio.run(wait_members, other, len(self._by_name))
+        return server
+
+    def add_beside(self, agent: Agent) -> Server:
+        """A server of the agent's name beside it, not started yet."""
+        self._by_name[agent.name] = agent
+        server = self.servers.add(agent.name)
         file = server.directory / "config.yaml"
-        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {self._by_name[name].rpc_port}}}\n")
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {agent.rpc_port}}}\n")
         server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
         return server
 
@@ -84,11 +90,12 @@ class Cluster:
     def wait_state(self, name: str, state: str, deadline_s: float) -> None:
         self.wait(lambda: self[name].state()["state"] == state, f"{name} says that it is {state}", deadline_s)
 
-    def wait_equal(self, deadline_s: float) -> None:
-        """Until all hold the same: equal digests and ranges, and nothing is missing that is not given up."""
+    def wait_equal(self, deadline_s: float, names: Iterable[str] | None = None) -> None:
+        """Until these, or all, hold the same: equal digests and ranges, and nothing is missing that is not given up."""
+        servers = list(self) if names is None else [self[name] for name in names]
 
         def are_equal() -> bool:
-            states = [server.state() for server in self]
+            states = [server.state() for server in servers]
             return all(
                 state["digest"] == states[0]["digest"]
                 and state["held"] == states[0]["held"]
@@ -96,7 +103,7 @@ class Cluster:
                 for state in states
             )
 
-        self.wait(are_equal, f"{', '.join(server.name for server in self)} hold the same", deadline_s)
+        self.wait(are_equal, f"{', '.join(server.name for server in servers)} hold the same", deadline_s)
 
     def dump(self) -> str:
         return self.servers.dump()

@@ -8,14 +8,13 @@ Invariant: what `Load.acknowledged` holds was answered with success by the serve
 from __future__ import annotations
 
 import itertools
-import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self, TypeAlias, TypeVar
 
 from distkv.errors import DistkvError
-from distkv.model.event import Kind, Link, NodeName, Tick
+from distkv.model.event import Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.codec import read_payload
 from distkv.wire.fields import read_ranges
@@ -41,8 +40,7 @@ class Wire:
     """A connection on which anything may be sent. A silence of `timeout_s` raises `TimeoutError`."""
 
     def __init__(self, server: Server, *, timeout_s: float = 20.0) -> None:
-        self.socket: Final = socket.create_connection(("127.0.0.1", server.port), timeout_s)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket: Final = server.dial(timeout_s)
         self._reader = FrameReader(REPLY_BYTES_MAX)
         self._seq = 0
         self.hello: Final = self._receive()
@@ -122,7 +120,7 @@ def events_of(server: Server) -> dict[Link, Content]:
 
 
 class Load:
-    """Writes new paths below `top` to one server, in a thread, until it is stopped or the server goes.
+    """Writes paths below `top` to one server, in a thread, until it is stopped or the server goes.
 
     Args:
         server: where to.
@@ -130,22 +128,33 @@ class Load:
         depth: how many writes are under way at a time.
         pause_s: between two batches.
         value_bytes: how long a value is, besides its path.
+        path_count: how many paths, which are written again and again; None: each is a new one.
     """
 
     def __init__(
-        self, server: Server, top: str, *, depth: int = 100, pause_s: float = 0.0, value_bytes: int = 80
+        self,
+        server: Server,
+        top: str,
+        *,
+        depth: int = 100,
+        pause_s: float = 0.0,
+        value_bytes: int = 80,
+        path_count: int | None = None,
     ) -> None:
         self.acknowledged: dict[str, object] = {}
+        """The last that was written to each path."""
         self.events: dict[Link, Content] = {}
-        """The same by the tick that the answer named."""
+        """All that was written, by the tick that the answer named."""
+        self.tocks: dict[Link, Tock] = {}
         self.slowest_s = 0.0
         """The longest that a batch took."""
         self.failure = ""
         """What went wrong, besides that the server went."""
+        self.top = top
         self._server = server
-        self._top = top
         self._depth = depth
         self._pause_s = pause_s
+        self._path_count = path_count
         self._filling = "x" * value_bytes
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -169,26 +178,29 @@ class Load:
                 for begin in itertools.count(0, self._depth):
                     if self._is_over.is_set():
                         return
-                    self._write(wire, [f"{self._top}.n{number}" for number in range(begin, begin + self._depth)])
+                    self._write(wire, range(begin, begin + self._depth))
                     self._is_over.wait(self._pause_s)
         except ConnectionError:
             return
         except (DistkvError, TimeoutError) as error:
             self.failure = f"{type(error).__name__}: {error}"
 
-    def _write(self, wire: Wire, paths: Sequence[str]) -> None:
-        requests = [SetValue(wire.next_seq(), Path.parse(path), pack_value(self._value(path))) for path in paths]
+    def _write(self, wire: Wire, numbers: Sequence[int]) -> None:
+        writes = [(self._path(number), f"{self._server.name} {number} {self._filling}") for number in numbers]
+        requests = [SetValue(wire.next_seq(), Path.parse(path), pack_value(value)) for path, value in writes]
         began = time.monotonic()
-        for path, request, reply in zip(paths, requests, wire.ask(requests), strict=True):
+        for (path, value), request, reply in zip(writes, requests, wire.ask(requests), strict=True):
             tick = reply["tick"]
             assert isinstance(tick, int)
             assert request.value is not None
-            self.acknowledged[path] = self._value(path)
-            self.events[NodeName(self._server.name), Tick(tick)] = (request.path, Kind.SET, request.value)
+            self.acknowledged[path] = value
+            link = NodeName(self._server.name), Tick(tick)
+            self.events[link] = (request.path, Kind.SET, request.value)
+            self.tocks[link] = Tock(reply["tock"])  # type: ignore[arg-type]
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)
 
-    def _value(self, path: str) -> str:
-        return f"{path} {self._filling}"
+    def _path(self, number: int) -> str:
+        return f"{self.top}.n{number if self._path_count is None else number % self._path_count}"
 
 
 def _chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -33,7 +33,7 @@ from typing import Final
 
 import attrs
 
-from tests.process.agents import free_port
+from tests.process.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 

@@ -24,16 +24,18 @@ from typing import Final, Self, TypeVar
 
 import attrs
 
+from distkv.client.addresses import Address, UnixAddress
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError
+from tests.process.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 CHECKOUT: Final = (sys.executable, "-m", "distkv")
 """The command as it is in this checkout."""
 
-READY_S: Final = 20.0
-STOP_S: Final = 10.0
-COMMAND_S: Final = 30.0
+READY_S: Final = 60.0
+STOP_S: Final = 30.0
+COMMAND_S: Final = 60.0
 PAUSE_S: Final = 0.02
 
 _LIBC: Final = ctypes.CDLL(None)
@@ -42,16 +44,8 @@ _PR_SET_PDEATHSIG: Final = 1
 Found = TypeVar("Found")
 
 
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def wait_until(
-    condition: Callable[[], Found], what: str, deadline_s: float = 10.0, dump: Callable[[], str] | None = None
+    condition: Callable[[], Found], what: str, deadline_s: float = 30.0, dump: Callable[[], str] | None = None
 ) -> Found:
     """What `condition` answers as soon as that is true; an error of ours counts as not yet.
 
@@ -99,6 +93,10 @@ class Server:
     environment: Mapping[str, str]
     program: Sequence[str] = CHECKOUT
     """What is typed for `distkv`."""
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    socket_path: Path | None = None
+    """A Unix socket at which it listens as well, and is asked: for a server in a network of its own."""
     process: subprocess.Popen[bytes] | None = None
     _lines: list[str] = attrs.field(factory=list)
     """What the running process printed."""
@@ -113,6 +111,8 @@ class Server:
         command = [*self.program, *options, "server", self.name, "--data-dir", str(self.data_dir)]
         if "--bind" not in arguments:
             command += ["--bind", self.address]
+        if self.socket_path is not None:
+            command += ["--bind", f"unix:{self.socket_path}"]
         with (self.directory / "stderr").open("ab") as errors:
             self.process = subprocess.Popen(
                 [*command, *arguments],
@@ -121,7 +121,7 @@ class Server:
                 stderr=errors,
                 env=dict(self.environment),
                 cwd=self.directory,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._lines = []
         self._reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
@@ -186,7 +186,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def data_dir(self) -> Path:
@@ -220,7 +220,23 @@ class Server:
 
     def client(self, *, reply_s: float = 10.0) -> Client:
         """A new connection; close it."""
-        return Client([("127.0.0.1", self.port)], connect_s=5.0, reply_s=reply_s)
+        place: Address = (self.host, self.port) if self.socket_path is None else UnixAddress(str(self.socket_path))
+        return Client([place], connect_s=5.0, reply_s=reply_s)
+
+    def dial(self, timeout_s: float) -> socket.socket:
+        """A bare connection; close it. A silence of `timeout_s` raises `TimeoutError`."""
+        if self.socket_path is None:
+            found = socket.create_connection((self.host, self.port), timeout_s)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return found
+        found = socket.socket(socket.AF_UNIX)
+        found.settimeout(timeout_s)
+        try:
+            found.connect(str(self.socket_path))
+        except OSError:
+            found.close()
+            raise
+        return found
 
     def state(self) -> Mapping[str, object]:
         """What it answers to get_state."""
@@ -235,7 +251,7 @@ class Server:
 
     def wait_settled(self) -> None:
         """Until the log holds nothing that the archive has not."""
-        wait_until(lambda: self.storage()["unsettled"] == 0, f"{self.name} has settled all", 10, self.dump)
+        wait_until(lambda: self.storage()["unsettled"] == 0, f"{self.name} has settled all", 60, self.dump)
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Ran:
         """`distkv client -p PORT ...`"""
@@ -337,6 +353,11 @@ def run_command(
     return Ran(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 
+def die_with_parent() -> None:
+    """For a child before it becomes another program: the kernel kills it when the thread that started it is gone."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 @contextmanager
 def open_servers(directory: Path) -> Iterator[Servers]:
     """Servers below `directory`; all are killed at the end, and what they wrote is shown when the test fails."""
@@ -352,7 +373,3 @@ def open_servers(directory: Path) -> Iterator[Servers]:
 
 def _has_run(server: Server) -> bool:
     return (server.directory / "stderr").exists()
-
-
-def _die_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

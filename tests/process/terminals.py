@@ -108,7 +108,7 @@ class Terminal:
         """The command line after this was typed, and Tab."""
         self.line_file.unlink(missing_ok=True)
         os.write(self.master, (_CLEAR_LINE + typed + _TAB + _WRITE_LINE).encode())
-        wait_until(self.line_file.exists, f"{self.shell} completed {typed!r}", 15, self.text)
+        wait_until(self.line_file.exists, f"{self.shell} completed {typed!r}", 30, self.text)
         return self.line_file.read_text().removesuffix("\n")
 
     def shown(self, typed: str) -> set[str]:
@@ -117,7 +117,7 @@ class Terminal:
         self.complete(typed)
         # What was shown may be under way from the terminal to us; what the shell echoes now comes behind it.
         os.write(self.master, (_CLEAR_LINE + _END).encode())
-        wait_until(lambda: _END in self.text(begin), f"{self.shell} echoes", 15, self.text)
+        wait_until(lambda: _END in self.text(begin), f"{self.shell} echoes", 30, self.text)
         return set(self.text(begin).partition(_END)[0].split())
 
     def enter(self, typed: str) -> None:
@@ -164,7 +164,7 @@ def open_terminal(shell: str, directory: Path, environment: Mapping[str, str]) -
     reader.start()
     try:
         # The prompt comes when the terminal is set up for keys.
-        wait_until(lambda: "$" in terminal.text().partition(READY)[2], f"{shell} is ready", 20, terminal.text)
+        wait_until(lambda: "$" in terminal.text().partition(READY)[2], f"{shell} is ready", 30, terminal.text)
         yield terminal
     finally:
         with suppress(ProcessLookupError):

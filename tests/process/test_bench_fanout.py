@@ -29,6 +29,9 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compile
 TAG = 5
 FROM = 7
 """The first message with which something is wrong."""
+RIGHT_S = 0.5
+FAULTY_S = 60.0
+"""The generator ends at a fault: however slow the machine is, it meets it."""
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +166,8 @@ def _serve(fake: Fake, listener: socket.socket, selector: selectors.BaseSelector
 def fan_out(generator: Generator, fake: Fake, depth: int = 1) -> Load:
     with serve(fake) as port:
         protocol: Literal["distkv", "redis"] = "distkv" if isinstance(fake, FakeDistkv) else "redis"
-        return generator.fan_out(protocol, port, watchers=3, depth=depth, seconds=0.1, tag=TAG)
+        seconds = RIGHT_S if fake.fault in ("", "resync") else FAULTY_S
+        return generator.fan_out(protocol, port, watchers=3, depth=depth, seconds=seconds, tag=TAG)
 
 
 @pytest.mark.parametrize("kind", [FakeDistkv, FakeRedis])

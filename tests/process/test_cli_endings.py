@@ -42,9 +42,9 @@ def test_command_that_reads_can_be_interrupted(node: Server, words: list[str]) -
         command, env=dict(node.environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
-            wait_until(lambda: _waits_in(process.pid) == "pipe_read", "it reads", 10)
+            wait_until(lambda: _waits_in(process.pid) == "pipe_read", "it reads", 30)
             process.send_signal(signal.SIGINT)
-            out, errors = process.communicate(timeout=10)
+            out, errors = process.communicate(timeout=30)
         finally:
             process.kill()
     assert (process.returncode, out, errors.strip()) == (130, b"", b"")  # an empty line goes on behind '^C'
@@ -65,7 +65,7 @@ def test_watch_can_be_interrupted_after_lines(node: Server) -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == b":: hello\n"
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=10)
+            _, errors = process.communicate(timeout=30)
         finally:
             process.kill()
     assert (process.returncode, errors) == (130, b"")

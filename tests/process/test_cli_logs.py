@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.servers import Servers, free_port
+from tests.process.ports import free_port
+from tests.process.servers import Servers
 
 
 def _run_and_stop(servers: Servers, *options: str) -> list[str]:

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import UnreachableError
-from tests.process.servers import Server, Servers, free_port, open_servers, wait_until
+from tests.process.ports import free_port
+from tests.process.servers import Server, Servers, open_servers, wait_until
 
 
 def _start(servers: Servers, *arguments: str) -> Server:
@@ -274,7 +275,7 @@ def test_interrupted_client_exits_130_in_silence(servers: Servers) -> None:
                 accepted, _ = mute.accept()
                 with accepted:
                     process.send_signal(signal.SIGINT)
-                    _, errors = process.communicate(timeout=10)
+                    _, errors = process.communicate(timeout=30)
             finally:
                 process.kill()
     assert (process.returncode, errors) == (130, b"")

@@ -16,7 +16,8 @@ import trio
 from tests.process.agents import wait_members
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import get_many
-from tests.process.servers import Server, free_port
+from tests.process.ports import free_port
+from tests.process.servers import Server
 
 NOTICED_S = 20.0
 

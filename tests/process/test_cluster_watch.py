@@ -44,7 +44,7 @@ class Watcher:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self.is_watching.wait(10)
+        assert self.is_watching.wait(30)
         return self
 
     def __exit__(self, *_: object) -> None:

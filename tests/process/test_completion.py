@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from distkv.client.blocking import Client
-from tests.process.servers import Server, free_port, open_servers, wait_until
+from tests.process.ports import free_port
+from tests.process.servers import Server, open_servers, wait_until
 from tests.process.terminals import SHELLS, Terminal, open_terminal, write_command
 
 PATHS = (
@@ -119,7 +120,7 @@ def test_function_of_bash_may_be_called_by_another(node: Server, tmp_path: Path,
 def test_line_that_was_completed_means_that_path(terminal: Terminal, node: Server) -> None:
     terminal.enter(f"distkv client set odd.it\t{terminal.shell}")
     with node.client() as client:
-        wait_until(lambda: _value(client, "odd.it's") == terminal.shell, "the value is set", 10, terminal.text)
+        wait_until(lambda: _value(client, "odd.it's") == terminal.shell, "the value is set", 30, terminal.text)
 
 
 def _value(client: Client, path: str) -> object:

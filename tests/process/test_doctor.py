@@ -13,7 +13,8 @@ import pytest
 
 from tests.process.agents import open_agents
 from tests.process.cluster import Cluster, open_cluster
-from tests.process.servers import Ran, Server, Servers, free_port, open_servers
+from tests.process.ports import free_port
+from tests.process.servers import Ran, Server, Servers, open_servers
 
 Report = list[tuple[str, str, str]]
 """Of each line: the check, its level, what it says and what to do."""

@@ -67,7 +67,8 @@ def pip(*words: str) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = ROOT / "distkv"
-    assert names == {str(path.relative_to(ROOT)) for path in [*package.rglob("*.py"), package / "py.typed"]}
+    files = [*package.rglob("*.py"), package / "py.typed", *package.glob("graph/page.*")]
+    assert names == {str(path.relative_to(ROOT)) for path in files}
 
 
 def test_installed_files_are_the_package_its_description_and_one_command(site: Path) -> None:
@@ -107,7 +108,7 @@ def test_installed_package_is_what_runs(cluster: Cluster, site: Path) -> None:
 def test_installed_client_reads_on_the_second_node_what_it_set_on_the_first(cluster: Cluster) -> None:
     assert cluster["a"].run("set", "wheel.n", "21").code == 0
     assert cluster["a"].run("get", "wheel.n").text == "21\n"
-    cluster.wait(lambda: cluster["b"].run("get", "wheel.n").text == "21\n", "b shows it, too", 10)
+    cluster.wait(lambda: cluster["b"].run("get", "wheel.n").text == "21\n", "b shows it, too", 30)
 
 
 def test_installed_watch_shows_on_the_second_node_what_changes_on_the_first(cluster: Cluster) -> None:
@@ -116,6 +117,13 @@ def test_installed_watch_shows_on_the_second_node_what_changes_on_the_first(clus
         assert cluster["a"].run("set", "watched.n", "7").code == 0
         assert watch.wait_lines(1) == [{"path": "watched.n", "value": 7}]
         assert watch.interrupt() == (130, "")
+
+
+def test_installed_command_draws_a_page_of_live_nodes(cluster: Cluster) -> None:
+    words = [word for server in cluster for word in ("--live", server.address)]
+    ran = cluster.servers.run("graph", *words, "--for", "0.2", "-o", "html")
+    assert ran.code == 0
+    assert ran.text.startswith("<!DOCTYPE html>")
 
 
 def test_installed_nodes_end_cleanly(cluster: Cluster) -> None:

@@ -27,7 +27,7 @@ OTHER_KEY = "5K9OtfP7efFrNKe5WCQvXvnaXJ5cWP0SvXiwe0kkjM4="
 
 
 async def receive(stream: RecordStream) -> object:
-    with trio.fail_after(10):
+    with trio.fail_after(30):
         return await stream.receive()
 
 
@@ -191,12 +191,19 @@ async def test_oversized_event_is_refused_and_the_connection_goes_on(tmp_path: P
 async def test_call_to_a_frozen_agent_times_out_and_its_late_answer_is_no_harm(tmp_path: Path) -> None:
     async with open_agents(tmp_path) as agents:
         a = await agents.start("a")
-        async with a.open_rpc() as rpc:
+        async with a.open_rpc(timeout_s=3.0) as rpc:
             a.freeze()
             with pytest.raises(RpcTimeoutError, match="'members'"):
                 await rpc.members()
             a.thaw()
-            assert (await rpc.stats())["agent"]["name"] == "a"
+
+            async def answers() -> bool:
+                try:
+                    return (await rpc.stats())["agent"]["name"] == "a"
+                except RpcTimeoutError:  # it may take its time, like any
+                    return False
+
+            await wait_until(answers, "a answers on the same connection")
 
 
 @pytest.mark.trio
@@ -221,5 +228,5 @@ async def raises_lost(stream: RecordStream) -> None:
 
 
 async def asks_and_loses(rpc: SerfRpc) -> None:
-    with trio.fail_after(1.5), pytest.raises(RpcLostError):
+    with pytest.raises(RpcLostError):  # not RpcTimeoutError, which would come later
         await rpc.members()

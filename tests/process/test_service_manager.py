@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.servers import Server, Servers, free_port, wait_until
+from tests.process.ports import free_port
+from tests.process.servers import Server, Servers, wait_until
 
 UNIT = Path(__file__).parents[2] / "packaging" / "systemd" / "distkv@.service"
 INTERVAL_S = 0.4
@@ -116,11 +117,11 @@ def test_name_that_is_no_file_is_found(servers: Servers) -> None:
 
 
 def test_watchdog_hears_twice_in_each_interval(servers: Servers, manager: Manager) -> None:
-    manager.start(servers, WATCHDOG_USEC="2000000")
+    manager.start(servers, WATCHDOG_USEC="4000000")
     manager.wait("WATCHDOG=1")
     began = time.monotonic()
     manager.wait("WATCHDOG=1")
-    assert 0.5 < time.monotonic() - began < 2.0, "half of two seconds, and in time"
+    assert 0.5 < time.monotonic() - began < 4.0, "half of four seconds, and in time"
 
 
 def test_server_that_hangs_says_nothing_until_it_goes_on(servers: Servers, manager: Manager) -> None:

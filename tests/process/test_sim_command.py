@@ -29,6 +29,7 @@ def test_digest_is_the_same_under_every_hash_seed(seed: str) -> None:
     assert len({_sim("--seed", seed, "--digest", hash_seed=hash_seed) for hash_seed in ("0", "1", "77")}) == 1
 
 
+@pytest.mark.slow
 def test_sum_is_the_same_with_any_number_of_processes() -> None:
     words = ["--first-seed", "3", "--seeds", "3", "-o", "json"]
     assert _sim(*words, "--jobs", "2") == _sim(*words)

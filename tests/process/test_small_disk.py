@@ -83,6 +83,7 @@ def disk(servers: Servers) -> Iterator[SmallDisk]:
         subprocess.run(["umount", str(server.data_dir)], check=True)
 
 
+@pytest.mark.slow
 def test_full_disk_refuses_writes_and_loses_nothing_and_space_brings_them_back(disk: SmallDisk) -> None:
     server = disk.server
     disk.fill()
@@ -90,7 +91,7 @@ def test_full_disk_refuses_writes_and_loses_nothing_and_space_brings_them_back(d
     assert disk.has_all()
     ran = server.run("set", "more", "x" * 100_000)
     assert (ran.code, "disk is full, nothing was changed" in ran.err) == (1, True)
-    wait_until(lambda: "not_settled" in server.errors, "the archive meets the full disk, too", 20, server.dump)
+    wait_until(lambda: "not_settled" in server.errors, "the archive meets the full disk, too", 60, server.dump)
     assert disk.has_all()
 
     server.kill()
@@ -98,8 +99,8 @@ def test_full_disk_refuses_writes_and_loses_nothing_and_space_brings_them_back(d
     assert disk.has_all(), "after kill -9 and a start on the full disk"
 
     disk.ballast.unlink()
-    wait_until(disk.takes_writes, "writes are taken again", 20, server.dump)
-    wait_until(disk.has_settled, "the archive has all", 20, server.dump)
+    wait_until(disk.takes_writes, "writes are taken again", 60, server.dump)
+    wait_until(disk.has_settled, "the archive has all", 60, server.dump)
     assert disk.has_all()
     assert server.terminate() == 0
     server.start(*OPTIONS).wait_ready()

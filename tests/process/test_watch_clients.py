@@ -149,7 +149,7 @@ def test_async_client_goes_on_when_the_server_was_killed(solo: Server, loop: str
 
 async def _watch_over_a_restart(server: Server, loop: str) -> None:
     assert running_loop() == loop
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with open_client("127.0.0.1", server.port) as client, client.watch("w", fetch=True) as watch:
             await client.set("w", "first")
             assert (await anext(watch)).value == "first"  # type: ignore[union-attr]
@@ -163,7 +163,7 @@ async def _watch_over_a_restart(server: Server, loop: str) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 def test_async_client_that_closes_ends_its_watch(shared: Server, loop: str) -> None:
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             async with open_client("127.0.0.1", shared.port) as client:
                 watch = client.watch_events("closes", fetch=True)
                 assert isinstance(await anext(watch), UpToDate)

@@ -40,7 +40,7 @@ class Run:
         self._closed = []
         doings: list[Callable[[], list[Record]]] = [self._hear, self._hear, self._hear, self._hear_all, self._write]
         doings += [self._write, self._learn, self._learn, self._hear_ticks, self._lose, self._live, self._register]
-        doings += [self._say]
+        doings += [self._say, self._purge]
         if self.chance.random() < 0.05:
             doings = [self.store.reset]
         records = self.chance.choice(doings)()
@@ -84,6 +84,10 @@ class Run:
 
     def _lose(self) -> list[Record]:
         return self.store.mark_lost(self.store.tree.ledger.missing())
+
+    def _purge(self) -> list[Record]:
+        stones = [entry.head.path for entry in self.store.tree.entries() if not entry.is_live and not entry.conflicts()]
+        return self.store.purge(self.chance.choice(stones)) if stones else []
 
     def _live(self) -> list[Record]:
         return self.store.begin_life(self.store.next_life(ME, self.chance.randrange(100)))

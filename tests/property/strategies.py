@@ -42,6 +42,7 @@ from distkv.wire.message import (
     Ping,
     PingLink,
     PullEnd,
+    PurgeRecord,
     Record,
     ReleaseRecord,
     ResetRecord,
@@ -50,14 +51,17 @@ from distkv.wire.message import (
     State,
     TickMap,
     TickMaps,
+    Tombstone,
     Update,
 )
 from distkv.wire.request import (
     Backup,
     Batch,
     DeleteTree,
+    Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetConflicts,
     GetEvents,
     GetHistory,
     GetPages,
@@ -70,6 +74,8 @@ from distkv.wire.request import (
     PingRequest,
     ReplicatedWrite,
     Request,
+    Restore,
+    RetireNodeRequest,
     SetValue,
     Stop,
     Watch,
@@ -213,9 +219,12 @@ def pings(draw: st.DrawFn) -> Ping:
 
 messages: st.SearchStrategy[Message] = st.one_of(updates, infos, pings())
 
+link_tuples = st.lists(links, min_size=1, max_size=3).map(tuple)
+tombstones = st.builds(Tombstone, paths, link_tuples, tocks, st.booleans())
 tick_map_snapshots = st.builds(
-    TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests, st.none() | lives
-)
+    TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests,
+    st.lists(tombstones, max_size=3).map(tuple), st.just(()) | link_tuples, st.none() | lives,
+)  # fmt: skip
 payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,
     st.builds(EventBatch, event_tuples),
@@ -255,13 +264,19 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(DeleteTree, seqs, paths),
     st.builds(GetValueAt, seqs, paths, times, nchains),
     st.builds(GetHistory, seqs, paths, st.none() | st.integers(0, 2**31 - 1), st.none() | st.integers(0, TICK_MAX)),
+    st.builds(
+        GetConflicts, seqs, paths, st.none() | paths, st.none() | st.integers(1, 2**31 - 1), st.booleans()
+    ),
+    st.builds(Restore, seqs, links, st.none() | links, paths, nchains, st.booleans()),
+    st.builds(Dismiss, seqs, links, st.none() | links, paths, nchains),
     st.builds(GetValue, seqs, paths, nchains),
     set_requests(),
     st.builds(ReplicatedWrite, set_requests(), st.integers(1, 1024), st.floats(0, 3600)),
     st.builds(GetState, seqs),
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
-    st.builds(GetEvents, seqs, tick_ranges),
+    st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
+    st.builds(GetEvents, seqs, tick_ranges, tick_ranges),
     st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000)),
     st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
@@ -276,6 +291,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.just(ResetRecord()),
     st.builds(CeilingRecord, tocks),
     st.builds(ReleaseRecord, tick_ranges),
+    st.builds(PurgeRecord, paths, link_tuples),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------

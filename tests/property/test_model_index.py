@@ -15,9 +15,10 @@ from distkv.model.path import NAMES_MAX, Name, Path
 
 names = st.sampled_from(["", "a", "b", "c", "ä", None, False, True, 0, 1, -1, 1.0, 0.5, b"a", b"\xff"])
 paths = st.lists(names, max_size=4).map(Path)
-turns = st.lists(st.tuples(paths, st.booleans()), max_size=40)
-"""Which path has a value from now on, or has none."""
+turns = st.lists(st.tuples(paths, st.sampled_from([True, True, False, False, None])), max_size=40)
+"""Which path has a value from now on, or has none; None: it had none, and is forgotten."""
 
+Turns = list[tuple[Path, bool | None]]
 Plain = dict[Path, bool]
 
 
@@ -28,12 +29,20 @@ class Both:
     index: Index = attrs.field(factory=Index)
     plain: Plain = attrs.field(factory=dict)
 
-    def turn(self, path: Path, is_live: bool) -> None:
+    def turn(self, path: Path, is_live: bool | None) -> None:
+        if is_live is None:
+            self.forget(path)
+            return
         event = Event(path, Kind.SET if is_live else Kind.DELETE, b"", ((NodeName("a"), Tick(1)),), Tock(1), 0.0)
         self.index.put(path.key, Entry(event))
         if self.plain.get(path, False) != is_live:
             self.index.turned(path.key, is_live)
         self.plain[path] = is_live
+
+    def forget(self, path: Path) -> None:
+        if self.plain.get(path) is False:
+            self.index.remove(path.key)
+            del self.plain[path]
 
     def below(self, path: Path) -> Iterator[Path]:
         """The paths with a value that a look around from `path` shows, in order."""
@@ -46,7 +55,7 @@ def _order(path: Path) -> list[tuple[int, object]]:
     return [name_order(name) for name in path.key]
 
 
-def both_of(history: list[tuple[Path, bool]]) -> Both:
+def both_of(history: Turns) -> Both:
     both = Both()
     for path, is_live in history:
         both.turn(path, is_live)
@@ -54,7 +63,7 @@ def both_of(history: list[tuple[Path, bool]]) -> Both:
 
 
 @given(turns, paths)
-def test_path_has_the_entry_that_was_put_there(history: list[tuple[Path, bool]], path: Path) -> None:
+def test_path_has_the_entry_that_was_put_there(history: Turns, path: Path) -> None:
     both = both_of(history)
     for wanted in (path, *both.plain):
         entry = both.index.get(wanted.key)
@@ -63,7 +72,7 @@ def test_path_has_the_entry_that_was_put_there(history: list[tuple[Path, bool]],
 
 
 @given(turns)
-def test_all_entries_are_there_once_and_each_before_what_lies_below_it(history: list[tuple[Path, bool]]) -> None:
+def test_all_entries_are_there_once_and_each_before_what_lies_below_it(history: Turns) -> None:
     both = both_of(history)
     found = [entry.head.path for entry in both.index.entries()]
     assert len(found) == len(set(found)) == len(both.index)
@@ -74,7 +83,7 @@ def test_all_entries_are_there_once_and_each_before_what_lies_below_it(history: 
 
 @given(turns, turns, paths, st.integers(0, 3), st.integers(0, 4))
 def test_walk_shows_every_value_in_order(
-    history: list[tuple[Path, bool]], more: list[tuple[Path, bool]], path: Path, low: int, high: int
+    history: Turns, more: Turns, path: Path, low: int, high: int
 ) -> None:
     both = both_of(history)
     for part in ([], more):  # names that come after a walk find their place, too
@@ -86,7 +95,7 @@ def test_walk_shows_every_value_in_order(
 
 @given(turns, paths, st.integers(1, 3), st.data())
 def test_walk_in_parts_shows_what_stays_exactly_once(
-    history: list[tuple[Path, bool]], path: Path, size: int, data: st.DataObject
+    history: Turns, path: Path, size: int, data: st.DataObject
 ) -> None:
     both = both_of(history)
     before = list(both.below(path))
@@ -99,7 +108,7 @@ def test_walk_in_parts_shows_what_stays_exactly_once(
             break
         found += [entry.head.path for entry in part if entry.is_live]
         after = part[-1].head.path
-        turn = data.draw(st.none() | st.tuples(paths, st.booleans()))
+        turn = data.draw(st.none() | st.tuples(paths, st.sampled_from([True, False, None])))
         if turn is not None and len(changed) < 20:
             both.turn(*turn)
             changed.add(turn[0])
@@ -110,7 +119,7 @@ def test_walk_in_parts_shows_what_stays_exactly_once(
 
 @given(turns, turns, paths)
 def test_names_are_those_that_lead_to_a_value(
-    history: list[tuple[Path, bool]], more: list[tuple[Path, bool]], path: Path
+    history: Turns, more: Turns, path: Path
 ) -> None:
     both = both_of(history)
     for part in ([], more):
@@ -134,3 +143,25 @@ def test_many_names_are_in_order_whenever_they_are_walked(numbers: list[int], at
             list(both.index.walk(Path()))
     found = [entry.head.path.names[1] for entry in both.index.walk(Path())]
     assert found == sorted({f"{number}" for number in numbers})
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=300), st.integers(0, 300))
+def test_many_names_stay_in_order_when_some_are_forgotten(numbers: list[tuple[int, bool]], at: int) -> None:
+    both = Both()
+    for count, (number, is_live) in enumerate(numbers):
+        path = Path(["p", f"{number}", "q"])
+        both.turn(path, is_live)
+        if count % 3 == 0:
+            both.forget(path)
+        if count == at:
+            list(both.index.walk(Path(), tombstones=True))
+    found = [entry.head.path for entry in both.index.walk(Path(), tombstones=True)]
+    assert found == sorted(both.plain)
+
+
+def test_index_of_which_all_is_forgotten_is_as_it_was() -> None:
+    both = both_of([(Path(["a", "b", "c"]), False), (Path(["a"]), False), (Path(), False)])
+    for path in list(both.plain):
+        both.forget(path)
+    assert len(both.index) == 0
+    assert list(both.index.entries()) == []

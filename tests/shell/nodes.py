@@ -36,7 +36,7 @@ from distkv.storage.base import Log
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk
 from distkv.transport.base import Report, Transport
-from distkv.transport.memory import Faults, MemoryNetwork
+from distkv.transport.memory import Faults, MemoryNetwork, MemoryTransport
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.framing import FrameReader
@@ -85,7 +85,8 @@ def replayed(name: str, log: Log, **settings: Any) -> Replica:
 
 def new_replica(name: str, **settings: Any) -> Replica:
     """The machine of a node, empty."""
-    core = CoreSettings(NodeName(name), f"{name}:1", Start(1.7e9, 1), clock_ms=CLOCK_MS, **settings)
+    told = {"addr": f"{name}:1", "start": Start(1.7e9, 1), "clock_ms": CLOCK_MS, **settings}
+    core = CoreSettings(NodeName(name), **told)
     return Replica(core, random.Random(name))
 
 
@@ -248,8 +249,14 @@ class Node:
     world: World
     name: str
     disk: MemoryDisk = attrs.field(factory=MemoryDisk)
+    named: str = ""
+    """The name of its node, when that is not the host's own."""
     init: object = None
     solo: bool = False
+    is_up: bool = True
+    """Whether its agent runs when it starts."""
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    """What else the core is told."""
     commit_s: float = 0.002
     limits: Limits = attrs.field(factory=Limits)
     archive: str | None = None
@@ -264,6 +271,7 @@ class Node:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     opened: Archive | None = attrs.field(init=False, default=None)
     log: Log = attrs.field(init=False)
+    transport: MemoryTransport | None = attrs.field(init=False, default=None)
     replica: Replica = attrs.field(init=False)
     committer: Committer = attrs.field(init=False)
     driver: Driver = attrs.field(init=False)
@@ -297,7 +305,8 @@ class Node:
         self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
-            self.replica = new_replica(self.name, alone=self.solo, init_value=init, network_id=network_id)
+            told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
+            self.replica = new_replica(self.named or self.name, **told, **self.settings)
             self.committer = Committer(
                 self.log,
                 run_blocking=committing_in(self.commit_s),
@@ -345,7 +354,10 @@ class Node:
     def _transport(self) -> Transport | None:
         if self.solo:
             return None
-        return TappedTransport(self.world.network.transport(NodeName(self.name), self.addr), self.sent.gossip)
+        transport = self.transport = self.world.network.transport(NodeName(self.name), self.addr)
+        if not self.is_up:
+            transport.disconnect()
+        return TappedTransport(transport, self.sent.gossip)
 
     async def _dial(self, host: str, port: int) -> trio.abc.Stream:
         return TappedStream(await self.world.dial(self.name, f"{host}:{port}"), self.sent.as_client)

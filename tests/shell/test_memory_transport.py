@@ -18,6 +18,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from distkv.model.event import NodeName
 from distkv.transport.base import Announce, Down, Heard, Members, Transport, Up
+from distkv.transport.diversion import Diversion
 from distkv.transport.memory import WAITING_MAX, Faults, MemoryNetwork, MemoryTransport
 from distkv.wire.message import Ping
 from tests.shell.gossip_samples import A, B, C, Reports, info, ping, update
@@ -212,3 +213,25 @@ async def test_restarted_node_takes_the_place_of_the_old_one(autojump_clock: Moc
         assert b.reports[A].of(Members)[-1] == Members({"a": "a:1", "b": "b:2", "c": "c:1"})
         await wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_diverted_messages_are_lost_or_late_on_their_way_only(autojump_clock: MockClock) -> None:
+    async with bench(STEADY) as b:
+        lost = Diversion("ping", receivers=frozenset([B]), count=1)
+        late = Diversion("gossip", receivers=frozenset([C]), delay_ms=500)
+        b.network.diversions += [lost, late]
+        for tick in (1, 2):
+            b.transports[A].broadcast(ping(A, tick))
+        await trio.sleep(0.2)
+        assert (b.heard(A), b.heard(B), b.heard(C)) == ([("a", 1), ("a", 2)], [("a", 2)], [])
+        await trio.sleep(0.5)
+        assert b.heard(C) == [("a", 1), ("a", 2)]
+
+
+@pytest.mark.trio
+async def test_partition_holds_for_nodes_that_come_later(autojump_clock: MockClock) -> None:
+    async with bench(STEADY, nodes=(A, B)) as b:
+        b.network.partition([A, B], [C])
+        b.network.transport(C, "c:1")
+        assert not b.network.reaches(A, C)

@@ -47,6 +47,7 @@ from distkv.wire.message import (
     Start,
     State,
     TickMaps,
+    Tombstone,
     Update,
 )
 from distkv.wire.replies import Hello, encode_hello
@@ -80,6 +81,7 @@ class _Ignored(Directive):
 
 
 directives.register_directive("toctree", _Ignored)
+directives.register_directive("literalinclude", _Ignored)
 
 
 def _parsed(path: Path) -> tuple[nodes.document, str]:
@@ -230,7 +232,8 @@ VALUE = Event(StorePath(("x",)), Kind.SET, b"\x01", ((NODE, TICK),), TOCK, 1.0)
 EXPIRY = Event(StorePath(("x",)), Kind.EXPIRE, b"", ((NODE, TICK),), TOCK, 1.0)
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
-MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, 1)
+STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
+MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1)
 SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1)
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -31,6 +32,19 @@ def _name(path: Path) -> str:
 def test_everything_that_is_generated_has_its_page() -> None:
     asked = [name for page in PAGES for name in reference.MARKER.findall(page.read_text(encoding="utf-8"))]
     assert sorted(asked) == sorted(reference.GENERATED)
+
+
+@pytest.mark.parametrize("file", sorted({file for page in PAGES for file in reference.GRAPH.findall(page.read_text())}))
+def test_graph_that_a_page_shows_can_be_drawn(file: str, tmp_path: Path) -> None:
+    reference.draw_graph(file, tmp_path)
+    drawn = ElementTree.parse(tmp_path / f"{Path(file).stem}.svg").getroot()
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}circle")) >= 10
+    assert (tmp_path / f"{Path(file).stem}.html").stat().st_size > 10_000
+
+
+def test_picture_of_a_graph_leads_to_its_page() -> None:
+    text = reference.graph_text("tests/scenarios/lost.txt", depth=1)
+    assert '<a href="../graphs/lost.html"><img src="../graphs/lost.svg" alt="Message graph of' in text
 
 
 # -- commands -----------------------------------------------------------------------------------------------------

@@ -29,6 +29,10 @@ def blocking() -> None:
         for past in client.history("a", limit=2):
             assert_type(past, distkv.Past)
             print(past.won, past.position + 1, past.arrived.is_integer(), past.value)
+        for loser in client.conflicts("a", limit=3):
+            assert_type(loser, distkv.Loser)
+            assert_type(client.restore(loser.id, head=loser.winner), distkv.Written)
+            assert_type(client.dismiss(loser.link).changed, bool)
         assert_type(b"".join(client.backup()), bytes)
         for listed in client.list("a"):
             print(listed.name, listed.has_value, listed.children + 1)
@@ -47,6 +51,8 @@ async def waiting() -> None:
             async for path, entry in tree:
                 assert_type(path, Path)
                 assert_type(entry, distkv.Entry)
+        assert_type(await client.conflicts(closed=True), tuple[distkv.Loser, ...])
+        assert_type(await client.restore("a:12", closed=True), distkv.Written)
         async for past in client.history("a", before=7):
             assert_type(past, distkv.Past)
         async for part in client.backup():

@@ -6,9 +6,10 @@ from distkv.sim.rule import Watcher
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
+from distkv.sim.rules.purged import PurgedStays
 from distkv.sim.rules.writes import WritesWin
 
 
 def always() -> list[Watcher]:
     """The rules that need no more than to watch."""
-    return [DiskKeeps(), LedgerPartition(), NoBusyLoop(), ReadyStays(), WritesWin()]
+    return [DiskKeeps(), LedgerPartition(), NoBusyLoop(), PurgedStays(), ReadyStays(), WritesWin()]

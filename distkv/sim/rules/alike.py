@@ -24,20 +24,21 @@ class Held:
     """But what is given up as lost."""
     losers: frozenset[Link]
     heads: frozenset[Link]
+    """But tombstones, which nodes forget at different moments."""
     registry: object
 
 
 def state_of(replica: Replica) -> Held:
     tree = replica.tree
     losers = frozenset(loser.link for entry in tree.contested() for loser in entry.conflicts())
-    heads = frozenset(entry.head.link for entry in tree.entries())
+    heads = frozenset(entry.head.link for entry in tree.entries() if entry.is_live)
     missing = tree.ledger.missing(but_lost=True)
     return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry)
 
 
 def is_at_rest(fleet: Fleet) -> bool:
     """Whether all serve, hold the same, and miss nothing but what is given up; the cheap signs first."""
-    replicas = [host.live for host in fleet.running()]
+    replicas = [host.live for host in fleet.ours()]
     first = replicas[0].tree
     if not all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas):
         return False
@@ -53,10 +54,10 @@ class AllAlike(Watcher):
     rule = "all nodes end alike"
 
     def settled(self, fleet: Fleet) -> None:
-        for host in fleet.running():
+        for host in fleet.ours():
             if not host.live.is_serving:
                 raise self.broken(f"{host.name} is {host.live.state}, it waits for {host.live.waits_for}")
-        states = {host.name: state_of(host.live) for host in fleet.running()}
+        states = {host.name: state_of(host.live) for host in fleet.ours()}
         (first, one), *others = states.items()
         for name, other in others:
             for field in attrs.fields(Held):

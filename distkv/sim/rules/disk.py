@@ -60,7 +60,8 @@ class DiskKeeps(Watcher):
 
 def _state(process: Process) -> tuple[object, ...]:
     replica = process.replica
-    return replica.tree.digest, replica.tick, replica.life, replica.tree.ledger.held()
+    tree = replica.tree
+    return tree.digest, len(tree), replica.tick, replica.life, tree.ledger.held()
 
 
 def _encoded(records: Sequence[Record]) -> list[bytes]:

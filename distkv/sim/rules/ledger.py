@@ -17,9 +17,9 @@ from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
-from distkv.wire.message import EventRecord
+from distkv.wire.message import EventRecord, PurgeRecord
 
-WHOLE_EVERY: Final = 500
+WHOLE_EVERY: Final = 1000
 """After so many steps the whole tree is looked at."""
 
 
@@ -33,9 +33,9 @@ class LedgerPartition(Watcher):
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         tree, name = process.replica.tree, process.host.name
-        for record in ready.records:
-            if isinstance(record, EventRecord):
-                self._check_path(name, tree, record.event.path)
+        for path in dict.fromkeys(one.event.path for one in ready.records if isinstance(one, EventRecord)):
+            if not _is_purged(path, ready):
+                self._check_path(name, tree, path)
         self._steps += 1
         if self._steps % WHOLE_EVERY == 0:
             self._check_whole(name, tree)
@@ -52,8 +52,9 @@ class LedgerPartition(Watcher):
         if entry is None:
             raise self.broken(f"{name} wrote down an event of {path} and has no entry there")
         for event in (entry.head, *entry.losers):
-            if not tree.ledger.has(event.link) or tree.event(event.link) is not event:
-                raise self.broken(f"{name} shows {tick_text(*event.link)} at {path} and does not hold it")
+            link = event.link
+            if not tree.ledger.has(link) or tree.event(link) is not event:
+                raise self.broken(f"{name} shows {tick_text(*link)} at {path} and does not hold it")
         for loser in entry.losers:
             if not is_above(entry.head, loser):
                 raise self.broken(f"{name}: the loser {loser} is above the winner {entry.head}")
@@ -75,6 +76,11 @@ class LedgerPartition(Watcher):
             ticks = book.last + 1 - book.first
             if len(book.held) + len(book.missing) != ticks or book.held & book.missing or book.lost - book.missing:
                 raise self.broken(f"{name}: the book of {writer} does not add up: {book}")
+
+
+def _is_purged(path: Path, ready: Ready) -> bool:
+    """Whether a step that brought an event also forgot the path."""
+    return any(isinstance(record, PurgeRecord) and record.path == path for record in ready.records)
 
 
 def _share(entry: Entry) -> int:

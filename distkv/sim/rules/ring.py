@@ -41,7 +41,7 @@ class RingStays(Watcher):
             self._is_whole &= is_copied
 
     def settled(self, fleet: Fleet) -> None:
-        for host in fleet.running() if self._is_whole else ():
+        for host in fleet.ours() if self._is_whole else ():
             self._check(host.name, host.live.tree)
 
     def _check(self, name: str, tree: Tree) -> None:

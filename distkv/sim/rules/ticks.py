@@ -23,7 +23,7 @@ class TicksRise(Watcher):
         self._tocks: dict[str, int] = {}
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
-        name = process.host.name
+        name = process.host.node
         for message in ready.messages:
             if isinstance(message, Update):
                 for event in message.events:  # a node broadcasts what it has just made, and nothing else

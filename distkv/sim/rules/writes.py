@@ -1,4 +1,4 @@
-"""Acknowledged writes stay: each is a winner, an open loser, or was known to whoever replaced it.
+"""Acknowledged writes stay: each is a winner, an open loser, or was known to whoever replaced it, or it was purged.
 
 Knows: every event that any disk kept, and with it who knew whom: a reference that forgets nothing, beside the bounded
 chains of the product.  Does not look at ledgers.
@@ -17,7 +17,7 @@ from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
-from distkv.wire.message import EventRecord, Record
+from distkv.wire.message import EventRecord, PurgeRecord, Record
 
 
 class WritesWin(Watcher):
@@ -49,6 +49,7 @@ class AcknowledgedStay(Watcher):
         self._copied: list[Event] = []
         self._has_burned = False
         self._seen: dict[Path, dict[Link, Event]] = {}
+        self._purged: dict[Path, set[Link]] = {}
 
     def acknowledged(self, process: Process, event: Event) -> None:
         self.count += 1
@@ -65,17 +66,20 @@ class AcknowledgedStay(Watcher):
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self.landed(process, records)
 
-    def landed(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
-        for record in records:
+    def landed(self, process: Process, records: Sequence[Record]) -> None:
+        for record in records if process.host.is_ours else ():
             if isinstance(record, EventRecord):
                 self._seen.setdefault(record.event.path, {}).setdefault(record.event.link, record.event)
+            elif isinstance(record, PurgeRecord):
+                self._purged.setdefault(record.path, set()).update(record.links)
 
     def settled(self, fleet: Fleet) -> None:
-        tree = next(fleet.running()).live.tree
+        tree = next(fleet.ours()).live.tree
         kept: dict[Path, set[Link]] = {}
         for path, events in self._seen.items():
             entry = tree.get(path)
             here = {event.link for event in (entry.head, *entry.losers)} if entry is not None else set()
+            here |= self._purged.get(path, set())  # a deletion was carried out, and forgotten by those who had it
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             kept[path] = _kept(list(events.values()), here)

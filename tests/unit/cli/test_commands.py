@@ -36,7 +36,7 @@ from distkv.errors import (
     ValueMismatchError,
 )
 from distkv.model.event import NodeName, Tick
-from distkv.wire.request import ReplicatedWrite, SetValue
+from distkv.wire.request import ReplicatedWrite, RetireNodeRequest, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open_server, refusal, reply
 
@@ -72,6 +72,10 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "delete"], "-r --recursive --replicas --timeout --help"),
         (["client", "list"], "-o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
+        (
+            ["client", "conflicts"],
+            "--restore --dismiss --if-chain --closed --limit -o --output --help",
+        ),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
         (["restore"], "-f --file --data-dir -o --output --help"),
@@ -83,8 +87,16 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "state"], "--wait --timeout -o --output --help"),
         (["client", "node"], "--help"),
         (["client", "node", "list"], "-o --output --help"),
+        (["client", "node", "retire"], "--force --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
+        (
+            ["graph"],
+            (
+                "--live --for --trace --scenario --seed --only --with --without"
+                " --nodes --kinds --from --to --last -o --output --out --help"
+            ),
+        ),
         (["doctor"], "--data-dir --transport --serf --bind -o --output --help"),
     ],
 )
@@ -98,10 +110,10 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
 @pytest.mark.parametrize(
     ("group", "commands"),
     [
-        ([], "client completion config doctor restore server sim"),
+        ([], "client completion config doctor graph restore server sim"),
         (["config"], "check show"),
-        (["client"], "backup bench delete dump get history list load node ping set state watch"),
-        (["client", "node"], "list"),
+        (["client"], "backup bench conflicts delete dump get history list load node ping set state watch"),
+        (["client", "node"], "list retire"),
     ],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:
@@ -366,6 +378,30 @@ def test_delete_of_nothing_is_3_whatever_replicas_were_asked_for(capsys: Capture
     with open_server(reply({"changed": False, "replicas": 1})) as server:
         assert ask(server, "delete", "a", "--replicas", "3") == 3
     assert "nothing was deleted" in capsys.readouterr().err
+
+
+# -- nodes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "force"), [([], False), (["--force"], True)])
+def test_node_is_retired_without_a_word(capsys: Capture, options: list[str], force: bool) -> None:
+    with open_server(reply({"changed": True, "life": 7})) as server:
+        assert ask(server, "node", "retire", "b", *options) == 0
+    assert server.requests == [RetireNodeRequest(1, NodeName("b"), force)]
+    assert capsys.readouterr().out == ""
+
+
+def test_node_that_is_not_retired_ends_the_command_with_the_code_of_the_refusal(capsys: Capture) -> None:
+    with open_server(refusal(ExistsError("b is seen alive: stop it"))) as server:
+        assert ask(server, "node", "retire", "b") == 4
+    assert capsys.readouterr().err == "distkv: b is seen alive: stop it\n"
+
+
+def test_name_that_no_node_has_is_not_sent(capsys: Capture) -> None:
+    with open_server() as server:
+        assert ask(server, "node", "retire", "b b") == 1
+    assert "'b b' is no node's name" in capsys.readouterr().err
+    assert server.requests == []
 
 
 # -- state and ping -----------------------------------------------------------------------------------------------

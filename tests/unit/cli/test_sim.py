@@ -6,11 +6,14 @@ Knows: what a user types and sees.  Does not look into runs: tests/unit/sim does
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from distkv.cli.main import run
 from distkv.core.replica import Replica
+from distkv.sim import cost
+from distkv.sim.cost import FIGURES
 from distkv.sim.draft import draw
 from distkv.sim.scenario import Verb
 
@@ -20,8 +23,11 @@ Capture = pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "give either --seeds or --seed"),
-        (["--seed", "1", "--seeds", "2"], "give either --seeds or --seed"),
+        ([], "give one of --seeds, --seed and --fleet"),
+        (["--seed", "1", "--seeds", "2"], "give one of --seeds, --seed and --fleet"),
+        (["--seed", "1", "--fleet", "4"], "give one of --seeds, --seed and --fleet"),
+        (["--fleet", "4", "--without", "loss"], "a fleet goes one fixed course"),
+        (["--fleet", "1"], "1 is not in the range"),
         (["--seeds", "2", "--digest"], "belong to a single --seed"),
         (["--seed", "1", "--without", "rain"], "'rain' is no fault; there are loss, duplication"),
         (["--seed", "1", "--only", "3-x"], "'3-x' is neither a number nor a range such as 7-9"),
@@ -53,6 +59,19 @@ def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     assert run([*again, "-o", "json"]) == 1
 
 
+def test_seed_that_fails_comes_with_a_command_that_draws_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])
+    monkeypatch.chdir(tmp_path)
+    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    run(["sim", "--seed", str(seed)])
+    graph = capsys.readouterr().out.splitlines()[-2].removeprefix("graph: distkv ").split()
+    assert run(graph) == 0
+    assert f"seed {seed} failed" in capsys.readouterr().err
+    assert (tmp_path / f"seed-{seed}.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
 def test_many_seeds_end_with_a_table_and_its_holes(capsys: Capture) -> None:
     assert run(["sim", "--first-seed", "3", "--seeds", "2"]) == 0
     out = capsys.readouterr().out
@@ -80,3 +99,23 @@ def test_trace_prints_every_step(capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("0 n0 begin -> ")
     assert len(lines) > 100
+
+
+def test_fleets_are_printed_as_a_table_that_the_docs_can_hold(capsys: Capture) -> None:
+    assert run(["sim", "--fleet", "3", "--fleet", "2"]) == 0
+    rule, head, *rows, end = capsys.readouterr().out.splitlines()
+    assert head.split() == ["nodes", "3", "2"]
+    assert rule == rows.pop(0) == end
+    assert [row[: len(rule.split()[0])].rstrip() for row in rows] == list(FIGURES.values())
+
+
+def test_fleets_as_json_are_maps_of_figures(capsys: Capture) -> None:
+    assert run(["sim", "--fleet", "2", "-o", "json"]) == 0
+    (figures,) = json.loads(capsys.readouterr().out)
+    assert list(figures) == ["nodes", *FIGURES]
+
+
+def test_fleet_that_does_not_agree_exits_1(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(cost, "PATIENCE_MS", -1)
+    assert run(["sim", "--fleet", "2"]) == 1
+    assert "the fleet of 2 does not agree: all nodes end alike" in capsys.readouterr().err

@@ -55,19 +55,19 @@ def test_node_of_no_chain_says_nothing() -> None:
 
 def test_word_of_the_own_chain_suppresses() -> None:
     second = _met("b")
-    second.heard(NodeName("a"))
+    second.heard(NodeName("a"), NOW_MS)
     assert second.wake_ms() is None
 
 
 def test_word_of_the_other_chain_suppresses_nothing() -> None:
     second = _met("b")
-    second.heard(NodeName("x"))
+    second.heard(NodeName("x"), NOW_MS)
     assert second.due(NOW_MS + CLOCK_MS) == Speech(OURS, has_taken_over=True)
 
 
 def test_word_of_a_node_of_no_chain_suppresses_nothing() -> None:
     second = _met("b")
-    second.heard(NodeName("d"))
+    second.heard(NodeName("d"), NOW_MS)
     assert second.due(NOW_MS + CLOCK_MS) == Speech(OURS, has_taken_over=True)
 
 
@@ -103,7 +103,15 @@ def test_others_compare_within_half_a_clock_at_moments_of_their_own() -> None:
     assert 3 * CLOCK_MS // 8 < max(times) <= CLOCK_MS // 2
 
 
-def test_nobody_reachable_is_nobody_to_compare_with() -> None:
-    first = Reconciliation(NodeName("a"), CLOCK_MS, random.Random(0))
-    assert first.met(OURS, THEIRS, [], NOW_MS, has_lost=True) is None
-    assert first.due(NOW_MS) == Speech(OURS, has_taken_over=False)
+def test_word_that_overtook_the_ping_suppresses_too() -> None:
+    second = Reconciliation(NodeName("b"), CLOCK_MS, random.Random(0))
+    second.heard(NodeName("a"), NOW_MS - 20)
+    second.met(OURS, THEIRS, REACHABLE, NOW_MS, has_lost=True)
+    assert second.wake_ms() is None
+
+
+def test_word_of_an_earlier_meeting_suppresses_nothing() -> None:
+    second = Reconciliation(NodeName("b"), CLOCK_MS, random.Random(0))
+    second.heard(NodeName("a"), NOW_MS - CLOCK_MS)
+    second.met(OURS, THEIRS, REACHABLE, NOW_MS, has_lost=True)
+    assert second.due(NOW_MS + CLOCK_MS // 2) == Speech(OURS, has_taken_over=True)

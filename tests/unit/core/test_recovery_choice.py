@@ -264,7 +264,7 @@ def test_own_name_is_no_peer() -> None:
 
 def test_peers_are_bounded() -> None:
     recovery = machine(*(f"n{number}" for number in range(PEERS_MAX + 5)))
-    recovery.members({NodeName("late"): "late:1"})
+    recovery.members({NodeName("late"): "late:1"}, 0)
     recovery.registered(NodeName("later"), "later:1")
     assert len(recovery.peers) == PEERS_MAX
 
@@ -279,7 +279,7 @@ def test_what_a_peer_says_itself_counts_more_than_the_registry() -> None:
 def test_message_without_an_address_keeps_the_one_known() -> None:
     recovery = machine("a")
     recovery.saw(NodeName("a"), "", 5)
-    recovery.members({NodeName("a"): ""})
+    recovery.members({NodeName("a"): ""}, 0)
     assert recovery.peers[NodeName("a")].addr == "a:1"
 
 
@@ -290,9 +290,9 @@ def test_peer_is_alive_for_three_clocks_after_its_last_word(now_ms: int, alive: 
 
 def test_member_is_alive_until_the_transport_says_otherwise() -> None:
     recovery = machine()
-    recovery.members({NodeName("a"): "a:1"})
+    recovery.members({NodeName("a"): "a:1"}, 0)
     before = recovery.is_alive(NodeName("a"), 1_000_000)
-    recovery.members({})
+    recovery.members({}, 0)
     assert (before, recovery.is_alive(NodeName("a"), 1_000_000)) == (True, False)
 
 
@@ -347,7 +347,7 @@ def test_answers_of_several_pulls_add_up() -> None:
 
 def _silent_member() -> Recovery:
     recovery = machine()
-    recovery.members({NodeName("a"): "a:1"})
+    recovery.members({NodeName("a"): "a:1"}, 0)
     recovery.failed(NodeName("a"), 0, pulling=True, is_whole=True)
     return recovery
 

@@ -206,7 +206,7 @@ def test_reason_makes_the_first_of_the_winning_chain_speak() -> None:
     fleet, at_ms, winners, _ = _heal_first_heard_by_losers()
     fleet.run(CLOCK_MS // 3)
     told = [(name, m.reason) for _, name, m in _infos(fleet, at_ms) if name in winners]
-    assert told == [(winners[0], None)]
+    assert (winners[0], None) in told  # another one, whom the ping has not reached, may take itself for the first
 
 
 def test_reason_heard_starts_an_exchange() -> None:
@@ -258,12 +258,14 @@ def test_concurrent_writes_leave_one_open_loser_everywhere() -> None:
 
 def test_open_loser_known_elsewhere_as_superseded_is_closed_by_an_exchange() -> None:
     fleet = _contested()
+    fleet.run(4 * CLOCK_MS)  # no pull is under way any more
     (loser,) = fleet["a"].tree.open_losers()
     known = {loser.node: Ranges.from_ticks([loser.tick])}
     # b learns from a peer that the loser is superseded, as if from the last who had what superseded it.
     fleet.step("b", PeerOffered(fleet["a"].maps()))
     ask = fleet.asked[-1][2]
     assert isinstance(ask.what, AskEvents)
+    assert ask.what.doubted == known
     fleet.step("b", PeerAnswered(ask.id, PullEnd(known, {})))
     fleet.step("b", PeerDone(ask.id))
     assert list(fleet["b"].tree.open_losers()) == []
@@ -316,7 +318,7 @@ def test_pull_is_answered_with_what_is_superseded_and_what_is_not_there() -> Non
     for value in range(3):
         fleet.set("a", "x", value)
     last = fleet["a"].tick
-    end = fleet["a"].pull_end({NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])})
+    end = fleet["a"].pull_end({NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])}, {})
     assert end.known == {NodeName("a"): Ranges([(last - 2, last)])}
     assert end.lacks == {NodeName("a"): Ranges([(last + 1, last + 5)]), NodeName("z"): Ranges([(1, 3)])}
 
@@ -366,7 +368,7 @@ def test_what_burned_with_an_overwriter_is_compared_whatever_the_ledgers_say() -
     fleet.run(1000)
     fleet.partition(["a"], ["b", "c"])
     _unheard(fleet, "b", "x")
-    known = fleet["b"].pull_end({NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])})
+    known = fleet["b"].pull_end({NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])}, {})
     fleet.step("c", PeerOffered(fleet["a"].maps()))
     ask = fleet.asked[-1][2]
     fleet.step("c", PeerAnswered(ask.id, known))

@@ -333,59 +333,38 @@ def test_name_of_the_sponsor_is_taken() -> None:
 def test_name_of_a_live_node_at_another_address_is_taken() -> None:
     fleet = grown("a", "b")
     fleet.run(3 * CLOCK_MS)
-    first = fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply
-    fleet.run(100)
     reply = fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply
-    assert isinstance(first, NotReadyError)  # who is there is asked first
     assert isinstance(reply, ExistsError)
 
 
 def test_name_of_a_dead_node_may_be_taken_over() -> None:
     fleet = grown("a", "b")
     fleet.crash("b")
-    fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
-    fleet.run(100)
+    fleet.run(5 * CLOCK_MS)
     assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, SnapshotHead)
 
 
-def test_lost_node_comes_back_under_its_name_at_another_address() -> None:
-    # What is heard of its name, and its agent, speak for itself, not for the node at the address that is registered.
-    fleet = grown("a", "b")
-    fleet.wipe("b")
-    fleet.start("b", addr="elsewhere:1")
-    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
-    assert fleet["a"].registry[NodeName("b")].addr == "elsewhere:1"
-
-
-def test_name_is_not_given_away_while_it_is_asked_who_is_there() -> None:
-    fleet = grown("a", "b")
-    fleet.faults = Faults(silence_ms=CLOCK_MS)
-    fleet.partition(["a"], ["b"])
-    replies = []
-    for _ in range(3):
-        replies.append(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply)
-        fleet.run(CLOCK_MS // 2 + 100)
-    assert [type(reply) for reply in replies] == [NotReadyError, NotReadyError, SnapshotHead]
-
-
-def test_whoever_else_is_at_the_address_does_not_hold_the_name() -> None:
-    fleet = grown("a", "b")
+@pytest.mark.parametrize("members_seen", [True, False])
+def test_joiner_makes_the_dead_node_of_its_name_not_seem_alive(members_seen: bool) -> None:
+    fleet = grown("a", "b", members_seen=members_seen)
     fleet.crash("b")
-    fleet.start("c", addr="b:1")
-    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
-    fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
-    fleet.run(100)
-    assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, SnapshotHead)
+    fleet.run(5 * CLOCK_MS)
+    fleet.host("x").node = NodeName("b")
+    fleet.start("x")
+    assert fleet.run_until(fleet.is_converged, 2 * CLOCK_MS)
+    assert fleet["a"].registry[NodeName("b")].addr == "x:1"
 
 
-def test_who_was_there_is_asked_again_after_three_clocks() -> None:
-    fleet = grown("a", "b")
-    fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
-    fleet.run(3 * CLOCK_MS + 1)
-    fleet.crash("b")
-    fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
-    fleet.run(100)
-    assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, SnapshotHead)
+@pytest.mark.parametrize(("members_seen", "silent_clocks"), [(True, 4), (False, 1)])
+def test_joiner_does_not_hide_the_live_node_of_its_name(members_seen: bool, silent_clocks: int) -> None:
+    fleet = grown("a", "b", members_seen=members_seen)
+    fleet.run(silent_clocks * CLOCK_MS)
+    before = fleet["a"].registry[NodeName("b")]
+    fleet.host("x").node = NodeName("b")
+    host = fleet.start("x")
+    fleet.run(2 * CLOCK_MS)
+    assert isinstance(host.fatal, DuplicateNameError)
+    assert fleet["a"].registry[NodeName("b")] == before
 
 
 def test_wiped_node_at_its_old_address_may_join_at_once() -> None:

@@ -6,8 +6,17 @@ import math
 
 import pytest
 
-from distkv.core.update import NETWORK_PATH, TOCK_AHEAD, TOCK_MARGIN, Network, Registration, Store, node_path
-from distkv.errors import WrongDirectoryError
+from distkv.core.update import (
+    LIVES_SPARE,
+    NETWORK_PATH,
+    TOCK_AHEAD,
+    TOCK_MARGIN,
+    Network,
+    Registration,
+    Store,
+    node_path,
+)
+from distkv.errors import LivesUsedUpError, WrongDirectoryError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
@@ -117,7 +126,7 @@ def founded() -> Store:
 
 @pytest.mark.parametrize(
     ("started", "life"),
-    [(1500.5, 500), (1000.0, 1), (3.0, 1), (1e300, LIFE_MAX), (-1e308, 1), (1.7e308, LIFE_MAX)],
+    [(1500.5, 500), (1000.0, 1), (3.0, 1), (1e300, LIFE_MAX - LIVES_SPARE), (-1e308, 1)],
 )
 def test_next_life_is_the_network_age_in_seconds(started: float, life: int) -> None:
     assert founded().next_life(OTHER, started) == life
@@ -133,6 +142,19 @@ def test_next_life_is_above_a_registered_life() -> None:
     store = founded()
     store.register(OTHER, 900, "h:1", 0.0)
     assert store.next_life(OTHER, 1500.0) == 901
+
+
+def test_lives_above_those_of_a_clock_that_shows_nonsense_are_given_one_by_one() -> None:
+    store = founded()
+    store.hear_ticks([(OTHER, [Tick((LIFE_MAX - LIVES_SPARE) * LIFE + 1)])])
+    assert store.next_life(OTHER, 1e300) == LIFE_MAX - LIVES_SPARE + 1
+
+
+def test_life_is_not_given_again_when_all_are_used_up() -> None:
+    store = founded()
+    store.hear_ticks([(OTHER, [Tick(LIFE_MAX * LIFE + 1)])])
+    with pytest.raises(LivesUsedUpError, match="all lives of the name other are used up"):
+        store.next_life(OTHER, 1500.0)
 
 
 def test_next_life_without_a_network_is_above_life_zero() -> None:

@@ -18,6 +18,7 @@ from distkv.model.event import (
     life_of,
     next_chain,
     order,
+    read_tick_text,
     same,
     tick_text,
 )
@@ -145,3 +146,16 @@ def test_tick_text_leaves_out_the_first_life(tick: int, text: str) -> None:
 def test_every_life_counts_from_one() -> None:
     assert [first_tick(life) for life in (0, 1, 5)] == [1, LIFE + 1, 5 * LIFE + 1]
     assert [life_of(first_tick(life)) for life in (0, 1, 5)] == [0, 1, 5]
+
+
+@pytest.mark.parametrize("tick", [1, 12, (1 << 32) + 1, (7 << 32) + 12, 2**63 - 1])
+def test_tick_text_is_read_again(tick: int) -> None:
+    assert read_tick_text(tick_text("n.1", tick)) == ("n.1", tick)
+    assert read_tick_text(f"n.1:{tick}") == ("n.1", tick)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "n", "n:", ":1", "n:0", "n:1.0", "n:-1", "n:1.2.3", "n:2147483648.1", "ä:1", "n:1 "]
+)
+def test_text_that_names_no_change_is_none(text: str) -> None:
+    assert read_tick_text(text) is None

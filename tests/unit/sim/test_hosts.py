@@ -165,4 +165,4 @@ def test_peer_that_dies_in_the_midst_of_an_answer_is_noticed_at_once() -> None:
     assert fleet.run_until(lambda: len(fleet.hosts["n1"].live.tree) > 200, 20_000)
     fleet.end(fleet.hosts["n0"])
     fleet.run(2_000)
-    assert fleet.notes["peer_failed"] > 0
+    assert fleet.notes["peer_failed"] >= 1

@@ -20,7 +20,17 @@ from distkv.wire import packing
 from distkv.wire.frames import BadRequest, decode_request, encode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.packing import ExtType
-from distkv.wire.request import GetSnapshot, GetState, GetValue, PingRequest, Request, SetValue
+from distkv.wire.request import (
+    Dismiss,
+    GetConflicts,
+    GetSnapshot,
+    GetState,
+    GetValue,
+    PingRequest,
+    Request,
+    Restore,
+    SetValue,
+)
 
 Map = dict[str, Any]
 
@@ -154,7 +164,7 @@ def test_unknown_action_is_refused_by_name(action: str) -> None:
     assert isinstance(error, UnknownActionError)
     assert repr(action[:40]) in str(error)
     assert "get_value" in str(error)
-    assert len(str(error)) < 350
+    assert len(str(error)) < 400
 
 
 @pytest.mark.parametrize("action", [None, 1, b"ping", [], {}])
@@ -236,6 +246,15 @@ def test_frame_in_which_the_seq_itself_cannot_be_decoded_is_refused_under_seq_0(
         ),
         ({"action": "delete_value", "path": ["a"]}, SetValue(7, Path(["a"]), None)),
         ({"action": "delete_value", "path": ["a"], "prev": 1}, SetValue(7, Path(["a"]), None, prev=b"\x01")),
+        ({"action": "conflicts"}, GetConflicts(7)),
+        ({"action": "conflicts", "path": ["a"], "after": [1], "limit": 3}, GetConflicts(7, Path(["a"]), Path([1]), 3)),
+        ({"action": "conflicts", "closed": True}, GetConflicts(7, closed=True)),
+        ({"action": "restore", "id": "a:12"}, Restore(7, (NodeName("a"), Tick(12)))),
+        (
+            {"action": "restore", "id": "a:7.12", "chain": {"node": "b", "tick": 3}, "path": ["x"], "nchain": 1},
+            Restore(7, (NodeName("a"), Tick((7 << 32) + 12)), (NodeName("b"), Tick(3)), Path(["x"]), 1),
+        ),
+        ({"action": "dismiss", "id": "a:12"}, Dismiss(7, (NodeName("a"), Tick(12)))),
         ({"action": "get_state"}, GetState(7)),
         ({"action": "ping"}, PingRequest(7)),
         (
@@ -273,6 +292,18 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "get_value", "path": [], "at": "now"}, "at"),
         ({"action": "history", "path": [], "limit": -1}, "limit"),
         ({"action": "history", "path": [], "before": 1.5}, "before"),
+        ({"action": "conflicts", "limit": 0}, "limit"),
+        ({"action": "conflicts", "closed": 1}, "closed"),
+        ({"action": "restore"}, "id"),
+        ({"action": "restore", "id": ["a", 1]}, "id"),
+        ({"action": "restore", "id": "a"}, "id"),
+        ({"action": "restore", "id": "a:0"}, "id"),
+        ({"action": "restore", "id": "a:2147483648.1"}, "id"),
+        ({"action": "restore", "id": "ä:1"}, "id"),
+        ({"action": "restore", "id": "a:1", "chain": None}, "chain"),
+        ({"action": "restore", "id": "a:1", "closed": None}, "closed"),
+        ({"action": "dismiss", "id": "a:1", "nchain": -1}, "nchain"),
+        ({"action": "dismiss", "id": "a:1", "closed": True}, "closed"),
         ({"action": "get_events"}, "nodes"),
         ({"action": "get_events", "nodes": {"a": [[1, 2**63]]}}, "nodes"),
         ({"action": "get_pages"}, "size"),

@@ -15,6 +15,7 @@ from distkv.wire.message import (
     KnownRecord,
     LifeRecord,
     LostRecord,
+    PurgeRecord,
     Record,
     ReleaseRecord,
     ResetRecord,
@@ -37,6 +38,7 @@ FORMS: list[tuple[Record, list[object]]] = [
     (ResetRecord(), [5]),
     (CeilingRecord(Tock(9)), [6, 9]),
     (ReleaseRecord({A: Ranges([(1, 5)])}), [9, {"a": [[1, 5]]}]),
+    (PurgeRecord(Path(["p", 1]), CHAIN), [7, ["p", 1], ["a", 7, "b", 3]]),
 ]
 
 

@@ -1,0 +1,125 @@
+"""`distkv client conflicts`: what lost without the winner having known it, and what is decided about it.
+
+Knows: its options and what it prints.  Does not know the client protocol, nor what a decision does.
+
+Invariant: a decision prints nothing when it was done, as `set` does; a list that is empty is no failure.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import asyncclick as click
+import attrs
+
+from distkv.cli.entry import utc, word
+from distkv.cli.output import Form, print_items, print_result
+from distkv.cli.session import Job, Session, output_option
+from distkv.cli.suggestions import suggest_trees
+from distkv.cli.values import read_link
+from distkv.client.blocking import Client
+from distkv.client.conflicts import Loser
+from distkv.errors import SettingsError
+from distkv.model.event import Link, tick_text
+from distkv.model.path import ROOT, Path
+
+
+@attrs.frozen
+class _Decision:
+    """What --restore, --dismiss and --if-chain say."""
+
+    id: Link
+    is_restored: bool
+    head: Link | None
+
+
+@click.command("conflicts")
+@click.argument("path", required=False, shell_complete=suggest_trees)
+@click.option("--restore", metavar="ID", help="Write this loser again: it wins, and its conflict is over.")
+@click.option("--dismiss", metavar="ID", help="Keep what won over this loser: its conflict is over.")
+@click.option("--if-chain", metavar="NODE:TICK", help="Decide only while this is the change that won.")
+@click.option("--closed", is_flag=True, help="Print losers of PATH that were closed; with --restore, ID may be closed.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many losers.")
+@output_option
+@click.pass_obj
+def conflicts_command(
+    session: Session,
+    path: str | None,
+    restore: str | None,
+    dismiss: str | None,
+    if_chain: str | None,
+    closed: bool,
+    limit: int | None,
+    form: str | None,
+) -> Job:
+    """Print the open conflicts at and below PATH (the root), or decide about one.
+
+    A conflict is a change that lost against another one which did not know it. As text, each is a line: its ID, the
+    path, its value, when it was written, and what won. A decision closes the conflict on all nodes, and no other one;
+    it fails with 3 when ID is not open. With --closed, PATH is one path, whose history the node looks at.
+    """
+    where = ROOT if path is None else Path.parse(path)
+    decision = _read_decision(restore, dismiss, if_chain)
+    if decision is None:
+        if closed and path is None:
+            raise SettingsError("--closed is about one path: name it")
+        return partial(_list, session, where, closed, limit, Form(form) if form else session.form)
+    if limit is not None:
+        raise SettingsError("--limit is for a list: leave it out")
+    if closed and not decision.is_restored:
+        raise SettingsError("--closed is for --restore: what is closed cannot be dismissed")
+    return partial(_decide, session, where, decision, closed)
+
+
+def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | None) -> _Decision | None:
+    """
+    Raises:
+        SettingsError: options that do not go together.
+        BadPathError: an ID that is none.
+    """
+    if restore is not None and dismiss is not None:
+        raise SettingsError("--restore and --dismiss exclude each other: decide about one loser at a time")
+    id = restore if restore is not None else dismiss
+    if id is None:
+        if if_chain is not None:
+            raise SettingsError("--if-chain is for --restore and --dismiss: add one of them, or leave it out")
+        return None
+    return _Decision(read_link(id), restore is not None, None if if_chain is None else read_link(if_chain))
+
+
+def _list(session: Session, path: Path, closed: bool, limit: int | None, form: Form) -> None:
+    with Client(session.addresses) as client:
+        losers = client.conflicts(path, closed=closed, limit=limit)
+    if form is Form.TEXT:
+        print_items(map(_line, losers), form)
+    else:
+        print_result([_map(loser) for loser in losers], form)
+
+
+def _decide(session: Session, path: Path, decision: _Decision, closed: bool) -> None:
+    with Client(session.addresses) as client:
+        if decision.is_restored:
+            client.restore(decision.id, path=path, head=decision.head, closed=closed)
+        else:
+            client.dismiss(decision.id, path=path, head=decision.head)
+
+
+def _line(loser: Loser) -> str:
+    what = f"{loser.path} deleted" if loser.is_deleted else f"{loser.path}: {word(loser.value)}"
+    if loser.winner is not None:
+        how = f"lost to {tick_text(*loser.winner)}"
+    else:
+        how = "closed" if loser.closed_by is None else f"closed by {tick_text(*loser.closed_by)}"
+    return f"{loser.id} {what}  {utc(loser.time)} {how}"
+
+
+def _map(loser: Loser) -> dict[str, object]:
+    """The fields of the client protocol, as they came."""
+    node, tick = loser.link
+    found: dict[str, object] = {"id": loser.id, "path": list(loser.path.names)}
+    found |= {} if loser.is_deleted else {"value": loser.value}
+    found |= {"node": node, "tick": tick, "tock": loser.tock, "time": loser.time}
+    for name, link in (("winner", loser.winner), ("closed_by", loser.closed_by)):
+        if link is not None:
+            found[name] = {"node": link[0], "tick": link[1]}
+    return found

@@ -1,0 +1,298 @@
+"""`distkv graph`: what happened between nodes, as text or as a picture.
+
+Knows: where a trace comes from, and how a graph is written.  Does not know how it is drawn (`distkv.graph`), nor what
+happens in it.
+
+Invariant: only the graph goes to stdout, or into the file; what is left out of a picture is said in it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeAlias
+
+import asyncclick as click
+import attrs
+
+from distkv.cli import exits
+from distkv.cli.output import Form, complain
+from distkv.cli.session import Job, Session
+from distkv.cli.sim import FaultName, Numbers, faults_off, outcome_line
+from distkv.client.addresses import Address, read_address
+from distkv.errors import SettingsError
+
+if TYPE_CHECKING:
+    from distkv.graph.picture import Choice, Picture
+    from distkv.graph.trace import Moment
+    from distkv.sim.scenario import Fault
+
+TRACE_MAX: Final = 100_000
+"""So many moments are looked at for a picture, the last ones; text has no limit."""
+
+Write: TypeAlias = Callable[["Moment"], object]
+Source: TypeAlias = Callable[[Write], int]
+"""Hands on each moment of a trace, in its order; the exit code."""
+
+
+class GraphForm(StrEnum):
+    """What -o takes here."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+    SVG = "svg"
+    HTML = "html"
+
+
+class _Names(click.ParamType[frozenset[str]]):
+    """Names with commas between them."""
+
+    name = "names"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:  # noqa: ARG002
+        if isinstance(value, frozenset):
+            return value
+        return frozenset(filter(None, (name.strip() for name in str(value).split(","))))
+
+
+@click.command("graph")
+@click.option("--live", metavar="HOST", multiple=True, help="A running node, as HOST:PORT; may be repeated.")
+@click.option("--for", "for_s", metavar="SECONDS", type=click.FloatRange(0), help="With --live, end after so long.")
+@click.option(
+    "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help="A file that -o json wrote."
+)
+@click.option("--scenario", metavar="FILE", type=click.Path(dir_okay=False), help="A scenario file, which is run.")
+@click.option("--seed", metavar="N", type=click.IntRange(0), help="A seed of 'distkv sim'.")
+@click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
+@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
+@click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
+@click.option("--nodes", metavar="NAMES", type=_Names(), default="", help="Show these only, such as a,b.")
+@click.option("--kinds", metavar="KINDS", type=_Names(), default="", help="Show these only, such as ping,update.")
+@click.option("--from", "since", metavar="SECONDS", type=float, help="Begin there.")
+@click.option("--to", "until", metavar="SECONDS", type=float, help="End there.")
+@click.option("--last", metavar="N", type=click.IntRange(1), help="Of a picture, draw so many moments, the last ones.")
+@click.option(
+    "-o", "--output", "form", type=click.Choice([form.value for form in GraphForm]), help="How it is written (text)."
+)
+@click.option("--out", metavar="FILE", type=click.Path(dir_okay=False), help="Write to FILE instead of stdout.")
+@click.pass_obj
+def graph_command(
+    session: Session,
+    live: tuple[str, ...],
+    for_s: float | None,
+    trace: str | None,
+    scenario: str | None,
+    seed: int | None,
+    only: tuple[int, ...] | None,
+    on: tuple[Fault, ...],
+    off: tuple[Fault, ...],
+    nodes: frozenset[str],
+    kinds: frozenset[str],
+    since: float | None,
+    until: float | None,
+    last: int | None,
+    form: str | None,
+    out: str | None,
+) -> Job:
+    """Draw what happened between nodes: who said what to whom, and what each held then.
+
+    text is a line for each step, json a trace that --trace reads again, mermaid a sequence diagram, svg a picture, and
+    html a page in which one filters, follows an event from node to node, and goes through time.
+
+    With --live it is what nodes do from now on, until Ctrl-C: as text at once, as a picture at the end.
+    """
+    from distkv.graph.picture import Choice
+
+    if [trace, scenario, seed, live or None].count(None) != 3:
+        raise click.UsageError("give one of --live, --trace, --scenario and --seed")
+    if for_s is not None and not live:
+        raise click.UsageError("--for belongs to --live")
+    if seed is None and (only is not None or on or off):
+        raise click.UsageError("--only, --with and --without belong to --seed")
+    choice = Choice(nodes, kinds, _milliseconds(since), _milliseconds(until))
+    output = _Output(_form(form, session.form), out, choice, last)
+    if live:
+        addresses = tuple(map(read_address, live))
+        return partial(_draw, f"{len(live)} live nodes", partial(_listen, addresses, for_s), output)
+    if trace is not None:
+        return partial(_draw, Path(trace).name, partial(_read, trace), output)
+    if scenario is not None:
+        return partial(_draw, Path(scenario).stem, partial(_play, scenario), output)
+    return partial(_draw, f"seed {seed}", partial(_simulate, seed or 0, faults_off(on, off), only), output)
+
+
+# -- where a trace comes from -------------------------------------------------------------------------------------
+
+
+def _listen(addresses: Sequence[Address], for_s: float | None, write: Write) -> int:
+    from distkv.cli.live import listen
+
+    listen(addresses, for_s, write)
+    return exits.DONE
+
+
+def _read(file: str, write: Write) -> int:
+    from distkv.graph.trace import read_lines
+
+    with _opened(file) as lines:
+        for moment in read_lines(lines, file):
+            write(moment)
+    return exits.DONE
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[TextIO]:
+    if file == "-":
+        yield sys.stdin
+        return
+    with open(file, encoding="utf-8", errors="replace") as found:
+        yield found
+
+
+def _play(file: str, write: Write) -> int:
+    from distkv.sim.grammar import parse_script
+    from distkv.sim.player import ScriptFailedError, play
+
+    script = parse_script(Path(file).read_text(encoding="utf-8", errors="replace"), file)
+    try:
+        moments, failure = play(script).moments, None
+    except ScriptFailedError as error:  # the graph shows how it came to that
+        moments, failure = error.moments, error
+    for moment in moments:
+        write(moment)
+    if failure is None:
+        return exits.DONE
+    complain(str(failure))
+    return exits.FAILED
+
+
+def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, write: Write) -> int:
+    from distkv.sim.draft import draw
+    from distkv.sim.recording import Recording
+    from distkv.sim.run import run
+
+    scenario = draw(seed, off)
+    outcome = run(scenario if only is None else scenario.only(only), watchers=[Recording(write)])
+    complain(outcome_line(outcome))
+    return exits.DONE
+
+
+# -- what becomes of it -------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Output:
+    """What is wanted."""
+
+    form: GraphForm
+    file: str | None
+    choice: Choice
+    last: int | None
+    """How many moments a picture has at the most; None: what its form bears."""
+
+
+class _Sink(Protocol):
+    """Takes a trace."""
+
+    def take(self, moment: Moment) -> None:
+        """The next moment."""
+
+    def end(self) -> None:
+        """There are no more."""
+
+
+def _draw(title: str, source: Source, output: _Output) -> int:
+    with _writer(output.file) as write:
+        streams = output.form in (GraphForm.TEXT, GraphForm.JSON)
+        sink: _Sink = _Lines(output, write) if streams else _Drawing(title, output, write)
+        code = source(sink.take)
+        sink.end()
+    return code
+
+
+@contextmanager
+def _writer(file: str | None) -> Iterator[Callable[[str], object]]:
+    """Writes text; what is none (a trace may hold halves of characters) is replaced by question marks."""
+    if file is None:
+        yield lambda text: click.echo(_sound(text), nl=False)
+        return
+    with open(file, "w", encoding="utf-8", errors="replace") as out:
+        yield out.write
+
+
+def _sound(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+class _Lines:
+    """Writes each moment as it comes."""
+
+    def __init__(self, output: _Output, write: Callable[[str], object]) -> None:
+        from distkv.graph.picture import Seen
+        from distkv.graph.text import TextWriter
+        from distkv.graph.trace import write_line
+
+        self._choice = output.choice
+        self._seen = Seen()
+        self._write = write
+        self._line = write_line if output.form is GraphForm.JSON else TextWriter().line
+
+    def take(self, moment: Moment) -> None:
+        self._seen.note(moment)
+        if self._choice.takes(moment):
+            self._write(f"{self._line(moment)}\n")
+
+    def end(self) -> None:
+        self._choice.check(self._seen)
+
+
+class _Drawing:
+    """Draws when all is there."""
+
+    def __init__(self, title: str, output: _Output, write: Callable[[str], object]) -> None:
+        self._title = title
+        self._output = output
+        self._write = write
+        self._moments: deque[Moment] = deque(maxlen=TRACE_MAX)
+        self._count = 0
+
+    def take(self, moment: Moment) -> None:
+        self._count += 1
+        self._moments.append(moment)
+
+    def end(self) -> None:
+        from distkv.graph.picture import compose
+
+        draw, moments_max = _pictures()[self._output.form]
+        moments_max = self._output.last or moments_max
+        forgotten = self._count - len(self._moments)
+        self._write(draw(compose(list(self._moments), self._title, self._output.choice, moments_max, forgotten)))
+
+
+def _pictures() -> dict[GraphForm, tuple[Callable[[Picture], str], int]]:
+    """How each form is drawn, and how many moments it bears."""
+    from distkv.graph import mermaid, page, svg
+
+    return {
+        GraphForm.MERMAID: (mermaid.mermaid, mermaid.MOMENTS_MAX),
+        GraphForm.SVG: (svg.svg, svg.MOMENTS_MAX),
+        GraphForm.HTML: (page.page, page.MOMENTS_MAX),
+    }
+
+
+def _form(own: str | None, common: Form) -> GraphForm:
+    if own is not None:
+        return GraphForm(own)
+    if common not in (Form.TEXT, Form.JSON):
+        raise SettingsError(f"-o {common}: a graph is written as {', '.join(GraphForm)}")
+    return GraphForm(common.value)
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)

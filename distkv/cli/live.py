@@ -1,0 +1,146 @@
+"""Listens to the traces of running nodes, for `distkv graph --live`.
+
+Knows: threads, connections, and whose wall clock says what.  Does not know what becomes of the moments.
+
+Invariant: moments leave in the order of their times, as far as they come within half a second of each other; nothing
+here grows without bound: who is too slow makes the nodes drop moments, and says how many.
+"""
+
+from __future__ import annotations
+
+import heapq
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+import attrs
+
+from distkv.cli.output import complain
+from distkv.client import questions
+from distkv.client.addresses import Address, address_text
+from distkv.client.connection import Connection, open_connection
+from distkv.errors import DistkvError, UnreachableError
+from distkv.graph.trace import OUT_OF_SIGHT, Moment
+
+CONNECT_S: Final = 5.0
+SILENCE_S: Final = 7 * 86_400.0
+"""A node without others may have nothing to tell for long."""
+AGAIN_S: Final = 0.5
+"""Between attempts to reach a node that went away."""
+HOLD_S: Final = 0.5
+"""So long a moment waits for earlier ones from other nodes."""
+QUEUE_MAX: Final = 10_000
+
+Told: TypeAlias = Moment | DistkvError
+
+
+def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[Moment], object]) -> None:
+    """Hand on what all these nodes do, until the time is over, or Ctrl-C; their times count from the first one on.
+
+    Raises:
+        UnreachableError: one does not answer at the beginning.
+        DistkvError: one refuses.
+    """
+    ears = [_Ear(address, open_connection([address], connect_s=CONNECT_S)) for address in addresses]
+    told: queue.Queue[Told] = queue.Queue(QUEUE_MAX)
+    for ear in ears:
+        threading.Thread(target=ear.run, args=(told.put,), daemon=True).start()
+    names = ", ".join(f"{ear.node} at {address_text(ear.address)}" for ear in ears)
+    complain(f"listening to {names}; {'Ctrl-C ends it' if for_s is None else f'for {for_s:g} s'}")
+    order = _Order(write)
+    with suppress(KeyboardInterrupt):
+        _collect(told, order, for_s)
+    _collect(told, order, HOLD_S)  # what is under way
+    order.release(time.monotonic())
+
+
+def _collect(told: queue.Queue[Told], order: _Order, for_s: float | None) -> None:
+    """Take what comes, until the time is over."""
+    deadline = None if for_s is None else time.monotonic() + for_s
+    while deadline is None or time.monotonic() < deadline:
+        try:
+            found = told.get(timeout=order.pause_s(deadline))
+        except queue.Empty:
+            pass
+        else:
+            if isinstance(found, DistkvError):
+                raise found
+            order.put(found)
+        order.release(time.monotonic() - HOLD_S)
+
+
+@attrs.define
+class _Order:
+    """Brings moments of several nodes into the order of their times."""
+
+    _write: Callable[[Moment], object]
+    _waiting: list[tuple[int, int, float, Moment]] = attrs.field(factory=list)
+    _count: int = 0
+    _zero_ms: int | None = None
+
+    def put(self, moment: Moment) -> None:
+        self._count += 1
+        heapq.heappush(self._waiting, (moment.at_ms, self._count, time.monotonic(), moment))
+
+    def release(self, arrived: float) -> None:
+        """Hand on what came before that instant, and what is earlier."""
+        while self._waiting and any(entry[2] <= arrived for entry in self._waiting[:1]):
+            at_ms, _, _, moment = heapq.heappop(self._waiting)
+            if self._zero_ms is None:
+                self._zero_ms = at_ms
+            self._write(attrs.evolve(moment, at_ms=at_ms - self._zero_ms))
+
+    def pause_s(self, deadline: float | None) -> float:
+        """How long nothing has to be done, unless something comes."""
+        left_s = 1.0 if deadline is None else max(0.0, min(1.0, deadline - time.monotonic()))
+        return min(left_s, HOLD_S / 5) if self._waiting else left_s
+
+
+class _Ear:
+    """Listens to one node; when that goes away, tries again until it is back."""
+
+    def __init__(self, address: Address, connection: Connection) -> None:
+        self.address = address
+        self.node: str = connection.hello.node
+        self._connection = connection
+
+    def run(self, tell: Callable[[Told], object]) -> None:
+        """For a thread of its own, which ends with the command, or when the node refuses."""
+        while True:
+            try:
+                for fields in self._connection.items(questions.trace(), SILENCE_S):
+                    for moment in self._moments(fields):
+                        tell(moment)
+            except UnreachableError:
+                pass
+            except DistkvError as error:
+                tell(error)
+                return
+            tell(Moment(_now_ms(), self.node, OUT_OF_SIGHT))
+            self._connect_again()
+
+    def _moments(self, fields: Mapping[str, object]) -> list[Moment]:
+        """What an item says."""
+        found = fields.get("moment")
+        if isinstance(found, dict):
+            return [Moment.from_dict(found)]
+        if "lost" in fields:
+            return [Moment(_now_ms(), self.node, f"{fields['lost']} moments were not told: the listener is too slow")]
+        return []  # the start
+
+    def _connect_again(self) -> None:
+        pause = threading.Event()  # nobody sets it
+        while True:
+            pause.wait(AGAIN_S)
+            try:
+                self._connection = open_connection([self.address], connect_s=CONNECT_S)
+            except DistkvError:
+                continue
+            return
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)

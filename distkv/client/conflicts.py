@@ -1,0 +1,143 @@
+"""Conflicts as a client asks for them: those that are open or were, and what somebody decides about one.
+
+Knows: the requests, the fields of their replies, and how a listing goes on from page to page.  Does not know how they
+travel (`protocol`).
+
+Invariant: a decision about an open loser is asked for again only of the node that got it first, where it cannot take
+place twice: the first time closed the loser.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from distkv.client.questions import Question, Repeat, Written, as_path, read_written
+from distkv.errors import BadPathError, DecodeError
+from distkv.model.event import Link, Tick, Tock, read_tick_text, tick_text
+from distkv.model.path import ROOT, Path
+from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
+from distkv.wire.frames import encode_request
+from distkv.wire.request import Dismiss, GetConflicts, Restore
+
+
+@attrs.frozen
+class Loser:
+    """A change that lost at its path, while the change that won did not know it."""
+
+    path: Path
+    value: object
+    """As in `Entry`; None when it deleted the path."""
+    is_deleted: bool
+    link: Link
+    """The change: its node and tick."""
+    tock: Tock
+    time: float
+    """The writer's wall clock, seconds since 1970."""
+    winner: Link | None = None
+    """The change that won; None in a list of closed ones."""
+    closed_by: Link | None = None
+    """In a list of closed ones: the change that knew it; None when that never came to the node that is asked."""
+
+    @property
+    def id(self) -> str:
+        """The change as text, which names it for `restore` and `dismiss`: `a:12`, `a:7.12`."""
+        return tick_text(*self.link)
+
+
+class Listing:
+    """Open losers, page by page: ask `question`, `add` what it brings, until there is none."""
+
+    def __init__(self, path: Path | str, *, closed: bool, limit: int | None) -> None:
+        self._path: Final = as_path(path)
+        self._closed: Final = closed
+        self._limit: Final = limit
+        self._found: list[Loser] = []
+        self._after: Path | None = None
+        self._is_whole = limit is not None and limit < 1
+
+    @property
+    def question(self) -> Question[tuple[tuple[Loser, ...], Path | None]] | None:
+        """What to ask next; None at the end."""
+        if self._is_whole:
+            return None
+        limit = None if self._limit is None else self._limit - len(self._found)
+        request = GetConflicts(1, self._path, self._after, limit, self._closed)
+        return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), _page, Repeat.ANYWHERE)
+
+    def add(self, page: tuple[tuple[Loser, ...], Path | None]) -> None:
+        """What the question brought."""
+        losers, self._after = page
+        self._found += losers
+        self._is_whole = self._after is None or (self._limit is not None and len(self._found) >= self._limit)
+
+    @property
+    def found(self) -> tuple[Loser, ...]:
+        return tuple(self._found[: self._limit])
+
+
+def restore(id: str | Link, *, head: Link | None, path: Path | str = ROOT, closed: bool = False) -> Question[Written]:
+    """Write a loser again.
+
+    Raises:
+        BadPathError: `id` names no change.
+    """
+    request = Restore(1, read_id(id), head, as_path(path), 1, closed)
+    # What is open is closed by the first time; what is closed could be written twice, but while `head` holds.
+    repeat = Repeat.NEVER if closed and head is None else Repeat.SAME_NODE
+    return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), read_written, repeat)
+
+
+def dismiss(id: str | Link, *, head: Link | None, path: Path | str = ROOT) -> Question[Written]:
+    """Close an open loser, and keep what won.
+
+    Raises:
+        BadPathError: `id` names no change.
+    """
+    request = Dismiss(1, read_id(id), head, as_path(path), 1)
+    return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), read_written, Repeat.SAME_NODE)
+
+
+def read_id(id: str | Link) -> Link:
+    """The change that an id names.
+
+    Raises:
+        BadPathError: none.
+    """
+    found = read_tick_text(id) if isinstance(id, str) else id
+    if found is None:
+        raise BadPathError(f"{id!r} names no change: write it as 'conflicts' shows it, such as a:12 or a:7.12")
+    return found
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _page(reply: Fields) -> tuple[tuple[Loser, ...], Path | None]:
+    losers = tuple(_loser(read_map(item, "items")) for item in read_list(reply.get("items"), "items"))
+    return losers, _path(reply["more"]) if "more" in reply else None
+
+
+def _loser(item: Fields) -> Loser:
+    return Loser(
+        _path(item.get("path")),
+        item.get("value"),
+        "value" not in item,
+        _link(item),
+        Tock(read_int(item, "tock")),
+        read_time(item.get("time"), "time"),
+        _link(read_map(item["winner"], "winner")) if "winner" in item else None,
+        _link(read_map(item["closed_by"], "closed_by")) if "closed_by" in item else None,
+    )
+
+
+def _link(fields: Fields) -> Link:
+    return read_node(fields.get("node"), "node"), Tick(read_int(fields, "tick"))
+
+
+def _path(value: object) -> Path:
+    try:
+        return read_path(value)
+    except BadPathError as error:
+        raise DecodeError(str(error), "bad_path") from None

@@ -1,0 +1,29 @@
+"""The nodes of the network: which of them are gone for good.
+
+Knows: what the answer to retire_node holds.  Does not know what becomes of a node that was retired.
+
+Invariant: a refused request changes nothing.
+"""
+
+from __future__ import annotations
+
+from distkv.core.ready import Retired, RetireNode
+from distkv.engine.driver import Driver
+from distkv.errors import DistkvError
+from distkv.wire.replies import encode_reply
+from distkv.wire.request import RetireNodeRequest
+
+
+def retire(driver: Driver, request: RetireNodeRequest) -> bytes:
+    """Write that a node is gone for good; the reply may leave when `driver.position` is durable.
+
+    Raises:
+        RequestError: it is not known, or seems alive; this node is not ready, or its disk is full.
+    """
+    driver.check_room(0)
+    reply = driver.step(RetireNode(request.node, request.force))
+    if isinstance(reply, DistkvError):
+        raise reply
+    if not isinstance(reply, Retired):
+        raise TypeError(f"a retirement was answered with {type(reply).__name__}")
+    return encode_reply(request.seq, {"changed": reply.changed, "life": reply.life})

@@ -1,0 +1,266 @@
+"""What a fleet costs by its size: messages, bytes, and how soon it agrees.
+
+Knows: one fixed course (growth, rest, one write, many writes, half of the fleet cut off, its return) and what is
+counted in each part.  Does not know what is right, but that all end alike.
+
+Invariant: the same size gives the same figures, on every machine.
+
+Agents carry what was measured of real ones (docs/serf): few packets per second, and one in a hundred misses a node. A
+message needs a round of gossip for each power of four agents. Peers need up to 10 ms for each part of an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import attrs
+
+from distkv.core.ready import Input, LocalSet, PeerAnswered
+from distkv.model.ledger import TickRanges
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
+from distkv.sim.network import Faults
+from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rules.alike import AllAlike
+from distkv.wire.message import EventBatch, Message, Ping
+from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value
+
+NODES_MAX: Final = 1024
+"""A node keeps an eye on so many others."""
+CLOCK_MS: Final = 5000
+LOSS: Final = 0.01
+ROUND_MS: Final = 200
+"""Serf's `gossip_interval`; in each, an agent tells three others."""
+COPIES: Final = 4
+"""Serf's `retransmit_mult`: an agent sends each message this many times, and again for each power of ten agents."""
+STEP_MS: Final = 100
+"""How often is looked whether all are alike."""
+PATIENCE_MS: Final = 180_000
+WRITES: Final = 100
+WRITERS: Final = 5
+WRITES_MS: Final = 10_000
+CALM_CLOCKS: Final = 12
+REST_CLOCKS: Final = 24
+SPLIT_CLOCKS: Final = 12
+DOUBTS_MS: Final = 5000
+"""How long agents of a small fleet need to see that others are gone; more with each power of ten."""
+VALUE: Final = pack_value("x" * 98)
+"""100 bytes."""
+WAVE: Final = 10
+"""A fleet grows tenfold at a time: those who are ready take the next ones in."""
+
+FIGURES: Final[dict[str, str]] = {
+    "grow_s": "growth: nine tenths start within 5 s, all alike after, s",
+    "grow_kib": "growth: TCP per node, KiB",
+    "rest_pings": "rest: pings per clock",
+    "rest_silence": "rest: longest time without a ping, clocks",
+    "rest_heard_bytes": "rest: gossip that a node hears, bytes/s",
+    "rest_sent_bytes": "rest: gossip that its agent sends, bytes/s",
+    "write_s": "one write: all alike after, s",
+    "writes_s": f"{WRITES} writes in {WRITES_MS // 1000} s: all alike after the last, s",
+    "writes_packets": f"{WRITES} writes: packets of gossip, pings and infos among them",
+    "writes_kib": f"{WRITES} writes: TCP per node, KiB",
+    "split_pings": "half cut off: pings in one half, per clock",
+    "split_pings_other": "half cut off: pings in the other half, per clock",
+    "heal_clocks": f"heal, {WRITES} writes on each side: all alike after, clocks",
+    "heal_kib": "heal: TCP per node, KiB",
+    "heal_busiest_kib": "heal: TCP of the busiest node, KiB",
+    "heal_again_percent": "heal: events that came more than once, %",
+}
+"""What is measured, in words for a table; bytes are those of payloads."""
+
+
+@attrs.define
+class Counts:
+    """What was counted in one part of the course, over all nodes."""
+
+    packets: int = 0
+    packet_bytes: int = 0
+    """Of what agents were told to send, once each."""
+    tcp_bytes: int = 0
+    tcp_by_host: Counter[str] = attrs.field(factory=Counter)
+    """In and out."""
+    fetched: int = 0
+    """Events that came over TCP."""
+    pings: list[tuple[int, str]] = attrs.field(factory=list)
+    """When, and by whom."""
+
+    def pings_of(self, names: Collection[str]) -> int:
+        return sum(name in names for _, name in self.pings)
+
+    def silence_ms(self) -> int:
+        """The longest time between two pings."""
+        return max((later - before for (before, _), (later, _) in pairwise(self.pings)), default=0)
+
+
+class Meter(Watcher):
+    """Counts."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def begin(self) -> Counts:
+        """Count anew; the counts of the part that begins."""
+        self.counts = Counts()
+        return self.counts
+
+    def carried(self, host: Host, message: Message, size: int) -> None:
+        counts = self.counts
+        counts.packets += 1
+        counts.packet_bytes += size
+        if isinstance(message, Ping) and host.process is not None:
+            counts.pings.append((host.process.now_ms, host.name))
+
+    def transferred(self, host: Host, other: Host, size: int) -> None:
+        counts = self.counts
+        counts.tcp_bytes += size
+        counts.tcp_by_host[host.name] += size
+        counts.tcp_by_host[other.name] += size
+
+    def delivered(self, host: Host, what: Input) -> None:  # noqa: ARG002
+        if isinstance(what, PeerAnswered) and isinstance(what.answer, EventBatch):
+            self.counts.fetched += len(what.answer.events)
+
+
+class Course:
+    """One fleet on its way."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._meter = Meter()
+        spread_ms = ROUND_MS * math.ceil(math.log(nodes, 4))
+        faults = Faults(loss=LOSS, delay_ms=(10, spread_ms), silence_ms=10_000)
+        self._fleet = Fleet(nodes, faults, is_large=True, watchers=[self._meter])
+        self._written = 0
+
+    def figures(self) -> dict[str, float]:
+        """Go all the way; what was measured, by the names in FIGURES.
+
+        Raises:
+            BrokenRuleError: the nodes do not come to hold the same.
+        """
+        nodes, found = self._nodes, dict[str, float]()
+        took_ms, counts = self._grow()
+        found |= {"grow_s": took_ms / 1000, "grow_kib": counts.tcp_bytes / 1024 / nodes}
+        self._fleet.run(CALM_CLOCKS * CLOCK_MS)
+        counts = self._rest()
+        rate = counts.packet_bytes * 1000 / (REST_CLOCKS * CLOCK_MS)
+        found |= {"rest_pings": len(counts.pings) / REST_CLOCKS, "rest_silence": counts.silence_ms() / CLOCK_MS}
+        found |= {"rest_heard_bytes": rate, "rest_sent_bytes": rate * COPIES * math.ceil(math.log10(nodes + 1))}
+        hosts = [*self._fleet.hosts.values()]
+        found["write_s"] = self._write(hosts[1:2], 1, 0)[0] / 1000
+        took_ms, counts = self._write(hosts[:WRITERS], WRITES, WRITES_MS)
+        found |= {"writes_s": took_ms / 1000, "writes_packets": counts.packets}
+        found["writes_kib"] = counts.tcp_bytes / 1024 / nodes
+        sides = hosts[::2], hosts[1::2]
+        counts = self._split(*sides)
+        for key, side in zip(("split_pings", "split_pings_other"), sides, strict=True):
+            found[key] = counts.pings_of({host.name for host in side}) / SPLIT_CLOCKS
+        wanted = self._missing()
+        took_ms, counts = self._heal()
+        found |= {"heal_clocks": took_ms / CLOCK_MS, "heal_kib": counts.tcp_bytes / 1024 / nodes}
+        found["heal_busiest_kib"] = max(counts.tcp_by_host.values(), default=0) / 1024
+        found["heal_again_percent"] = 100 * max(0, counts.fetched / wanted - 1)
+        return found
+
+    # -- the parts
+
+    def _grow(self) -> tuple[int, Counts]:
+        """From one node to all, in waves; how long the last wave took until all were alike."""
+        self._start(0)
+        self._until_alike()
+        counts, count, took_ms = self._meter.begin(), 1, 0
+        while count < self._nodes:
+            wave = range(count, min(count * WAVE, self._nodes))
+            for number in wave:
+                self._fleet.later(CLOCK_MS * (number - count) // len(wave), partial(self._start, number))
+            counts, count = self._meter.begin(), wave.stop
+            self._fleet.run(CLOCK_MS)
+            took_ms = CLOCK_MS + self._until_alike()
+        for host in self._fleet.hosts.values():
+            host.agent.doubts_ms = int(DOUBTS_MS * max(1.0, math.log10(self._nodes)))
+        return took_ms, counts
+
+    def _rest(self) -> Counts:
+        """Nothing happens."""
+        counts = self._meter.begin()
+        self._fleet.run(REST_CLOCKS * CLOCK_MS)
+        return counts
+
+    def _write(self, writers: Sequence[Host], count: int, within_ms: int) -> tuple[int, Counts]:
+        """Some nodes write in turn; how long after the last write all are alike."""
+        counts = self._meter.begin()
+        self._plan(writers, count, within_ms)
+        self._fleet.run(within_ms)
+        return self._until_alike(), counts
+
+    def _split(self, *sides: Sequence[Host]) -> Counts:
+        """Half of the fleet is cut off; each half writes, and has it everywhere before this ends."""
+        self._fleet.partition(*([host.name for host in side] for side in sides))
+        counts = self._meter.begin()
+        for side in sides:
+            self._plan(side[:WRITERS], WRITES, SPLIT_CLOCKS * CLOCK_MS // 2)
+        self._fleet.run(SPLIT_CLOCKS * CLOCK_MS)
+        return counts
+
+    def _heal(self) -> tuple[int, Counts]:
+        """The halves meet; how long until all are alike."""
+        counts = self._meter.begin()
+        self._fleet.heal()
+        return self._until_alike(), counts
+
+    # -- inside
+
+    def _start(self, number: int) -> None:
+        host = self._fleet.host(f"n{number}")
+        host.agent.limit(None, self._nodes)
+        self._fleet.start(host.name, init="root" if number == 0 else None)
+
+    def _plan(self, writers: Sequence[Host], count: int, within_ms: int) -> None:
+        for number in range(count):
+            self._written += 1
+            path = Path(["written", str(self._written)])
+            host, write = writers[number % len(writers)], LocalSet(SetValue(1, path, VALUE))
+            self._fleet.later(within_ms * number // count, partial(self._step, host, write))
+
+    def _step(self, host: Host, what: Input) -> None:
+        self._fleet.step(host.name, what)
+
+    def _missing(self) -> int:
+        """How many events the nodes lack, of all that any of them has."""
+        held = [host.live.tree.ledger.held() for host in self._fleet.running()]
+        every: TickRanges = {}
+        for one in held:
+            for name, ranges in one.items():
+                every.setdefault(name, Ranges()).update(ranges)
+        return sum(len(every[name]) - len(one.get(name, ())) for one in held for name in every)
+
+    def _until_alike(self) -> int:
+        """Let time pass until all are alike; for how long.
+
+        Raises:
+            BrokenRuleError: it takes too long.
+        """
+        began_ms = self._fleet.now_ms
+        while not self._is_alike():
+            if self._fleet.now_ms - began_ms > PATIENCE_MS:
+                AllAlike().settled(self._fleet)  # it says what differs
+                raise BrokenRuleError(AllAlike.rule, f"after {PATIENCE_MS} ms they did not")
+            self._fleet.run(STEP_MS)
+        return self._fleet.now_ms - began_ms
+
+    def _is_alike(self) -> bool:
+        """Whether all serve and hold the same, by the digests that they show to each other."""
+        replicas = [host.live for host in self._fleet.running()]
+        first = replicas[0].tree
+        return all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas) and all(
+            replica.tree.ledger.hash() == first.ledger.hash() for replica in replicas
+        )

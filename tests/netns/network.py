@@ -1,0 +1,121 @@
+"""A network of its own for a test: a namespace per node, all on one bridge, cut and healed at will.
+
+Knows: how to make namespaces, run programs in them, and drop what arrives from some nodes.  Does not know the programs.
+
+Each namespace has no name and lives by a process that sleeps in it.  The bridge has a namespace, too, so that the host
+gets no interface, address or rule.  Packets are dropped where they arrive: a drop where they leave would make `sendto`
+fail, which an agent takes for a fault of its own.
+
+Invariant: nothing is left when `open_network` is left.  Should the tests themselves be killed, the kernel kills the
+sleepers, and with the last process of a namespace goes all that is in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import attrs
+
+from tests.process.servers import die_with_parent
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+
+
+def why_not() -> str:
+    """Why there can be no networks here; empty when there can."""
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "--net", "true"], check=False).returncode != 0:
+        return "this user may not make network namespaces: be root"
+    missing = [command for command in ("ip", "iptables", "nsenter") if shutil.which(command) is None]
+    return f"no {', '.join(missing)} on PATH: apt-get install iproute2 iptables util-linux" if missing else ""
+
+
+@attrs.frozen
+class Namespace:
+    """A network of one host, for as long as its process lives."""
+
+    process: subprocess.Popen[bytes]
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """What is typed before a command to run it here. It is the same process, so its pid is the command's."""
+        return ("nsenter", f"--net=/proc/{self.process.pid}/ns/net", "--")
+
+    def run(self, *command: str, stdin: str = "") -> str:
+        """Run a command to its end; what it printed."""
+        done = subprocess.run([*self.program, *command], input=stdin, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+
+@attrs.frozen
+class Network:
+    """Hosts by name."""
+
+    hosts: dict[str, Namespace]
+    addresses: dict[str, str]
+
+    def drop(self, at: Iterable[str], of: Iterable[str]) -> None:
+        """From now on the hosts `at` hear nothing of the hosts `of`; the other way nothing changes."""
+        sources = ",".join(self.addresses[name] for name in of)
+        for name in at:
+            self.hosts[name].run("iptables", "-w", "-A", "INPUT", "-s", sources, "-j", "DROP")
+
+    def cut(self, *sides: Sequence[str]) -> None:
+        """No packet arrives from another side."""
+        for side in sides:
+            self.drop(side, [name for other in sides if other is not side for name in other])
+
+    def heal(self) -> None:
+        """Everything arrives again."""
+        for host in self.hosts.values():
+            host.run("iptables", "-w", "-F", "INPUT")
+
+
+@contextmanager
+def open_network(names: Sequence[str]) -> Iterator[Network]:
+    """Hosts that reach each other; the first has the address 10.77.0.1, the second 10.77.0.2, and so on.
+
+    Several of these do not touch each other, so all have the same addresses.
+    """
+    sleepers: list[subprocess.Popen[bytes]] = []
+
+    def make() -> Namespace:
+        process = subprocess.Popen(["sleep", "infinity"], stdin=subprocess.DEVNULL, preexec_fn=_in_new_network)
+        sleepers.append(process)
+        return Namespace(process)
+
+    try:
+        hub = make()
+        hub.run("ip", "link", "add", "bridge", "type", "bridge")
+        hub.run("ip", "link", "set", "bridge", "up")
+        network = Network({name: make() for name in names}, {name: f"10.77.0.{i}" for i, name in enumerate(names, 1)})
+        for name, host in network.hosts.items():
+            _plug(hub, host, f"to-{name}", network.addresses[name])
+        yield network
+    finally:
+        for process in sleepers:
+            process.kill()
+            process.wait()
+
+
+def _plug(hub: Namespace, host: Namespace, port: str, address: str) -> None:
+    """A cable from a host to the bridge."""
+    hub.run("ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(host.process.pid))
+    hub.run("ip", "link", "set", port, "master", "bridge", "up")
+    steps = ("link set lo up", f"address add {address}/24 dev eth0", "link set eth0 up")
+    host.run("ip", "-batch", "-", stdin="\n".join(steps))
+
+
+def _in_new_network() -> None:
+    """Run in a child before its program: so the namespace is there when `Popen` returns."""
+    die_with_parent()
+    if _LIBC.unshare(_CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,78 @@
+"""Four nodes whose network is cut, and one of them loses its agent, its disk or its life besides.
+
+Knows: what is killed, and when.  Does not know how a node comes back.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from shutil import rmtree
+
+from distkv.model.event import life_of
+from tests.netns.cuts import Record, assert_deaf, cut_and_healed, wait_cut
+from tests.netns.lab import NAMES, Lab, open_lab
+from tests.netns.promises import OWN, Written, assert_kept
+
+SIDES = ("ab", "cd")
+SOME = 20
+LOADED = 5_000
+"""So many writes on each side take a moment to reach the other."""
+
+
+def test_agent_that_starts_anew_during_the_cut_loses_nothing(tmp_path: Path, record_property: Record) -> None:
+    """It knows nothing of the agents on the other side, until one of them finds it, or its neighbour tells it."""
+    written = Written()
+    with open_lab(tmp_path) as lab:
+        with cut_and_healed(lab, written, SIDES, record_property):
+            lab.agent("b").kill()
+            lab.wait_state("b", "cut-off", 15)
+            lab.agent("b").launch()
+            lab.wait_state("b", "ready", 30)
+        assert_kept(lab, written)
+
+
+def test_node_that_lost_its_disk_during_the_cut_gets_all_back(tmp_path: Path, record_property: Record) -> None:
+    """What it had written itself its neighbour has. It goes on in a new life, and repeats no tick."""
+    written = Written()
+    with open_lab(tmp_path) as lab:
+        with cut_and_healed(lab, written, SIDES, record_property, written_on="abc"):
+            _write_some(lab, written, "d", "before")
+            of_d = [link for link in written.acknowledged if link[0] == "d"]
+            lab.wait(lambda: not lab.lacks("c", of_d), "c has what d wrote", 20)
+            lab["d"].kill()
+            rmtree(lab["d"].data_dir)
+            lab["d"].start().wait_ready()
+            _write_some(lab, written, "d", "after")
+        assert_kept(lab, written)
+        assert len({life_of(tick) for name, tick in written.acknowledged if name == "d"}) == 2
+
+
+def test_node_killed_in_the_midst_of_the_heal_gets_the_rest(tmp_path: Path) -> None:
+    written = Written()
+    with open_lab(tmp_path) as lab:
+        began_s = time.monotonic()
+        lab.network.cut(*SIDES)
+        written.contest(lab, "ac")
+        for name in "ac":
+            _write_fast(lab, written, name)
+        wait_cut(lab, began_s, SIDES)
+        assert_deaf(lab, written, "ab")
+        of_c = [link for link in written.acknowledged if link[0] == "c"]
+        with written.everywhere(lab, NAMES):
+            lab.network.heal()
+            lab.wait(lambda: 0 < len(lab.lacks("b", of_c)) < len(of_c), "b has a part of it", 20)
+            lab["b"].kill()
+        lab["b"].start().wait_ready()
+        assert_kept(lab, written)
+
+
+def _write_some(lab: Lab, written: Written, name: str, word: str) -> None:
+    with written.everywhere(lab, name, word):
+        loads = [load for load in written.loads if load.top.endswith(word)]
+        lab.wait(lambda: all(len(load.events) >= SOME for load in loads), f"{name} was written to", 30)
+
+
+def _write_fast(lab: Lab, written: Written, name: str) -> None:
+    with written.load(lab, name, f"{OWN}.{name}-much", depth=100, pause_s=0.0) as load:
+        lab.wait(lambda: len(load.events) >= LOADED, f"{name} has taken much", 30)

@@ -1,0 +1,40 @@
+"""Each scenario file gives the trace that stands in it; `pytest --rewrite-scenarios` writes down what it gives now.
+
+Knows: the files.  Does not know what is right: whoever rewrites a file reads what changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distkv.sim.player import play
+from tests.scenarios.files import FILES, cited, read
+
+LINES_MAX = 60
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario_gives_the_expected_trace(path: Path, request: pytest.FixtureRequest) -> None:
+    script = read(path)
+    outputs = play(script).outputs
+    if request.config.getoption("--rewrite-scenarios"):
+        path.write_text(script.text(outputs), encoding="utf-8")
+        return
+    assert script.text(outputs) == path.read_text(encoding="utf-8"), "right as it is now? pytest --rewrite-scenarios"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario_says_which_rule_it_shows(path: Path) -> None:
+    assert cited(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario_ends_with_the_state(path: Path) -> None:
+    assert read(path).blocks[-1].commands[-1].text == "state"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_scenario_is_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES_MAX

@@ -1,0 +1,67 @@
+"""Every rule of the protocol that a small network can show has a scenario file that shows it.
+
+Knows: which sections of docs/protocol are told sentence by sentence, and which other rules are traps into which a model
+fell.  Does not know whether a scenario shows its rule: whoever writes it does.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.scenarios.files import FILES, cited
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol.rst").read_text(encoding="utf-8")
+SECTIONS = ("Ping election", "Start-up", "Lives and names", "Recovery", "Between two nodes over TCP")
+"""All their sentences have a scenario."""
+TRAPS = (
+    ("TICK-3", "a wiped node never repeats a tick"),
+    ("APPLY-3", "what was held once is not applied again"),
+    ("OPEN-2", "open losers are replicated"),
+    ("OPEN-5", "cutting chains does not change what is open"),
+    ("LOST-1", "what nobody has ends the wait"),
+    ("LOST-2", "and comes when its holder does"),
+    ("NET-2", "networks never merge"),
+    ("REG-2", "a joiner is registered before its snapshot"),
+    ("REG-3", "a name that joined twice"),
+)
+"""Rules of other sections where the obvious reading loses something or diverges."""
+ELSEWHERE = {
+    "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
+    "LIFE-3": "a backup is loaded from an archive, which scenarios do not have: tests/unit/core/test_restored.py",
+    "LIFE-4": "disks of scenarios are not set back: tests/unit/core/test_witnesses.py",
+    "LIFE-5": "disks of scenarios are not set back: tests/unit/core/test_witnesses.py",
+    "LIFE-6": "disks of scenarios are not set back: tests/unit/core/test_hand_over.py",
+    "LIFE-7": "disks of scenarios are not set back: tests/unit/core/test_hand_over.py",
+    "LIFE-8": "disks of scenarios are not set back: tests/unit/core/test_hand_over.py",
+    "LIFE-9": "disks of scenarios are not set back: tests/unit/core/test_hand_over.py",
+    "LIFE-10": "disks of scenarios are not set back: tests/unit/core/test_hand_over.py",
+    "SNAP-3": "a download must break in its midst: tests/unit/core/test_hand_over.py",
+    "REC-5": "equal ticks with other contents need a fault of the machine: tests/unit/core/test_recovery_fleet.py",
+}
+"""Rules that no scenario can show, why, and what shows them."""
+
+
+def _sections() -> dict[str, list[str]]:
+    """The labels of each section."""
+    parts = re.split(r"^(.+)\n-{3,}\n", PAGE, flags=re.MULTILINE)
+    titles, bodies = parts[1::2], parts[2::2]
+    return {t: re.findall(r"^\* \[(\w+-[0-9]+)\]", body, re.MULTILINE) for t, body in zip(titles, bodies, strict=True)}
+
+
+def test_every_sentence_of_the_sections_has_a_scenario() -> None:
+    labels = {label for title in SECTIONS for label in _sections()[title]} | {label for label, _ in TRAPS}
+    shown = {label for path in FILES for label in cited(path)}
+    assert sorted(labels - shown - ELSEWHERE.keys()) == []
+
+
+def test_scenarios_cite_labels_that_exist() -> None:
+    known = {label for labels in _sections().values() for label in labels}
+    assert {path.stem: cited(path) - known for path in FILES if cited(path) - known} == {}
+
+
+def test_rules_that_are_shown_elsewhere_have_no_scenario() -> None:
+    shown = {label for path in FILES for label in cited(path)}
+    assert ELSEWHERE.keys() & shown == set()
+    root = Path(__file__).parents[2]
+    assert [why for why in ELSEWHERE.values() if not (root / why.rpartition(" ")[2]).exists()] == []

@@ -1,0 +1,134 @@
+"""The language of scenario files: what can be said, and what is said about a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.errors import SettingsError
+from distkv.model.path import Path
+from distkv.sim.grammar import ALL, SETTLE_CLOCKS, USAGE, parse_script
+from distkv.sim.script import (
+    Action,
+    Cluster,
+    Cut,
+    Deed,
+    Divert,
+    Fill,
+    Run,
+    Settings,
+    Settle,
+    Show,
+    ShowState,
+    Split,
+    StartNode,
+    ToNode,
+    Wait,
+    Write,
+)
+from distkv.transport.diversion import Diversion
+from distkv.wire.message import State
+
+
+def _read(*lines: str) -> list[Action]:
+    script = parse_script("\n".join([*lines, "----"]), "t.txt")
+    return [command.action for block in script.blocks for command in block.commands]
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ("cluster a b", Cluster(("a", "b"))),
+        ("start a", StartNode("a", None, {})),
+        ("start x as a init", StartNode("x", "root", {}, "a")),
+        ("start a init", StartNode("a", "root", {})),
+        ("start a init 7 clock=1s alone=yes", StartNode("a", 7, {"clock_ms": 1000, "alone": True})),
+        ("start a init chain-length=2", StartNode("a", "root", {"chain_length_max": 2})),
+        ("crash a", ToNode("a", Deed.CRASH)),
+        ("roll-back a", ToNode("a", Deed.ROLL_BACK)),
+        ("set a x.y 1", Write("a", Path(["x", "y"]), 1)),
+        ("set a k 'two words' new", Write("a", Path(["k"]), "two words", is_new=True)),
+        ("delete a k", Write("a", Path(["k"]), None)),
+        ("fill a x 500", Fill("a", Path(["x"]), 500)),
+        ("split a b | c | d", Split((("a", "b"), ("c",), ("d",)))),
+        ("cut a > b", Cut("a", "b")),
+        ("heal", Split(())),
+        ("drop gossip", Divert(Diversion("gossip"))),
+        ("drop 2 ping of a b to c", Divert(Diversion("ping", frozenset("ab"), frozenset("c"), 2))),
+        ("delay info to c by 3s", Divert(Diversion("info", frozenset(), frozenset("c"), None, 3000))),
+        ("deliver", Divert(None)),
+        ("run 1.5clocks", Run(7500)),
+        ("wait a cut-off within 2m", Wait("a", State.CUT_OFF, 120_000)),
+        ("settle", Settle(SETTLE_CLOCKS * 5000)),
+        ("settle within 1clock", Settle(5000)),
+        ("show all", Show(ALL, frozenset())),
+        ("show nothing", Show(frozenset(), frozenset())),
+        ("show sent ping note at a b", Show(frozenset({"sent ping", "note"}), frozenset("ab"))),
+        ("show heard info update", Show(frozenset({"heard info", "sent update", "heard update"}), frozenset())),
+        ("state", ShowState()),
+        ("settings clock=1s members=no", Settings({"clock_ms": 1000, "members": False})),
+    ],
+)
+def test_command_is_read(line: str, action: Action) -> None:
+    assert _read(line) == [action]
+
+
+def test_times_in_clocks_follow_the_setting() -> None:
+    assert _read("settings clock=1s", "run 2clocks")[1] == Run(2000)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("jump a", "jump is no verb; there are cluster, start"),
+        ("set a k", "the value is missing; expected: set NODE PATH VALUE [new]"),
+        ("set a k null", "a value is not null: use delete; expected: "),
+        ("set a k 1 2", "2 is one word too many; expected: "),
+        ("set a :z 1", "expected: set NODE PATH"),
+        ("set a k 'x", "the line cannot be split into words: No closing quotation"),
+        ("crash", "the node is missing; expected: crash NODE"),
+        ("crash a/b", "a/b is no name of a node; "),
+        ("split a b", "there is one side only; "),
+        ("split a |", "the node is missing; "),
+        ("cut a b", "> is missing; expected: cut NODE > NODE"),
+        ("run fast", "fast is no time, as 300ms, 5s or 2clocks are; "),
+        ("fill a k many", "the count is a number, not many; "),
+        ("drop 3 maps", "maps is no kind of gossip; "),
+        ("delay ping", "by is missing; "),
+        ("wait a asleep", "asleep is no state; there are passive, "),
+        ("show tea", "tea is no kind; there are update, "),
+        ("show", "a kind is missing; "),
+        ("settings colour=red", "colour is no setting; there are clock, "),
+        ("settings members=maybe", "members is yes or no; "),
+        ("settings", "expected: settings SETTING=…"),
+    ],
+)
+def test_mistake_is_named_with_its_line(line: str, why: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        _read("# a comment", line)
+    assert str(caught.value).startswith("t.txt, line 2: ")
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "run 5s\n", "run 5s\n----\n\nrun 3s\n"])
+def test_file_that_expects_nothing_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="ends without ----"):
+        parse_script(text, "t.txt")
+
+
+def test_text_of_a_script_is_its_file() -> None:
+    text = "# why\nrun 5s  # long\n\nrun 1s\n----\n  1.0 a x\n\nstate\n----\na: ready\n\n# the end\n"
+    script = parse_script(text, "t.txt")
+    assert script.text([block.expected for block in script.blocks]) == text
+
+
+def test_traces_are_put_in_place_of_the_expected_ones() -> None:
+    script = parse_script("run 5s\n----\nold\n\nrun 1s\n----\n", "t.txt")
+    assert script.text([["new"], []]) == "run 5s\n----\nnew\n\nrun 1s\n----\n"
+
+
+def test_nodes_are_all_that_are_named() -> None:
+    assert parse_script("cluster a b\nstart x\nsplit a | y\n----\n", "t.txt").nodes == ("a", "b", "x", "y")
+
+
+def test_usage_begins_with_its_verb() -> None:
+    assert [verb for verb, usage in USAGE.items() if usage.split()[0] != verb] == []
