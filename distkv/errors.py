@@ -85,7 +85,7 @@ class NoSpaceError(RequestError):
 
 
 class BusyError(RequestError):
-    """A bounded queue is full; the same request may succeed a moment later."""
+    """Too much is under way, or something must be found out first; the same request may succeed a moment later."""
 
     code = "busy"
 

@@ -12,7 +12,7 @@ import attrs
 
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
-from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, RequestError
+from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
@@ -300,7 +300,7 @@ class Peers:
         if here is not None and here.addr != what.addr and name != store.me:
             look = self._look(name, here.addr, turn)
             if look.found is None:
-                ready.reply = NotReadyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
+                ready.reply = BusyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
                 return
         if name == store.me or (look is not None and look.found):
             ready.reply = ExistsError(
@@ -362,6 +362,9 @@ class Peers:
             if node.network_id is not None and not node.store.has_data:
                 node.found = node.store.tree.ledger.held()
                 node.startup.must_hand_over(turn.now_ms)
+            if isinstance(what.error, BusyError):
+                node.startup.attempt_postponed(turn.now_ms)
+                return
             is_empty = isinstance(what.error, NotReadyError)
             node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
             return

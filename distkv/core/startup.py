@@ -120,6 +120,11 @@ class Startup:
         """A peer has answered with its maps."""
         self._asking = self.state is State.DOWNLOADING
 
+    def attempt_postponed(self, now_ms: int) -> None:
+        """A peer wants to be asked again, or somebody else."""
+        self._asking = False
+        self._next_ms = now_ms + RETRY_MS
+
     def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
         """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
         self._asking = False

@@ -72,7 +72,7 @@ def test_both_sides_get_what_they_lack() -> None:
 
 def test_only_what_differs_is_moved() -> None:
     fleet = differing("a", "b", count=3)
-    began_ms = fleet.now_ms
+    began_ms = fleet.now_ms + 1
     assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
     moved = [ask.ranges for ask in asks(fleet, AskEvents, began_ms) if isinstance(ask, AskEvents)]
     assert sum(len(ranges) for wanted in moved for ranges in wanted.values()) == 3
