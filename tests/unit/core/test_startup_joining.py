@@ -20,7 +20,7 @@ from distkv.core.ready import (
     PeerOffered,
     TransportGap,
 )
-from distkv.errors import DuplicateNameError, ExistsError, NotReadyError, PeerError, RequestError
+from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, PeerError, RequestError
 from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
@@ -336,7 +336,7 @@ def test_name_of_a_live_node_at_another_address_is_taken() -> None:
     first = fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply
     fleet.run(100)
     reply = fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply
-    assert isinstance(first, NotReadyError)  # who is there is asked first
+    assert isinstance(first, BusyError)  # who is there is asked first
     assert isinstance(reply, ExistsError)
 
 
@@ -365,7 +365,7 @@ def test_name_is_not_given_away_while_it_is_asked_who_is_there() -> None:
     for _ in range(3):
         replies.append(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply)
         fleet.run(CLOCK_MS // 2 + 100)
-    assert [type(reply) for reply in replies] == [NotReadyError, NotReadyError, SnapshotHead]
+    assert [type(reply) for reply in replies] == [BusyError, BusyError, SnapshotHead]
 
 
 def test_whoever_else_is_at_the_address_does_not_hold_the_name() -> None:
