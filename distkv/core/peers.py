@@ -353,7 +353,7 @@ class Peers:
 
     def _download_ended(self, name: NodeName, what: PeerDone, turn: Turn) -> None:
         node, life = self._node, self._joining_life
-        if isinstance(what.error, ExistsError):
+        if isinstance(what.error, ExistsError) and not node.store.has_data:  # else it may be we, at another address
             turn.ready.fatal = DuplicateNameError(str(what.error))
             return
         mine = node.store.registry.get(node.store.me)

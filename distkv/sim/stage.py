@@ -132,6 +132,8 @@ class Stage:
                 fleet.end(host)
             case Verb.POWER:
                 fleet.lose_power(host)
+            case Verb.WIPE | Verb.BURN if host.addr in {other.addr for other in self._others(host)}:
+                return False  # who comes back elsewhere, and empty, at once is taken for another one, and ends
             case Verb.WIPE if self._has_copy(host):
                 self._lose_disk(host, is_copied=True)
             case Verb.BURN if any(other.live.is_serving for other in self._others(host)):

@@ -102,6 +102,14 @@ def test_node_set_back_that_reaches_nobody_serves_what_it_has_in_a_new_life() ->
     assert (fleet["b"].life or 0) > before
 
 
+def test_node_set_back_that_is_taken_for_another_one_does_not_end() -> None:  # seed 39, at another address than before
+    fleet = set_back()
+    fleet.start("b", restored=True, addr="elsewhere:1")
+    assert fleet.run_until(lambda: fleet["b"].is_serving, 5 * CLOCK_MS)
+    assert fleet.members["b"].fatal is None
+    assert fleet.run_until(fleet.is_converged, 6 * CLOCK_MS)
+
+
 def test_two_that_were_restored_together_lose_nothing() -> None:
     # Neither is ready, so neither may be downloaded from: else both would forget before they have the other's.
     fleet = grown("a", "b")

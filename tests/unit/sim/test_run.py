@@ -71,7 +71,7 @@ def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -
     shrinker = Shrinker(seed, OFF, outcome.rule)
     (action,) = shrinker.shrink().actions
     assert outcome.rule == "disks keep what they said they have"
-    assert action.verb in {Verb.KILL, Verb.POWER, Verb.RETIRE}  # what lets a process start again
+    assert action.verb in {Verb.KILL, Verb.POWER, Verb.FOREIGN, Verb.RETIRE}  # a process starts anew
     assert shrinker.off == set(Fault) - {FAULT_OF[action.verb]}
 
 
