@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Final
 
@@ -120,6 +120,7 @@ class _Parser:
     def __init__(self, name: str) -> None:
         self._name = PurePath(name).name
         self._nodes: dict[str, None] = {}
+        self._mentions: list[tuple[int, str]] = []
         self._settings: dict[str, Setting] = dict((CORE | WORLD).values())
 
     def parse(self, text: str) -> Script:
@@ -140,6 +141,9 @@ class _Parser:
                 expected.append(shown.rstrip())
             blocks.append(Block("\n".join(source).strip("\n"), tuple(commands), tuple(expected)))
             source, commands = [], []
+        for at, node in self._mentions:
+            if node not in self._nodes:
+                raise self._error(at, f"nothing else is said of {node}; there are {', '.join(self._nodes)}")
         if commands or not blocks:
             raise self._error(number, f"the file ends without {EXPECTED}: the trace that is expected follows it")
         world = {field: self._settings[field] for field, _ in WORLD.values()}
@@ -164,6 +168,7 @@ class _Parser:
         except ValueError as error:
             raise self._error(number, f"{error}; expected: {USAGE[verb]}") from None
         self._note(action)
+        self._mentions += [(number, node) for node in _mentioned(action)]
         return [Command(number, " ".join(words), action)]
 
     def _note(self, action: Action) -> None:
@@ -181,6 +186,20 @@ class _Parser:
 
     def _error(self, number: int, what: str) -> SettingsError:
         return SettingsError(f"{self._name}, line {number}: {what}")
+
+
+def _mentioned(action: Action) -> Iterable[str]:
+    """Nodes that must be named elsewhere, too: here a name written wrong would do nothing."""
+    match action:
+        case Cut(sender=sender, receiver=receiver):
+            return (sender, receiver)
+        case Divert(diversion=Diversion(senders=senders, receivers=receivers)):
+            return sorted(senders | receivers)
+        case Show(nodes=nodes):
+            return sorted(nodes)
+        case Decide(loser_of=node) | Retire(other=node):
+            return (node,)
+    return ()
 
 
 class _Words:
@@ -284,7 +303,10 @@ def _setting(word: str, known: Mapping[str, tuple[str, Setting]], clock_ms: int)
         if text not in ("yes", "no"):
             raise ValueError(f"{name} is yes or no")
         return field, text == "yes"
-    return field, _time_ms(text, clock_ms) if field.endswith("_ms") else _integer(text, name)
+    value = _time_ms(text, clock_ms) if field.endswith("_ms") else _integer(text, name)
+    if value == 0 and default != 0:
+        raise ValueError(f"{name} is more than 0")
+    return field, value
 
 
 # -- verbs --------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ from distkv.sim.script import (
     Write,
 )
 from distkv.storage.memory import MemoryDisk
-from distkv.wire.message import PingChain
+from distkv.wire.message import PingChain, State
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value
 
@@ -106,7 +106,7 @@ def play(script: Script) -> Played:
         for command in block.commands:
             try:
                 player.do(command.action, command.text)
-            except (ScriptFailedError, BrokenRuleError) as error:
+            except (DistkvError, BrokenRuleError) as error:
                 failed = ScriptFailedError(f"{script.name}, line {command.line}: {error}")
                 failed.moments = tuple(player.moments)
                 raise failed from error
@@ -185,12 +185,12 @@ class Player:
         fleet, clock_ms = self._fleet, self._clock_ms
         self._screen.is_growing = True
         self._start(names[0], "root", {})
-        fleet.run_until(lambda: fleet.hosts[names[0]].live.is_serving, 2 * clock_ms)
+        self._until(lambda: self._state(names[0]) == State.READY, 2 * clock_ms, f"{names[0]} founds no network")
         for number, name in enumerate(names[1:], 1):
             fleet.later(JOIN_MS * number, partial(self._start, name, None, {}))
         fleet.run(JOIN_MS * len(names))
-        if not fleet.run_until(lambda: is_at_rest(fleet), GROW_CLOCKS * clock_ms):
-            raise ScriptFailedError("the cluster does not come up")
+        self._check_somebody_runs()
+        self._until(lambda: is_at_rest(fleet), GROW_CLOCKS * clock_ms, "the cluster does not come up")
         fleet.run(QUIET_CLOCKS * clock_ms)
         before = self._chains(names)
         fleet.run_until(lambda: len(now := self._chains(names)) == 1 and not now & before, 3 * clock_ms)
@@ -201,7 +201,7 @@ class Player:
 
     def _chains(self, names: tuple[str, ...]) -> set[PingChain]:
         """The chains that they follow; one, when all are in the same round."""
-        return {self._fleet.hosts[name].live.ping_chain for name in names}
+        return {self._running(name).replica.ping_chain for name in names}
 
     def _start(self, name: str, init: object, settings: SettingMap) -> None:
         host = self._fleet.hosts[name]
@@ -296,12 +296,17 @@ class Player:
             case Wait(node=node, state=state, within_ms=within_ms):
                 self._until(lambda: self._state(node) == state, within_ms, f"{node} is not {state}")
             case Settle(within_ms=within_ms):
+                self._check_somebody_runs()
                 if not fleet.run_until(lambda: is_at_rest(fleet), within_ms):
                     AllAlike().settled(fleet)
 
     def _until(self, condition: Callable[[], bool], within_ms: int, what: str) -> None:
         if not self._fleet.run_until(condition, within_ms):
             raise ScriptFailedError(f"{what} within {within_ms / 1000:g} s")
+
+    def _check_somebody_runs(self) -> None:
+        if not any(True for _ in self._fleet.running()):
+            raise ScriptFailedError("nobody runs")
 
     @property
     def _clock_ms(self) -> int:

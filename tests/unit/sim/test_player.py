@@ -125,6 +125,19 @@ def test_disk_that_was_rolled_back_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (("cluster a", "crash a", "settle"), "line 3: nobody runs"),
+        (("start a init", "run 6s", "cluster b"), "line 3: b founds no network within 10 s"),
+        (("start a init", "cluster a"), "line 2: a runs already"),
+    ],
+)
+def test_network_that_is_not_there_is_named(lines: tuple[str, ...], why: str) -> None:
+    with pytest.raises(ScriptFailedError, match=why):
+        _shown(*lines)
+
+
+@pytest.mark.parametrize(
     ("line", "why"),
     [
         ("wait b passive within 1s", "b is not passive within 1 s"),
@@ -132,6 +145,7 @@ def test_disk_that_was_rolled_back_is_as_it_was() -> None:
         ("set c k 1", "c does not run"),
         ("roll-back a", "a has no backup"),
         ("restore a k of b", "b has lost nothing at k, as a sees it"),
+        ("set a k 99999999999999999999", "the value cannot be stored: "),
         ("settle within 1ms", "all nodes end alike: "),
     ],
 )
