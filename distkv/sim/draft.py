@@ -186,7 +186,7 @@ class _Draft:
                 return then((0, Verb.WALL_JUMP))
             case Fault.AGENT:
                 return then((0, Verb.AGENT_DOWN), (for_ms, Verb.AGENT_UP))
-            case Fault.SLOW_DISK if number % 8 == 0:
+            case Fault.SLOW_DISK if number % 16 == 0:
                 return then((0, Verb.BURST))
             case Fault.NAMESAKE:
                 return then((0, Verb.NAMESAKE), (for_ms, Verb.NAMESAKE_GONE))

@@ -40,6 +40,7 @@ from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Start, Update
 from distkv.wire.values import pack_value
 
+SECOND_MS: Final = 1000
 MEMBERS_MS: Final = 1000
 """How often the agents tell who is there."""
 KINDS: Final[dict[type[Message], str]] = {Update: "update", Ping: "ping", Info: "info"}
@@ -69,6 +70,8 @@ class Fleet:
         self._count = 0
         if members_seen:
             self.later(300, self._tell_members)
+        if self.told.second:
+            self.later(SECOND_MS, self._tell_second)
 
     # -- machines and processes
 
@@ -325,6 +328,11 @@ class Fleet:
     def _tell(self, host: Host, what: Input) -> None:
         if host.process is not None:
             host.process.step(what)
+
+    def _tell_second(self) -> None:
+        for tell in self.told.second:
+            tell(self)
+        self.later(SECOND_MS, self._tell_second)
 
     def _tell_members(self) -> None:
         """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""

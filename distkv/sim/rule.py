@@ -67,6 +67,9 @@ class Watcher:
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:
         """A disk was wiped or set back; whether another one has all that was on it."""
 
+    def second(self, fleet: Fleet) -> None:
+        """One more second has passed."""
+
     def settled(self, fleet: Fleet) -> None:
         """The faults are over and the network is at rest, or its time is up."""
 
@@ -89,4 +92,5 @@ class Told:
         self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
         self.ended = [one.ended for one in every if type(one).ended is not none.ended]
         self.lost_disk = [one.lost_disk for one in every if type(one).lost_disk is not none.lost_disk]
+        self.second = [one.second for one in every if type(one).second is not none.second]
         self.settled = [one.settled for one in every if type(one).settled is not none.settled]

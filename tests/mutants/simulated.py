@@ -134,13 +134,6 @@ SIMULATED = (
         "return (event.tock, event.kind is not Kind.EXPIRE, 0, name[:0], b'')",
     ),
     _of(
-        "winner-deleted",
-        "nobody's word deletes a winner (APPLY-5)",
-        "model/tree.py",
-        "                if entry is not None and event is not entry.head:\n                    place",
-        "                if entry is not None and entry.losers:\n                    place",
-    ),
-    _of(
         "known-losers",
         "what is known as superseded closes open losers (PULL-2)",
         "model/tree.py",
@@ -149,11 +142,11 @@ SIMULATED = (
     ),
     # -- ticks and tocks
     _of(
-        "remote-tock",
-        "a write is above every tock heard (TOCK-1)",
+        "tock-stands",
+        "the tock grows with every change (TOCK-1)",
         "core/update.py",
-        "        self.tock = max(self.tock, event.tock)\n",
-        "",
+        "        self.tock = Tock(self.tock + 1)\n        sources",
+        "        sources",
     ),
     _of(
         "tick-reused",
@@ -224,9 +217,10 @@ SIMULATED = (
     _of(
         "purge-reports",
         "a tombstone stays until every registered node has reported (PURGE-1)",
-        "core/deletion.py",
-        "            report is not None and report.life == life and not report.needed\n",
-        "            report is None or report.life == life\n",
+        "core/ageing.py",
+        "for name, registered in store.registry.items() if name != store.me}\n        is_alone",
+        "for name, registered in store.registry.items() if recovery.is_alive(name, now_ms)}\n        is_alone",
+        seed=3,
     ),
     _of(
         "purge-outlived",
@@ -234,6 +228,7 @@ SIMULATED = (
         "core/deletion.py",
         "                if all(link in report.outlived for report in reports if report is not None):\n",
         "                if link is not None:\n",
+        seed=10,
     ),
     # -- gossip
     _of(
@@ -263,6 +258,7 @@ SIMULATED = (
         "core/gossip.py",
         "        return tick <= last + TICKS_AHEAD\n",
         "        return tick >= last - TICKS_AHEAD\n",
+        seed=1,
     ),
     _of(
         "take-over",

@@ -33,9 +33,12 @@ class LedgerPartition(Watcher):
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         tree, name = process.replica.tree, process.host.name
-        for path in dict.fromkeys(one.event.path for one in ready.records if isinstance(one, EventRecord)):
-            if not _is_purged(path, ready):
-                self._check_path(name, tree, path)
+        written = [record.event.path for record in ready.records if isinstance(record, EventRecord)]
+        if written:
+            purged = [record.path for record in ready.records if isinstance(record, PurgeRecord)]
+            for path in dict.fromkeys(written):
+                if path not in purged:  # a step may forget what it brought
+                    self._check_path(name, tree, path)
         self._steps += 1
         if self._steps % WHOLE_EVERY == 0:
             self._check_whole(name, tree)
@@ -76,11 +79,6 @@ class LedgerPartition(Watcher):
             ticks = book.last + 1 - book.first
             if len(book.held) + len(book.missing) != ticks or book.held & book.missing or book.lost - book.missing:
                 raise self.broken(f"{name}: the book of {writer} does not add up: {book}")
-
-
-def _is_purged(path: Path, ready: Ready) -> bool:
-    """Whether a step that brought an event also forgot the path."""
-    return any(isinstance(record, PurgeRecord) and record.path == path for record in ready.records)
 
 
 def _share(entry: Entry) -> int:

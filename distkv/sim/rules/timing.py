@@ -10,9 +10,11 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerDone, PeerOffered, Ready
+from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
 from distkv.wire.message import Info, Message, Ping, Record, TickMaps
@@ -20,10 +22,8 @@ from distkv.wire.message import Info, Message, Ping, Record, TickMaps
 GAP_MS: Final = 8000
 """A gap that is there twice, so long apart, and for which nothing was asked meanwhile, is not pulled at all (GAP-1).
 Twice this is longer than an answer is waited for."""
-SILENCE_CLOCKS: Final = 3.2
-"""A little more than the protocol allows: what was just sent may still wait for the disk."""
-GAP_SECONDS: Final = 5
-"""In so many different seconds of that time the process did something: it was not paused."""
+SILENCE_CLOCKS: Final = 6.2
+"""Twice what the protocol allows: a ping that got lost on its way, or a stranger's, begins one more round."""
 
 
 @attrs.define
@@ -81,10 +81,10 @@ class TakesTurns(Watcher):
         self._met: dict[str, tuple[Process, int]] = {}
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
-        ids = [note.id for note in ready.notes]
         is_told = isinstance(what, HeardMessage) and isinstance(what.message, Info) and what.message.reason is not None
-        if not ids and not is_told:
+        if not ready.notes and not is_told:
             return
+        ids = [note.id for note in ready.notes]
         name, now_ms = process.host.name, _shown_ms(process)
         known, met_ms = self._met.get(name, (process, now_ms))
         if known is not process:
@@ -98,15 +98,13 @@ class TakesTurns(Watcher):
 
 
 @attrs.define
-class _Gap:
-    """Nothing was done for what is missing, or nothing heard, since then."""
+class _Since:
+    """Nothing was done, or heard, since then, by the process's own clock."""
 
     process: Process
-    since_ms: int
+    at_ms: int
     missing: TickRanges | None = None
     """What was missing when this was looked at before."""
-    seconds: int = 0
-    last_second: int = -1
 
 
 class GapsArePulled(Watcher):
@@ -115,36 +113,39 @@ class GapsArePulled(Watcher):
     rule = "gaps are pulled"
 
     def __init__(self) -> None:
-        self._gaps: dict[str, _Gap] = {}
+        self._gaps: dict[str, _Since] = {}
         self._asked: dict[str, tuple[Process, int]] = {}
-        """Who waits for the answer to a pull."""
+        """Who pulled last, and the number of the request."""
 
-    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
-        name, replica = process.host.name, process.replica
-        if isinstance(what, PeerDone) and self._asked.get(name) == (process, what.ask):
-            del self._asked[name]
-        waits = self._asked.get(name, (None, 0))[0] is process
-        if waits or replica.tree.ledger.is_whole or replica.life is None or isinstance(what, PeerAnswered):
-            self._gaps.pop(name, None)
-            return
-        gap, now_ms = self._gaps.get(name), process.now_ms
-        if gap is None or gap.process is not process:
-            self._gaps[name] = _Gap(process, now_ms)
-            return
-        if now_ms // 1000 != gap.last_second:
-            gap.last_second = now_ms // 1000
-            gap.seconds += 1
-        if now_ms - gap.since_ms > GAP_MS and gap.seconds > GAP_SECONDS:
-            missing, none = replica.tree.ledger.missing(but_lost=True), Ranges()
-            before = gap.missing or {}
-            if any(missing.get(node, none) & ranges for node, ranges in before.items()) and replica.peers(0):
-                raise self.broken(f"{name} misses {missing} for {GAP_MS} ms and asks nobody")
-            self._gaps[name] = _Gap(process, now_ms, missing)
+    def second(self, fleet: Fleet) -> None:
+        for host in fleet.running():
+            process, name = host.process, host.name
+            gap, replica = self._gaps.get(name), host.live
+            asker, ask = self._asked.get(name, (None, 0))
+            waits = host.is_paused or (asker is process and replica.asked_name(ask) is not None)
+            if process is None or waits or replica.tree.ledger.is_whole or replica.life is None:
+                self._gaps.pop(name, None)
+            elif gap is None or gap.process is not process:
+                self._gaps[name] = _Since(process, _shown_ms(process))
+            elif _shown_ms(process) - gap.at_ms > GAP_MS:
+                self._check(process, gap)
 
     def left(self, process: Process, message: Message | Ask) -> None:
         if isinstance(message, Ask) and isinstance(message.what, AskEvents):
             self._gaps.pop(process.host.name, None)
             self._asked[process.host.name] = process, message.id
+
+    def delivered(self, host: Host, what: Input) -> None:
+        if isinstance(what, PeerAnswered):
+            self._gaps.pop(host.name, None)
+
+    def _check(self, process: Process, gap: _Since) -> None:
+        name, replica = process.host.name, process.replica
+        missing, none = replica.tree.ledger.missing(but_lost=True), Ranges()
+        before = gap.missing or {}
+        if any(missing.get(node, none) & ranges for node, ranges in before.items()) and replica.peers(0):
+            raise self.broken(f"{name} misses {missing} for {GAP_MS} ms and asks nobody")
+        self._gaps[name] = _Since(process, _shown_ms(process), missing)
 
 
 class PingsCome(Watcher):
@@ -153,23 +154,28 @@ class PingsCome(Watcher):
     rule = "pings come"
 
     def __init__(self) -> None:
-        self._silent: dict[str, _Gap] = {}
+        self._silent: dict[str, _Since] = {}
 
-    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
-        name, host = process.host.name, process.host
-        is_told = isinstance(what, HeardMessage) and isinstance(what.message, Ping)
-        silence, now_ms = self._silent.get(name), _shown_ms(process)
-        is_new = silence is None or silence.process is not process or process.replica.life is None
-        if is_new or is_told or not host.agent.is_up or any(isinstance(message, Ping) for message in ready.messages):
-            self._silent[name] = _Gap(process, now_ms)
-            return
-        silence = self._silent[name]
-        if now_ms // 1000 != silence.last_second:
-            silence.last_second = now_ms // 1000
-            silence.seconds += 1
-        clock_ms = process.replica.settings.clock_ms
-        if now_ms - silence.since_ms > SILENCE_CLOCKS * clock_ms and silence.seconds > GAP_SECONDS:
-            raise self.broken(f"{name} has neither heard nor sent a ping for {now_ms - silence.since_ms} ms")
+    def second(self, fleet: Fleet) -> None:
+        for host in fleet.running():
+            process, name = host.process, host.name
+            silence = self._silent.get(name)
+            if process is None or host.is_paused or not host.agent.is_up or process.replica.life is None:
+                self._silent.pop(name, None)
+            elif silence is None or silence.process is not process:
+                self._silent[name] = _Since(process, _shown_ms(process))
+            else:
+                for_ms = _shown_ms(process) - silence.at_ms
+                if for_ms > SILENCE_CLOCKS * process.replica.settings.clock_ms:
+                    raise self.broken(f"{name} has neither heard nor sent a ping for {for_ms} ms")
+
+    def left(self, process: Process, message: Message | Ask) -> None:
+        if isinstance(message, Ping):
+            self._silent.pop(process.host.name, None)
+
+    def delivered(self, host: Host, what: Input) -> None:
+        if isinstance(what, HeardMessage) and isinstance(what.message, Ping):
+            self._silent.pop(host.name, None)
 
 
 def _shown_ms(process: Process) -> int:

@@ -5,12 +5,10 @@ Knows: `distkv.sim.rules.timing`; what happens is told to a rule directly, or th
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from distkv.core.election import Election
-from distkv.core.ready import PeerOffered, Ready, Wake
+from distkv.core.ready import PeerOffered, Ready
 from distkv.core.recovery import Recovery
 from distkv.model.event import NodeName, Tick
 from distkv.sim.fleet import Fleet
@@ -33,10 +31,6 @@ def _process(fleet: Fleet, name: str = "n0") -> Process:
     process = fleet.hosts[name].process
     assert process is not None
     return process
-
-
-def _wake(fleet: Fleet) -> None:
-    fleet.step("n0", Wake())
 
 
 def _ready(*ids: str) -> Ready:
@@ -98,7 +92,5 @@ def test_silence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = _fleet(PingsCome())
     monkeypatch.setattr(Election, "is_due", lambda *_: False)
     monkeypatch.setattr(Election, "wake_ms", lambda _: None)
-    for number in range(1, 60):
-        fleet.later(1000 * number, partial(_wake, fleet))
     with pytest.raises(BrokenRuleError, match="n0 has neither heard nor sent a ping for"):
         fleet.run(60_000)
