@@ -77,8 +77,8 @@ MUTANTS = (
         "loser-present",
         "an open loser counts as present",
         "model/tree.py",
-        "        for event in gone:\n            self._present",
-        "        for event in (*gone, *entry.losers):\n            self._present",
+        "        for event in gone:\n            here = self._present",
+        "        for event in (*gone, *entry.losers):\n            here = self._present",
     ),
     Mutant(
         "loser-digest",
