@@ -15,7 +15,7 @@ from typing import Final
 from distkv.sim.network import Faults
 from distkv.sim.scenario import OFF, RARE, Action, Fault, Scenario, Verb
 
-DELIVERIES_AIMED_AT: Final = (3000, 2300)
+DELIVERIES_AIMED_AT: Final = (3200, 2300)
 """In fleets of up to three hosts, and of more: more than the least that counts, because cuts and crashes take some."""
 
 
