@@ -184,8 +184,9 @@ class Replica:
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
         ageing_ms = self._ageing.wake_ms() if node.is_serving else None
+        witnesses_ms = node.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
         wake_ms = node.startup.wake_ms()
-        for ms in (repair_ms, ageing_ms, node.election.wake_ms(), node.witnesses.wake_ms(), self._gossip.wake_ms()):
+        for ms in (repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms()):
             if ms is not None and (wake_ms is None or ms < wake_ms):
                 wake_ms = ms  # after every step; min() over a generator takes four times as long
         return wake_ms

@@ -15,7 +15,7 @@ from typing import Final
 from distkv.sim.network import Faults
 from distkv.sim.scenario import OFF, RARE, Action, Fault, Scenario, Verb
 
-DELIVERIES_AIMED_AT: Final = (3000, 2200)
+DELIVERIES_AIMED_AT: Final = (3200, 2300)
 """In fleets of up to three hosts, and of more: more than the least that counts, because cuts and crashes take some."""
 
 
@@ -43,7 +43,7 @@ class _Draft:
         rng, has = self._rng, self._faults.__contains__
         count = rng.randint(2, 6)
         late = rng.choice([0, 0, 1]) if count > 2 else 0
-        quiet_ms, length_ms = 20_000, rng.choice([180_000, 240_000, 360_000])
+        quiet_ms, length_ms = 20_000, rng.choice([150_000, 200_000, 270_000])
         network, tight = self._network(), self._part("budget").choice([2.5, 4.0, 10.0])
         slow = self._part("disk").choice([(1, 3), (1, 30), (5, 400)])
         drift, wall = self._part("drift"), self._part("wall")

@@ -67,7 +67,10 @@ class Fleet:
         self.commit_ms = (0, 0)
         """How long a commit takes; nothing: it is done at once."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self.own_every = 1
+        """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
         self._count = 0
+        self._carried = 0
         if members_seen:
             self.later(300, self._tell_members)
         if self.told.second:
@@ -282,7 +285,10 @@ class Fleet:
         for tell in self.told.carried:
             tell(host, message, size)
         sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
+        self._carried += 1
         for name, other in self.hosts.items():
+            if name == sender and self._carried % self.own_every:
+                continue
             late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
             if late_ms is None:
                 continue

@@ -42,6 +42,8 @@ three more."""
 DELIVERIES_MIN: Final = 2000
 BEFORE_FAULTS_MIN: Final = 100
 WRITES_MIN: Final = 50
+OWN_EVERY: Final = 4
+"""Of so many messages a node hears one of its own again."""
 
 BUGS: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, DistkvError
@@ -102,6 +104,7 @@ class Run:
         self._fleet = Fleet(
             scenario.seed, members_seen=True, watchers=[*watchers, self._trace, self._reached, self._traffic, *rules]
         )
+        self._fleet.own_every = OWN_EVERY
         self._stage = Stage(self._fleet, scenario)
         self._before_faults: int | None = None
 

@@ -53,7 +53,7 @@ class Strangers:
             case Verb.LIE if host.process is not None:
                 self._fleet.tell_all(host, _lie(host, action.number))
                 return True
-            case Verb.SAME_ADDRESS if host.process is not None:
+            case Verb.SAME_ADDRESS if host.process is not None and host.live.life is not None:
                 others = [other for other in self._fleet.ours() if other is not host]
                 if others:
                     self._move(host, others[action.number % len(others)].addr)

@@ -106,13 +106,6 @@ SIMULATED = (
         "    return life < 0\n",
     ),
     _of(
-        "memory",
-        "a path remembers what the chains of gone events said (OPEN-5)",
-        "model/entry.py",
-        "        for event in gone_now:\n            self.remember(event)\n",
-        "",
-    ),
-    _of(
         "chain-cut",
         "what a write closes is never cut from its chain (CHAIN-3)",
         "model/event.py",

@@ -19,7 +19,7 @@ from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
 from distkv.wire.message import EventRecord, PurgeRecord
 
-WHOLE_EVERY: Final = 1000
+WHOLE_EVERY: Final = 2000
 """After so many steps the whole tree is looked at."""
 
 

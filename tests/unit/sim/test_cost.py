@@ -46,5 +46,5 @@ def test_silence_is_the_longest_time_between_two_pings() -> None:
 
 def test_fleet_that_does_not_agree_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "PATIENCE_MS", -1)
-    with pytest.raises(BrokenRuleError, match="n0 is "):
+    with pytest.raises(BrokenRuleError, match="n0 is recovering"):
         Course(2).figures()
