@@ -1,4 +1,4 @@
-"""What a node makes of other nodes over TCP: exchanges, pulls, downloads, joiners.
+"""What a node makes of other nodes over TCP: exchanges, pulls, downloads.
 
 Knows: what an answer changes and what is asked next.  Does not know connections.
 
@@ -8,10 +8,9 @@ one does not void (docs/protocol, XCHG-3, SNAP-2).
 
 from __future__ import annotations
 
-import attrs
-
 from distkv.core.node import Asked, Node, Turn
-from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, JoinerAsked, PeerAnswered, PeerDone
+from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
+from distkv.core.sponsor import Sponsor
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
@@ -19,33 +18,15 @@ from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, State, TickMaps
 
-CLOCK_AHEAD_S = 86_400.0
-"""A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
-
-
-LOOK_CLOCKS = 3
-"""How long it is remembered whether somebody was there."""
-LOOKS_MAX = 64
-
-
-@attrs.define(slots=True)
-class Look:
-    """Whether a registered node is still at its address, when another one wants its name."""
-
-    addr: str
-    at_ms: int
-    found: bool | None
-    """None: the answer is not there yet."""
-
 
 class Peers:
     """Talks over TCP for one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, sponsor: Sponsor) -> None:
         self._node = node
+        self._sponsor = sponsor
         self._joining_life: int | None = None
         self._losers_asked = 0
-        self._looks: dict[NodeName, Look] = {}
 
     # -- what we asked for
 
@@ -101,9 +82,7 @@ class Peers:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
-                look = self._looks.get(asked.name)
-                if look is not None and look.found is None and look.addr == asked.ask.addr:
-                    look.found = False
+                self._sponsor.silent(asked.name, asked.ask.addr)
             case AskMaps(tombstones=tombstones) if tombstones:
                 node.deletion.asked(asked.name, turn.now_ms)
                 if what.error is not None:
@@ -154,9 +133,7 @@ class Peers:
         node.witnesses.shown(header.node)
         if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones:
             node.deletion.reported(maps, node.store.tree)
-        look = self._looks.get(header.node)
-        if look is not None and look.addr == asked.ask.addr:
-            look.found = True
+        self._sponsor.answered(header.node, asked.ask.addr)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
@@ -287,50 +264,6 @@ class Peers:
         return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
 
     # -- downloads
-
-    def joiner_asked(self, what: JoinerAsked, turn: Turn) -> None:
-        """Sponsor a joiner: its registry entry is written before the snapshot is taken."""
-        node, name = self._node, what.node
-        store, ready = node.store, turn.ready
-        if not store.has_data or node.startup.hands_over:
-            ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
-            return
-        here = store.registry.get(name)
-        look = None
-        if here is not None and here.addr != what.addr and name != store.me:
-            look = self._look(name, here.addr, turn)
-            if look.found is None:
-                ready.reply = BusyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
-                return
-        if name == store.me or (look is not None and look.found):
-            ready.reply = ExistsError(
-                f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
-                " give the new one a name of its own, or stop the other"
-            )
-            return
-        node.check_life(turn)
-        node.recovery.saw(name, what.addr, turn.now_ms)
-        if what.created > turn.wall + CLOCK_AHEAD_S:
-            ready.reply = RequestError(
-                f"the clock of {name} is more than a day ahead of {store.me}'s: set it right, or its lives are used up"
-            )
-            return
-        life = store.next_life(name, what.created)
-        node.own(store.register(name, life, what.addr, turn.wall), turn)
-        tree = store.tree
-        # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
-        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
-
-    def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
-        """Whether a node of this name is at an address. What is heard of the name may be the joiner's own."""
-        node, look = self._node, self._looks.get(name)
-        if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
-            if name not in self._looks and len(self._looks) >= LOOKS_MAX:
-                self._looks.pop(next(iter(self._looks)))
-            look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
-            if addr:
-                node.ask(name, addr, AskMaps(), turn, is_witness=True)
-        return look
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
         """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""

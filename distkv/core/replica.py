@@ -44,6 +44,7 @@ from distkv.core.ready import (
     Written,
 )
 from distkv.core.registry import Network, Registration, refuse_reserved
+from distkv.core.sponsor import Sponsor
 from distkv.errors import (
     DistkvError,
     ExistsError,
@@ -71,7 +72,8 @@ class Replica:
     def __init__(self, settings: CoreSettings, rng: Rng) -> None:
         self._node = Node(settings, rng)
         self._gossip = Gossip(self._node, rng)
-        self._peers = Peers(self._node)
+        self._sponsor = Sponsor(self._node)
+        self._peers = Peers(self._node, self._sponsor)
         self._ageing = Ageing(self._node)
         self._began_ms = 0
 
@@ -155,7 +157,7 @@ class Replica:
             case PeerOffered(maps=maps):
                 self._peers.offered(maps, turn)
             case JoinerAsked():
-                self._peers.joiner_asked(what, turn)
+                self._sponsor.asked(what, turn)
             case TransportUp():
                 self._transport_up(turn)
             case TransportDown():

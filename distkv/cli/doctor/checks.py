@@ -13,7 +13,7 @@ from typing import Final
 
 from distkv.cli.doctor.facts import Agent, Descriptors, Directory, Finding, Level, Node, Trouble
 from distkv.config import Limits
-from distkv.core.peers import CLOCK_AHEAD_S
+from distkv.core.sponsor import CLOCK_AHEAD_S
 from distkv.storage.archive_schema import STEPS
 from distkv.storage.log import SEGMENT_BYTES
 from distkv.transport.budget import QUEUE_SLOW
