@@ -236,7 +236,7 @@ SIMULATED = (
         "messages of another network are dropped (NET-2)",
         "core/gossip.py",
         "        if header.network is not None and network_id is not None and header.network != network_id:\n",
-        "        if header.network is None and network_id is None:\n",
+        "        if header.network is not None and network_id is not None and not header.network:\n",
     ),
     _of(
         "stranger-believed",

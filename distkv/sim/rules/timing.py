@@ -17,7 +17,7 @@ from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
-from distkv.wire.message import Info, Message, Ping, Record, TickMaps
+from distkv.wire.message import Info, Message, Ping, Record, State, TickMaps
 
 GAP_MS: Final = 8000
 """A gap that is there twice, so long apart, and for which nothing was asked meanwhile, is not pulled at all (GAP-1).
@@ -57,7 +57,8 @@ class ReadyInTime(Watcher):
             start.awaited = process.replica.tree.ledger.missing(but_lost=True)
         if any(note.id == "ready" for note in ready.notes):
             del self._starts[process.host.name]
-            self._check(process, start)
+            if process.replica.state is not State.CUT_OFF:  # without a transport it serves what there is (START-9)
+                self._check(process, start)
 
     def _check(self, process: Process, start: _Start) -> None:
         replica, name = process.replica, process.host.name
