@@ -350,6 +350,8 @@ class Node:
                     self._found_network(turn)
                 case Step.REFUSE_INIT:
                     turn.ready.refuse_init()
+                case Step.ASK_MAPS if self.witnesses.is_asking:
+                    self.startup.asked()  # the first of the witnesses that answers brings what this would
                 case Step.ASK_SNAPSHOT | Step.ASK_MAPS:
                     source = self.startup.source()
                     if source is not None:

@@ -83,6 +83,8 @@ class Peers:
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
                 self._sponsor.silent(asked.name, asked.ask.addr)
+                if not node.is_serving:
+                    self._attempt_over(asked, turn)
             case AskMaps(tombstones=tombstones) if tombstones:
                 node.deletion.asked(asked.name, turn.now_ms)
                 if what.error is not None:
@@ -95,10 +97,15 @@ class Peers:
                 node.recovery.exchange_ended()
                 if what.error is not None:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
-                if asked.brought:
-                    node.startup.attempt_ended()
-                elif not asked.is_void:
-                    node.take(node.startup.attempt_failed(turn.now_ms, asked.name), turn)
+                self._attempt_over(asked, turn)
+
+    def _attempt_over(self, asked: Asked, turn: Turn) -> None:
+        """An exchange that a start may wait for is over."""
+        startup = self._node.startup
+        if asked.brought:
+            startup.attempt_ended()
+        elif not asked.is_void:
+            self._node.take(startup.attempt_failed(turn.now_ms, asked.name), turn)
 
     # -- exchange
 

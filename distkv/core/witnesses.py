@@ -65,10 +65,15 @@ class Witnesses:
     def have_all(self, others: Sequence[NodeName]) -> bool:
         return all(name in self._shown for name in others)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody is being asked, so that another exchange would bring nothing."""
+        return bool(self._asking)
+
     def is_waiting(self, now_ms: int) -> bool:
         """Whether readiness waits for answers: a life is worth a moment, but not a dead host's silence."""
         is_patient = self._patience_ms is not None and now_ms < self._patience_ms
-        return self.is_needed and is_patient and bool(self._asking)
+        return self.is_needed and is_patient and self.is_asking
 
     def wake_ms(self) -> int | None:
         return self._next_ms if self.is_needed else None
