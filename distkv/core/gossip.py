@@ -155,6 +155,10 @@ class Gossip:
         node.take(node.startup.heard_data(name, ping.addr), turn)
         if not node.store.has_data:
             return
+        if name not in node.store.registry:
+            turn.ready.note("unregistered", node=name)
+            self._compare_later(name, turn)  # a stranger could keep us from pinging; a new node is registered by then
+            return
         before = node.election.basis
         verdict = node.election.heard(ping.chain, turn.now_ms)
         if verdict in (Verdict.SPLIT_WON, Verdict.SPLIT_LOST):

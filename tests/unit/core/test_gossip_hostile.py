@@ -87,6 +87,7 @@ def _exchanges(fleet: Fleet, since_ms: int) -> list[str]:
 # -- nothing changes
 
 HARMLESS = [
+    pytest.param(ping("stranger"), "unregistered", id="ping of one not registered"),
     pytest.param(update("stranger"), "unregistered", id="update of one not registered"),
     pytest.param(update("stranger", tick=TICK_MAX), "unregistered", id="its highest tick"),
     pytest.param(update("stranger", "b", tick=5), "unregistered", id="its update of another's event"),
