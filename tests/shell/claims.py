@@ -51,7 +51,8 @@ class Claims:
         assert replica.tick >= self.last, f"tick {self.last} was said, the last one is {replica.tick}"
         assert replica.tock >= self.tock, f"tock {self.tock} was said, it goes on at {replica.tock}"
         assert self.networks <= {replica.network.id if replica.network is not None else b""}
-        assert self.lives <= {replica.life}
+        said, life = max(self.lives, default=-1), -1 if replica.life is None else replica.life
+        assert life >= said, f"life {said} was said, the present one is {life}"
         for link, content in self.contents.items():
             event = tree.event(link)
             assert event is None or content_of(event) == content, f"{link} has another content"
