@@ -245,6 +245,7 @@ class Startup:
 
     def _become_ready(self) -> list[Step]:
         self.has_data = True
+        self._hand_over_until_ms = None  # whoever is alone serves what he has
         self.state = State.READY
         self.waits_for = ""
         return [Step.BECOME_READY]

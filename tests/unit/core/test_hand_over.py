@@ -132,6 +132,18 @@ def test_node_that_hands_over_sponsors_nobody() -> None:
     assert isinstance(reply, NotReadyError)
 
 
+def test_restored_node_that_is_alone_sponsors_those_who_lost_everything() -> None:  # found by docs/howto/backup.rst
+    fleet = grown("a", "b")
+    fleet.run(2 * CLOCK_MS)
+    fleet.crash("a")
+    fleet.crash("b")
+    fleet.start("b", restored=True)
+    assert fleet.run_until(fleet.all_ready, 3 * CLOCK_MS)
+    fleet.wipe("a")
+    fleet.start("a")
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+
+
 def test_node_told_to_be_restored_hands_over_and_downloads() -> None:
     fleet = set_back(alone=True)
     fleet.heal()
