@@ -167,14 +167,14 @@ SIMULATED = (
     _of(
         "present-before-ledger",
         "a joiner holds what arrived, and not what its sponsor holds (SNAP-1)",
-        "core/peers.py",
+        "core/sponsor.py",
         "tree.ledger.ticks(), tree.superseded(), ()",
         "tree.ledger.ticks(), tree.ledger.held(), ()",
     ),
     _of(
         "sponsor-late",
         "a sponsor registers the joiner before it takes the snapshot (REG-2)",
-        "core/peers.py",
+        "core/sponsor.py",
         "        node.own(store.register(name, life, what.addr, turn.wall), turn)\n",
         "",
     ),

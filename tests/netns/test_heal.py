@@ -41,8 +41,8 @@ def test_events_move_once_after_a_heal(tmp_path: Path, record_property: Record) 
         came = {key: _counters(lab)[key] - before[key] for key in before}
         moved, again = (came[f"events_gossiped{word}"] + came[f"events_pulled{word}"] for word in ("", "_again"))
         record_property("events moved", f"{moved}, of which twice {again} ({again / moved:.2%}): {came}")
-        assert moved - again == len(NAMES) * WRITES
-        assert again <= AGAIN_MAX * moved
+        needed = len(NAMES) * WRITES
+        assert needed <= moved <= (1 + AGAIN_MAX) * needed
 
 
 def _counters(lab: Lab) -> Mapping[str, int]:
