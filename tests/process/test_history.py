@@ -26,10 +26,14 @@ def solo(servers: Servers) -> Server:
 
 @pytest.fixture(params=["running", "restarted", "killed"])
 def written(request: pytest.FixtureRequest, solo: Server) -> Iterator[tuple[Server, Client, list[float]]]:
-    """Four changes of `a`, a moment before each and one after the last, and others of `b` between them."""
-    moments = []
+    """Four changes of `a`, a moment before each and one after the last, and others of `b` between them.
+
+    Each in milliseconds of its own, which is what the command shows.
+    """
+    moments: list[float] = []
     with solo.client() as client:
         for value in (1, 2, None, 4):
+            wait_until(lambda: not moments or time.time() > moments[-1] + 0.01, "the clock goes on")
             moments.append(time.time())
             client.set("b", f"before {value}")
             if value is None:
