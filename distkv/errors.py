@@ -163,5 +163,9 @@ class DuplicateNameError(DistkvError):
     """Another live node uses our name and started before us."""
 
 
+class StaleError(DistkvError):
+    """What this node serves may have been forgotten elsewhere: it must start again, which makes it download."""
+
+
 class InitRefusedError(DistkvError):
     """`--init` where a network already is: in the directory, or answering on the transport."""

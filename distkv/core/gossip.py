@@ -174,8 +174,6 @@ class Gossip:
             node.recovery.agrees(name)
             return
         node.recovery.differs(name, node.changed_ms, turn.now_ms)
-        if same_ticks:
-            node.saw_digest(name, ping.digest, turn)
 
     def _reconcile(
         self, sender: NodeName, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool

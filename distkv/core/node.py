@@ -15,12 +15,13 @@ from distkv.core.election import Election
 from distkv.core.expiry import Expiry
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
+from distkv.core.registry import retired_of
 from distkv.core.resync import Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.errors import LivesUsedUpError
-from distkv.model.event import Event, NodeName, Tock
+from distkv.model.event import Event, NodeName, Tock, first_tick
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
@@ -96,8 +97,8 @@ class Node:
         self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
-        self.is_stale = False
-        """Whether others know more of this disk than it does itself: it was set back, or its life was retired."""
+        self.is_life_over = False
+        """Whether nothing more may be written in the life that the disk had: it was set back, or retired."""
         self.found: TickRanges = {}
         """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
@@ -145,7 +146,8 @@ class Node:
         ledger = tree.ledger
         header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
         ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
-        return TickMaps(header, addr, self.state, ticks, held, lost, tree.digest, tombstones, outlived, behind)
+        sums = tree.digest, tombstones, outlived, behind, self.store.is_stale
+        return TickMaps(header, addr, self.state, ticks, held, lost, *sums)
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
@@ -171,13 +173,18 @@ class Node:
         if applied.changed:
             self.changed_ms = turn.now_ms
         self.record(applied, turn)
-        mine = self.store.registry.get(self.store.me) if event.path.is_reserved else None
-        if mine is not None and self.is_serving and mine.life > (self.store.life or 0):
-            self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
-        if event.path.is_reserved and self.store.life is not None:
-            if self.store.is_retired(self.store.me, self.store.life):
-                self.found_stale("retired", turn)
+        if applied.changed and event.path.is_reserved and self.store.life is not None:
+            self._saw_reserved(event, self.store.life, turn)
         return applied.is_new
+
+    def _saw_reserved(self, event: Event, life: int, turn: Turn) -> None:
+        """Whether somebody said something about us; `life` is ours."""
+        store = self.store
+        mine, retired = store.registry.get(store.me), retired_of(event.path)
+        if mine is not None and self.is_serving and mine.life > life:
+            self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
+        if retired is not None and retired[0] == store.me and retired[1] <= life:
+            self.found_stale("retired", turn)  # also a life before this one: nobody asked this disk since
 
     def merge(self, event: Event, turn: Turn) -> bool:
         """Take in an event whatever the ledger says; False when it changes nothing."""
@@ -186,16 +193,6 @@ class Node:
         if records:
             self.apply(event, turn)
         return bool(records)
-
-    def saw_digest(self, name: NodeName, digest: int, turn: Turn) -> None:
-        """A node holds the ticks that we hold, and not the same values: when that lasts, something is wrong."""
-        tree, peer = self.store.tree, self.recovery.peers.get(name)
-        if not self.is_serving or not self.resync.differs((tree.digest, tree.ledger.hash()), digest, turn.now_ms):
-            return
-        ask = self.resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
-        if ask is not None and peer is not None:
-            turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
-            self.ask(name, peer.addr, ask, turn, is_resync=True)
 
     def record(self, applied: Applied, turn: Turn) -> None:
         event, ready = applied.event, turn.ready
@@ -233,7 +230,7 @@ class Node:
 
         Returns whether a new one was begun, which is registered then.
         """
-        if self.is_stale:
+        if self.is_life_over:
             pass  # it was said when it was found
         elif self.is_rolled_back:
             turn.ready.note("rolled_back", tick=self.store.tick)
@@ -245,14 +242,23 @@ class Node:
         return True
 
     def found_stale(self, why: str, turn: Turn) -> None:
-        """Others know more of this disk than it does. A node that serves already can only go on in a new life."""
-        if not self.is_stale:
+        """Others know more of this disk than it does. A node that serves already goes on in a new life at first."""
+        if not self.is_life_over:
             turn.ready.note(why, tick=self.store.tick)
-        self.is_stale = True
+        self.is_life_over = True
+        turn.ready.records += self.store.mark_stale(True)
         if self.is_serving:
             self.check_life(turn)
+            self.recovery.exchange_soon(turn.now_ms)  # perhaps with one that has forgotten what is here
         else:
             self.startup.must_hand_over(turn.now_ms)
+
+    def _want_own(self, ranges: Ranges, turn: Turn) -> None:
+        """We lack changes that our name made: the disk was set back, or they were nowhere when we downloaded."""
+        store = self.store
+        if store.life is not None and not store.is_stale and ranges & Ranges([(0, first_tick(store.life + 1))]):
+            turn.ready.note("own_missing")
+            turn.ready.records += self.store.mark_stale(True)
 
     def seek_witnesses(self, turn: Turn) -> None:
         """Ask all others what they heard of our life; when they have answered we may go on in it."""
@@ -275,7 +281,7 @@ class Node:
         except LivesUsedUpError as error:
             turn.ready.fatal = error
             raise
-        self.witnesses.is_needed = self.is_stale = False
+        self.witnesses.is_needed = self.is_life_over = False
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
@@ -325,6 +331,8 @@ class Node:
         is_resync: bool = False,
     ) -> None:
         if isinstance(what, AskEvents):
+            if self.store.me in what.ranges and not is_resync:
+                self._want_own(what.ranges[self.store.me], turn)
             what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
         self._ask_count += 1
         ask = Ask(self._ask_count, addr, what)
@@ -370,7 +378,7 @@ class Node:
         store, addr = self.store, self.settings.addr
         life = store.life or 0
         mine = store.registry.get(store.me)
-        if self.is_rolled_back or self.is_stale:
+        if self.is_rolled_back or self.is_life_over:
             self.check_life(turn)
         elif mine is not None and mine.life > life and mine.addr == addr:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see

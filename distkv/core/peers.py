@@ -11,12 +11,12 @@ from __future__ import annotations
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
-from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError
+from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError, StaleError
 from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, State, TickMaps
+from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
 
 
 class Peers:
@@ -27,6 +27,10 @@ class Peers:
         self._sponsor = sponsor
         self._joining_life: int | None = None
         self._losers_asked = 0
+        self._agreed_on: tuple[int, bytes] | None = None
+        self._agree: dict[NodeName, None] = {}
+        """Who holds just that, while our disk is old."""
+        self._differs_ms: int | None = None
 
     # -- what we asked for
 
@@ -166,18 +170,18 @@ class Peers:
         node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
-        self._pull_after_exchange(maps, turn)
-        if maps.digest != store.tree.digest and maps.held == store.tree.ledger.held():
-            node.saw_digest(header.node, maps.digest, turn)
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
             node.found_stale("rolled_back", turn)
+        self._pull_after_exchange(maps, turn)
+        if maps.held == store.tree.ledger.held():
+            self._compare(maps, turn)
         self._hand_over(maps, turn)
         return True
 
     def _hand_over(self, maps: TickMaps, turn: Turn) -> None:
         """Download from a peer that has taken over all that our disk held. It must be ready, so that it keeps it."""
         node, none = self._node, Ranges()
-        startup, is_kept = node.startup, maps.state in (State.READY, State.CUT_OFF)
+        startup, is_kept = node.startup, maps.state.is_serving and not maps.is_stale
         if not startup.hands_over or not is_kept or not maps.addr or maps.header.network != node.network_id:
             return
         if any(isinstance(asked.ask.what, AskSnapshot) for asked in node.asks.values()):
@@ -235,6 +239,50 @@ class Peers:
 
     # -- comparing whole trees
 
+    def _compare(self, maps: TickMaps, turn: Turn) -> None:
+        """A peer holds the ticks that we hold: when it does not hold the same values for long, something is wrong."""
+        node, name = self._node, maps.header.node
+        store, tree = node.store, node.store.tree
+        if maps.digest == tree.digest:
+            self._agreed(maps, turn)
+            return
+        if not node.is_serving or not maps.state.is_serving or (maps.is_stale and not store.is_stale):
+            return  # what it shows, and we do not, may be what we have forgotten
+        if store.is_stale and not maps.is_stale:
+            self._differs(maps, turn)
+            return
+        if not node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
+            return
+        peer = node.recovery.peers.get(name)
+        ask = node.resync.begin(name, maps.digest, turn.now_ms) if peer is not None and peer.addr else None
+        if ask is not None and peer is not None:
+            turn.ready.note("digest_differs", node=name, digest=f"{maps.digest:016x}")
+            node.ask(name, peer.addr, ask, turn, is_resync=True)
+
+    def _differs(self, maps: TickMaps, turn: Turn) -> None:
+        """Our disk is old, and shows what others have forgotten, or the other way round. It holds nothing alone."""
+        node, now_ms = self._node, turn.now_ms
+        if self._differs_ms is None:
+            self._differs_ms = now_ms
+        if now_ms - self._differs_ms >= node.settings.clock_ms // 2:
+            name, peer = node.store.me, maps.header.node
+            turn.ready.fatal = StaleError(f"the disk of {name} is older than that of {peer}: it must download anew")
+
+    def _agreed(self, maps: TickMaps, turn: Turn) -> None:
+        """A peer holds what we hold. An old disk is as good as any other that holds the same."""
+        node, store = self._node, self._node.store
+        self._differs_ms = None
+        if not store.is_stale:
+            return
+        state = store.tree.digest, store.tree.ledger.hash()
+        if state != self._agreed_on:
+            self._agreed_on, self._agree = state, {}
+        self._agree[maps.header.node] = None
+        is_good = maps.state.is_serving and not maps.is_stale
+        if is_good or all(name in self._agree for name in node.others()):
+            turn.ready.records += store.mark_stale(False)
+            node.startup.need_not_hand_over()
+
     def _resync_answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
         node = self._node
         match what.answer:
@@ -281,7 +329,7 @@ class Peers:
         for other in node.asks.values():  # what they answer is about what was here
             other.is_void = other is not asked
         turn.ready.records += node.store.reset()
-        node.is_stale = False
+        node.is_life_over = False
         node.election.sleep(turn.now_ms)
         node.startup.download_began()
         self._joining_life = head.life

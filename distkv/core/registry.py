@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from distkv.errors import BadValueError, RequestError
-from distkv.model.event import LIFE_MAX, Event, Kind
+from distkv.model.event import LIFE_MAX, Event, Kind, NodeName
 from distkv.model.path import Path
 from distkv.wire.values import unpack_value
 
@@ -48,6 +48,14 @@ def node_path(name: str) -> Path:
 def retired_path(name: str, life: int) -> Path:
     """What says that a life of a node is over for good: an entry of its own, which no later entry can outbid."""
     return Path((None, "retired", name, life))
+
+
+def retired_of(path: Path) -> tuple[NodeName, int] | None:
+    """The node and its life of which an event at this path says that it is over."""
+    match path.names:
+        case (None, "retired", str() as name, int() as life) if type(life) is int:
+            return NodeName(name), life
+    return None
 
 
 def network_of(event: Event) -> Network | None:

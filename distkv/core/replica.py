@@ -110,7 +110,9 @@ class Replica:
         node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
         is_retired = store.life is not None and store.is_retired(store.me, store.life)
-        node.is_stale = store.has_data and (store.restored or node.settings.restored or is_retired)
+        node.is_life_over = store.has_data and (store.restored or node.settings.restored or is_retired)
+        if node.is_life_over:
+            turn.ready.records += store.mark_stale(True)
         with suppress(LivesUsedUpError):  # `fatal` says so
             self._begin(turn)
         return turn.ready
@@ -121,7 +123,7 @@ class Replica:
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
         node.take(node.startup.begin(turn.now_ms), turn)
-        if node.is_stale or (store.network is not None and not store.has_data):
+        if store.is_stale or (store.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
 

@@ -50,6 +50,9 @@ class Sponsor:
         if not store.has_data or node.startup.hands_over:
             ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
             return
+        if not node.is_serving:  # others may have forgotten what is here, and would not know the joiner
+            ready.reply = BusyError(f"{store.me} waits for {node.startup.waits_for} itself; ask again")
+            return
         here = store.registry.get(name)
         look = None
         if here is not None and here.addr != what.addr and name != store.me:

@@ -157,6 +157,12 @@ class Startup:
         self._hand_over_until_ms += HAND_OVER_CLOCKS * self.clock_ms
         self.waits_for = "another node to take over what only this one holds"
 
+    def need_not_hand_over(self) -> None:
+        """Others hold just what is here."""
+        self._hand_over_until_ms = None
+        if self.state is State.RECOVERING:
+            self.waits_for = "events that are missing"
+
     def download_began(self) -> None:
         self.state = State.DOWNLOADING
         self.waits_for = "the download"

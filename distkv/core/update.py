@@ -20,6 +20,7 @@ from distkv.core.registry import (
     node_path,
     refuse_reserved,
     registration_of,
+    retired_of,
     retired_path,
 )
 from distkv.errors import (
@@ -59,6 +60,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    StaleRecord,
 )
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.states import Meta
@@ -94,6 +96,9 @@ class Store:
         by themselves."""
         self.restored = False
         """Whether what was loaded is a backup: its ticks may have been used since."""
+        self.is_stale = False
+        """Whether others may have forgotten what is here: the disk was set back or its life retired, and nothing was
+        downloaded since."""
         self._ceiling = Tock(0)
         self._chain_length_max = chain_length_max
 
@@ -309,11 +314,19 @@ class Store:
         """Write that a life of a node is over for good."""
         return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
 
+    def mark_stale(self, is_stale: bool) -> list[Record]:
+        """Keep in mind that others may have forgotten what is here, or that they have not."""
+        if is_stale == self.is_stale:
+            return []
+        self.is_stale = is_stale
+        return [StaleRecord(is_stale)]
+
     def reset(self) -> list[Record]:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
         self.registry, self.retired, self.fading = {}, {}, []
+        self.is_stale = False
         return [ResetRecord()]
 
     # -- the disk
@@ -344,6 +357,8 @@ class Store:
             case LifeRecord(node=node, life=life):
                 self._check_mine(node)
                 self.begin_life(life)
+            case StaleRecord(is_stale=is_stale):
+                self.is_stale = is_stale
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):
@@ -355,8 +370,9 @@ class Store:
 
     def meta(self) -> Meta:
         """Identity and sums, to go with the entries into the archive."""
-        tree = self.tree
-        return Meta(self.me, self.life, self.tick, self.tock, self._ceiling, tree.digest, tree.live_count)
+        tree, ceiling = self.tree, self._ceiling
+        sums = tree.digest, tree.live_count
+        return Meta(self.me, self.life, self.tick, self.tock, ceiling, *sums, stale=self.is_stale)
 
     def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over an archived state whole; the records after it are replayed then.
@@ -365,7 +381,7 @@ class Store:
             WrongDirectoryError: it is another node's.
         """
         self._check_mine(meta.node)
-        self.restored = meta.restored
+        self.restored, self.is_stale = meta.restored, meta.stale
         self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
         self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
         for entry in self.tree.reserved():
@@ -409,14 +425,16 @@ class Store:
         if len(names) == 1:
             self.network = network_of(entry.head) or self.network
             return
+        retired = retired_of(event.path)
         match names:
             case (None, "node", str() as name):
                 self._note_registration(NodeName(name))
-            case (None, "retired", str() as name, int() as life) if type(life) is int:
-                lives = self.retired.setdefault(NodeName(name), [])
+            case _ if retired is not None:
+                name, life = retired
+                lives = self.retired.setdefault(name, [])
                 if life not in lives:
                     lives.append(life)
-                    self._note_registration(NodeName(name))
+                    self._note_registration(name)
 
     def _note_registration(self, name: NodeName) -> None:
         """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""

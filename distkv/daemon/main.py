@@ -3,7 +3,8 @@
 Knows: which parts a node consists of, in which order they start, and how they end.  Decides nothing about data.
 
 Invariant: the addresses are bound before the data directory is touched; the ready line is printed when clients are
-served, and nothing else is ever written to stdout; the log is closed when nothing writes any more.
+served, and nothing else is ever written to stdout; the log is closed when nothing writes any more.  A node whose disk
+turns out to be an old one starts again in the same process, at the same addresses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -31,7 +33,7 @@ from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
 from distkv.engine.settler import Settler
-from distkv.errors import SettingsError, UnreachableError
+from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
 from distkv.services.session import serve_listeners
 from distkv.storage.base import Log
@@ -84,8 +86,19 @@ async def serve(config: Config, beginning: Beginning) -> None:
 
 
 async def _run(config: Config, beginning: Beginning, manager: ServiceManager, done: trio.CancelScope) -> None:
-    async with open_listeners(config.listen) as listeners:
-        await _run_at(listeners, config, beginning, manager)
+    addresses: Sequence[str] = config.listen
+    while True:
+        async with open_listeners(addresses) as listeners:
+            addresses = list(map(listener_text, listeners))  # where we said that we are, from now on
+            try:
+                await _run_at(listeners, config, beginning, manager)
+                break
+            except BaseExceptionGroup as group:
+                failure = first_failure(group)
+                if not isinstance(failure, StaleError):
+                    raise
+        log.warning("begins_again reason=%s", failure)
+        beginning = Beginning()
     done.cancel()
 
 

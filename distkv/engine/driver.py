@@ -45,7 +45,7 @@ from distkv.engine.commit import Committer
 from distkv.engine.hub import Hub, Seen, open_losers
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
-from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
+from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError, StaleError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
@@ -285,6 +285,8 @@ class Driver:
 
     async def _end_when_fatal(self) -> None:
         await self._fatal_set.wait()
+        if isinstance(self._fatal, StaleError):
+            await self.committer.wait_durable(self.position)  # the mark that tells the next start
         if self._fatal is not None:
             raise self._fatal
 

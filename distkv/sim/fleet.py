@@ -104,7 +104,7 @@ class Fleet:
         records = host.disk.open()
         for record in records:
             replica.replay(record)
-        process = host.process = Process(self, host, replica)
+        process = host.process = Process(self, host, replica, more)
         host.fatal, host.agent.seen, host.agent.is_up = None, None, False
         for tell in self.told.started:
             tell(process, records)
@@ -113,6 +113,14 @@ class Fleet:
             host.agent.is_up = True
             process.step(TransportUp())
         return host
+
+    def begin_again(self, process: Process) -> None:
+        """A server starts anew on its directory, as the daemon does when its disk turns out to be an old one."""
+        host = process.host
+        if process.is_running:
+            is_up = host.agent.is_up
+            self.end(host)
+            self.start(host.name, up=is_up, **{**process.told, "restored": False})
 
     def end(self, host: Host) -> None:
         """End the process; its disk has what it was told to write, or what a kill leaves of it."""

@@ -10,11 +10,13 @@ durable.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, Input, Ready, Wake
 from distkv.core.replica import Replica
+from distkv.errors import StaleError
 from distkv.wire.message import Message
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ OUTBOX_MAX: Final = 256
 class Process:
     """A running server. It is used until it ends; the next start is another one."""
 
-    def __init__(self, fleet: Fleet, host: Host, replica: Replica) -> None:
+    def __init__(self, fleet: Fleet, host: Host, replica: Replica, told: Mapping[str, Any]) -> None:
         self.host = host
+        self.told = told
+        """The settings that every start of it gets."""
         self.replica = replica
         self.wake_at_ms: int | None = None
         """True time of the next wake, if nothing happens before."""
@@ -112,7 +116,9 @@ class Process:
         if ready.records:
             disk.append(ready.records)
             fleet.commit(self)
-        if ready.fatal is not None:
+        if isinstance(ready.fatal, StaleError):
+            self.when_durable(lambda: fleet.later(0, partial(fleet.begin_again, self)))
+        elif ready.fatal is not None:
             self.host.fatal = ready.fatal
             fleet.end(self.host)
             return

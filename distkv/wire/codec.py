@@ -213,10 +213,8 @@ def read_payload(fields: Fields) -> Payload:
 
 def tick_maps_map(maps: TickMaps) -> dict[str, object]:
     """Both sides of a tick-map exchange."""
-    behind = {} if maps.behind is None else {"behind": maps.behind}
     fields: dict[str, object] = {
         **header_map(maps.header),
-        **behind,
         "addr": maps.addr,
         "state": maps.state.value,
         "ticks": tick_map(maps.ticks),
@@ -224,6 +222,10 @@ def tick_maps_map(maps: TickMaps) -> dict[str, object]:
         "lost": range_map(maps.lost),
         "digest": maps.digest,
     }
+    if maps.behind is not None:
+        fields["behind"] = maps.behind
+    if maps.is_stale:
+        fields["stale"] = True
     if maps.tombstones:
         fields["tombstones"] = [
             [stone.path.names, flat_links(stone.links), stone.tock, stone.expired] for stone in maps.tombstones
@@ -247,6 +249,7 @@ def read_tick_maps(value: object) -> TickMaps:
         tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
         read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
         read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
+        read_flag(fields, "stale"),
     )
 
 

@@ -32,6 +32,11 @@ class State(StrEnum):
     READY = "ready"
     CUT_OFF = "cut-off"
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether a node in this state serves clients."""
+        return self in (State.READY, State.CUT_OFF)
+
 
 @attrs.frozen(slots=True)
 class Start:
@@ -149,6 +154,8 @@ class TickMaps:
     """Of the tombstones that the other side asked for those which nothing here stands against, as of this snapshot."""
     behind: int | None = None
     """The life in which the hearer lacks ticks that it reported before: its disk was set back."""
+    is_stale: bool = False
+    """Whether the sender's own disk was set back, or retired, and it could not download since."""
 
 
 @attrs.frozen(slots=True)
@@ -222,6 +229,13 @@ class ReleaseRecord:
 
 
 @attrs.frozen(slots=True)
+class StaleRecord:
+    """Whether others know more of what is here than this disk does itself, until a reset."""
+
+    is_stale: bool
+
+
+@attrs.frozen(slots=True)
 class ResetRecord:
     """Everything before is void: a download begins, or begins anew."""
 
@@ -250,4 +264,5 @@ Record: TypeAlias = (
     | CeilingRecord
     | PurgeRecord
     | ReleaseRecord
+    | StaleRecord
 )

@@ -18,6 +18,7 @@ A record is a msgpack array that begins with its number:
 7      purge: path, [node, tick, node, tick, …]
 8      event that has a ttl: as 1, then the ttl
 9      release: {node: ranges}
+10     stale: true or false
 =====  =========================================================================================================
 """
 
@@ -35,6 +36,7 @@ from distkv.wire.fields import (
     flat_links,
     range_map,
     read_any_path,
+    read_flag,
     read_flat_links,
     read_list,
     read_node,
@@ -51,11 +53,13 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    StaleRecord,
 )
 
-_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE = range(1, 10)
+_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE, _STALE = range(1, 11)
 _LENGTHS: Final = {
-    _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _FLEETING: 10, _RELEASE: 2
+    _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _FLEETING: 10, _RELEASE: 2,
+    _STALE: 2
 }  # fmt: skip
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -73,6 +77,8 @@ def encode_record(record: Record) -> bytes:
             return packing.pack([_LOST, range_map(record.ranges)])
         case LifeRecord():
             return packing.pack([_LIFE, record.node, record.life])
+        case StaleRecord():
+            return packing.pack([_STALE, record.is_stale])
         case ResetRecord():
             return packing.pack([_RESET])
         case CeilingRecord():
@@ -143,6 +149,8 @@ def _read_record(value: object) -> Record:
         return PurgeRecord(read_any_path(parts[1]), read_flat_links(parts[2], "links"))
     if number == _CEILING:
         return CeilingRecord(Tock(_read_number(parts[1], "tock", TICK_MAX)))
+    if number == _STALE:
+        return StaleRecord(read_flag({"stale": parts[1]}, "stale"))
     return ResetRecord()
 
 

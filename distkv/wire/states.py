@@ -102,6 +102,8 @@ class Meta:
     live_count: int
     restored: bool = False
     """Whether this is a backup that was put back, so that its ticks may have been used since."""
+    stale: bool = False
+    """Whether others may have forgotten what is here; absent in archives of earlier releases."""
 
 
 def encode_meta(meta: Meta) -> dict[str, bytes]:
@@ -115,11 +117,13 @@ def decode_meta(rows: Mapping[str, bytes]) -> Meta:
         DecodeError: one is missing or of another type.
     """
     try:
-        found = {name: packing.unpack(rows[name]) for name in attrs.fields_dict(Meta)}
-        node, life, restored = found.pop("node"), found.pop("life"), found.pop("restored")
+        found = {name: packing.unpack(rows[name]) for name in attrs.fields_dict(Meta) if name != "stale"}
+        stale = "stale" in rows and bool(packing.unpack(rows["stale"]))
+        node, life, restored = found.pop("node"), found.pop("life"), bool(found.pop("restored"))
         if not isinstance(node, str) or not all(type(value) is int for value in found.values()):
             raise ValueError("a value has the wrong type")
-        return Meta(NodeName(node), None if life is None else int(str(life)), **found, restored=bool(restored))  # type: ignore[arg-type]
+        sums: Any = found
+        return Meta(NodeName(node), None if life is None else int(str(life)), **sums, restored=restored, stale=stale)
     except _FAILURES as error:
         raise DecodeError(f"the meta data of the archive cannot be read: {error}", "bad_meta") from error
 
