@@ -328,7 +328,7 @@ class Peers:
             return
         for other in node.asks.values():  # what they answer is about what was here
             other.is_void = other is not asked
-        turn.ready.records += node.store.reset()
+        turn.ready.records += node.store.reset() + node.store.mark_stale(head.is_stale)
         node.is_life_over = False
         node.election.sleep(turn.now_ms)
         node.startup.download_began()

@@ -77,7 +77,8 @@ class Sponsor:
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
         # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
-        ready.reply = SnapshotHead(node.header(), life, tree.ledger.ticks(), tree.superseded(), (), len(tree))
+        ticks, superseded = tree.ledger.ticks(), tree.superseded()
+        ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.is_stale)
 
     def answered(self, name: NodeName, addr: str) -> None:
         """A node of this name answered at this address."""

@@ -42,6 +42,7 @@ from distkv.model.event import (
     Tick,
     Tock,
     Writer,
+    is_above,
     life_of,
     next_chain,
     tick_text,
@@ -240,8 +241,13 @@ class Store:
         return applied
 
     def release(self, event: Event) -> list[Record]:
-        """Have an event count again, whatever the ledger says; none when it would change nothing."""
-        if self.tree.is_settled(event):
+        """Have an event count again, whatever the ledger says; none when it would change nothing.
+
+        A deletion that would lose is left out: where it was purged, what is there now was written after it (SYNC-4).
+        """
+        head = self.tree.head(event.path)
+        has_lost = event.kind is not Kind.SET and head is not None and is_above(head, event)
+        if has_lost or self.tree.is_settled(event):
             return []
         ranges = {event.node: Ranges([(event.tick, event.tick + 1)])}
         self.tree.release(ranges)

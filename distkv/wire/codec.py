@@ -275,6 +275,7 @@ def _read_page(fields: Fields) -> Page:
 
 
 def _snapshot_map(head: SnapshotHead) -> dict[str, object]:
+    stale = {"stale": True} if head.is_stale else {}
     return {
         **header_map(head.header),
         "new_life": head.life,
@@ -282,6 +283,7 @@ def _snapshot_map(head: SnapshotHead) -> dict[str, object]:
         "superseded": range_map(head.superseded),
         "losers": [event_map(event) for event in head.losers],
         "entry_count": head.entry_count,
+        **stale,
     }
 
 
@@ -293,4 +295,5 @@ def _read_snapshot(fields: Fields) -> SnapshotHead:
         read_ranges(fields.get("superseded"), "superseded"),
         tuple(map(read_event, read_list(fields.get("losers"), "losers"))),
         read_int(fields, "entry_count"),
+        read_flag(fields, "stale"),
     )

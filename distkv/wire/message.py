@@ -185,6 +185,8 @@ class SnapshotHead:
     losers: tuple[Event, ...]
     entry_count: int
     """About how many entries follow; for progress."""
+    is_stale: bool = False
+    """Whether others may have forgotten what the sponsor has, and so what it sends."""
 
 
 # -- what a log record holds --------------------------------------------------------------------------------------
