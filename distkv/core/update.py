@@ -241,13 +241,13 @@ class Store:
         return applied
 
     def release(self, event: Event) -> list[Record]:
-        """Have an event count again, whatever the ledger says; none when it would change nothing.
+        """Have an event count again, whatever the ledger says; none when it would not win, or change nothing.
 
-        A deletion that would lose is left out: where it was purged, what is there now was written after it (SYNC-4).
+        A deletion wins over something only: where nothing is, it may have been purged.
         """
         head = self.tree.head(event.path)
-        has_lost = event.kind is not Kind.SET and head is not None and is_above(head, event)
-        if has_lost or self.tree.is_settled(event):
+        would_win = event.kind is Kind.SET if head is None else is_above(event, head)
+        if not would_win or self.tree.is_settled(event):
             return []
         ranges = {event.node: Ranges([(event.tick, event.tick + 1)])}
         self.tree.release(ranges)

@@ -32,7 +32,7 @@ class Page:
     digest: int
     """The XOR of what its entries add to the digest."""
     ticks: TickRanges = attrs.field(factory=dict)
-    """Its winners and open losers, when it was asked for path by path."""
+    """Its winners, deletions included, when it was asked for path by path. Open losers close by exchanges."""
 
 
 def pages(tree: Tree, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
@@ -88,6 +88,5 @@ def _sum(entries: Iterator[Entry] | list[Entry]) -> int:
 def _ticks(entries: list[Entry]) -> TickRanges:
     found: TickRanges = {}
     for entry in entries:
-        for event in (entry.head, *entry.losers):
-            found.setdefault(event.node, Ranges()).add(event.tick)
+        found.setdefault(entry.head.node, Ranges()).add(entry.head.tick)
     return found
