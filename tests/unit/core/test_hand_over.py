@@ -52,7 +52,8 @@ def set_back(*, alone: bool = False) -> Fleet:
     old = fleet.records("b")
     if not alone:
         fleet.heal()
-        fleet.set("b", "later", 1)
+        fleet.set("b", "later", 1)  # which the others know as superseded soon
+        fleet.set("b", "later", 2)
         fleet.run(20)
     fleet.crash("b")
     fleet.set_back("b", old)
@@ -98,6 +99,21 @@ def test_node_set_back_that_reaches_nobody_serves_what_it_has_in_a_new_life() ->
         fleet.crash(name)
     fleet.start("b", restored=True)
     assert fleet.run_until(lambda: fleet["b"].is_serving, 2 * CLOCK_MS)
+    assert has(fleet, "b", "only.b")
+    assert (fleet["b"].life or 0) > before
+
+
+def test_node_set_back_from_whom_nobody_takes_over_serves_what_it_has_in_a_new_life() -> None:
+    fleet = set_back()
+    for name in "ac":
+        fleet.members[name].disk.fill()
+    for number, size in enumerate((20_000, 20_000, 5_000)):
+        fleet.set("a", f"large.{number}", "x" * size)
+        fleet.run(1000)
+    assert not any(fleet.members[name].disk.has_room(1) for name in "ac")
+    before = fleet["a"].registry[NodeName("b")].life
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet["b"].is_serving, 5 * CLOCK_MS)
     assert has(fleet, "b", "only.b")
     assert (fleet["b"].life or 0) > before
 
