@@ -26,7 +26,8 @@ from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.sim.network import Faults
-from distkv.wire.message import Header, ResetRecord, Start, State, TickMaps, Update
+from distkv.wire.message import Header, KnownRecord, ResetRecord, Start, State, TickMaps, Update
+from distkv.wire.room import EVENT_BYTES
 from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
@@ -105,12 +106,12 @@ def test_node_set_back_that_reaches_nobody_serves_what_it_has_in_a_new_life() ->
 
 def test_node_set_back_from_whom_nobody_takes_over_serves_what_it_has_in_a_new_life() -> None:
     fleet = set_back()
-    for name in "ac":
-        fleet.members[name].disk.fill()
-    for number, size in enumerate((20_000, 20_000, 5_000)):
-        fleet.set("a", f"large.{number}", "x" * size)
-        fleet.run(1000)
-    assert not any(fleet.members[name].disk.has_room(1) for name in "ac")
+    for disk in (fleet.members[name].disk for name in "ac"):
+        disk.fill()
+        while disk.has_room(EVENT_BYTES):
+            disk.append([KnownRecord({})] * 50)
+            disk.take_off()
+            disk.land()
     before = fleet["a"].registry[NodeName("b")].life
     fleet.start("b")
     assert fleet.run_until(lambda: fleet["b"].is_serving, 5 * CLOCK_MS)
