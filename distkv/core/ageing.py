@@ -9,8 +9,9 @@ Invariant: what changes the state leaves a record.
 from __future__ import annotations
 
 from distkv.core.node import Node, Turn
-from distkv.core.ready import AskMaps
+from distkv.core.ready import AGEING_BYTES, AskMaps
 from distkv.model.event import Event
+from distkv.wire.room import events_room
 
 
 class Ageing:
@@ -66,12 +67,16 @@ class Ageing:
             node.expiry.came(event, after_s, node.store.tree, turn.now_ms)
 
     def _expire(self, turn: Turn) -> None:
-        node, store = self._node, self._node.store
+        node, store, room = self._node, self._node.store, AGEING_BYTES
         for event in node.expiry.due(store.tree, turn.now_ms):
             if event.node == store.me or self._is_our_turn():
                 node.check_life(turn)
-                node.own(store.expire(event, turn.wall), turn)
+                applied = store.expire(event, turn.wall)
+                node.own(applied, turn)
                 turn.ready.note("expired", node=event.node, tick=event.tick)
+                room -= events_room((applied.event,))
+                if room <= 0:
+                    return  # there was no more room asked for: the others follow in the next step
             else:
                 node.expiry.put_off(event, turn.now_ms + node.settings.clock_ms)
 

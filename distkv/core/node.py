@@ -204,13 +204,7 @@ class Node:
                 ready.changes.append(Change(event, applied.won, applied.closed))
 
     def learn_known(self, known: TickRanges, turn: Turn) -> list[Record]:
-        """Ticks are superseded, says somebody who has what superseded them.
-
-        Of our own only those that we used: we would take the next write for one that was here before.
-        """
-        store = self.store
-        if store.life is not None and store.me in known:
-            known = {**known, store.me: known[store.me] & Ranges([(0, store.tick + 1)])}
+        """Ticks are superseded, says somebody who has what superseded them."""
         records, closed = self.store.learn_known(known)
         if records:
             self.changed_ms = turn.now_ms

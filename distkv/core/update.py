@@ -274,7 +274,7 @@ class Store:
 
     def mark_lost(self, ranges: TickRanges) -> list[Record]:
         marked = self.tree.ledger.mark_lost(ranges)
-        return [LostRecord(marked)] if marked else []
+        return [LostRecord(self.tree.ledger.spans(marked))] if marked else []
 
     # -- identity
 

@@ -12,7 +12,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, assert_never
+from typing import Final, Protocol
 
 import trio
 
@@ -48,30 +48,17 @@ from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError, StaleError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
-from distkv.model.pages import Page
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
-from distkv.wire.message import (
-    EventBatch,
-    EventRecord,
-    Message,
-    PullEnd,
-    ResetRecord,
-    SnapshotHead,
-    TickMaps,
-    Update,
-)
+from distkv.wire.message import EventRecord, Message, ResetRecord, Update
 from distkv.wire.records import encode_record
 from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, Request
+from distkv.wire.room import EVENT_BYTES, answer_room, events_room
 
 log = logging.getLogger("distkv.engine")
 
-EVENT_BYTES: Final = 1024
-"""What one event takes in the log, at the most, besides the text of its path, its chain and its value."""
-LINK_BYTES: Final = 80
-RANGE_BYTES: Final = 20
-NAME_BYTES: Final = 72
-"""What a link of a chain, a range of ticks, and a node's name before its ranges take, at the most."""
+DOWNLOAD_BYTES: Final = 1 << 20
+"""Without room for so much no download is begun: sponsors would register us again and again in vain."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
     **dict.fromkeys(("rolled_back", "retired", "foreign_network", "name_twice"), logging.WARNING),
@@ -247,7 +234,7 @@ class Driver:
         if self.committer.waiting_bytes > self.limits.uncommitted_bytes:
             self.counters["dropped_uncommitted"] += 1
             return False
-        return self._has_room_for(_events_size(update.events))
+        return self._has_room_for(events_room(update.events))
 
     def _has_room(self) -> bool:
         """For what the node does by itself; a disk that is full is counted when somebody wants something of it."""
@@ -375,7 +362,8 @@ class Driver:
         """Carry one request to a peer; its answers are inputs, each durable before the next is read."""
 
         async def take(answer: Payload) -> None:
-            if not self._has_room_for(_answer_size(answer)):
+            size = answer_room(answer)
+            if size and not self._has_room_for(size):
                 raise PeerError("the disk is full, what the peer sends was given up")
             self.step(PeerAnswered(ask.id, answer))
             await self.committer.wait_durable(self.position)
@@ -384,6 +372,8 @@ class Driver:
         request = self._request(ask)
         await self.committer.wait_durable(self.position)  # our tick maps may show more than when the ask was decided
         try:
+            if isinstance(ask.what, AskSnapshot) and not self._has_room_for(DOWNLOAD_BYTES):
+                raise PeerError("the disk is full, nothing is downloaded")
             await self._caller.call(ask.addr, request, take)
         except (PeerError, RequestError) as cause:
             error = cause
@@ -399,28 +389,3 @@ class Driver:
                 return GetPages(1, after, until, size)
             case AskSnapshot():
                 return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.addr)
-
-
-def _answer_size(answer: Payload) -> int:
-    """About what a peer's answer adds to the log, and not less."""
-    match answer:
-        case EventBatch(events=events):
-            return _events_size(events)
-        case PullEnd(known=known):
-            return _ranges_size(known)
-        case SnapshotHead(superseded=superseded, losers=losers):
-            return _ranges_size(superseded) + _events_size(losers)
-        case TickMaps() | Page():
-            return 0
-    assert_never(answer)
-
-
-def _events_size(events: tuple[Event, ...]) -> int:
-    return sum(
-        EVENT_BYTES + len(str(event.path).encode()) + LINK_BYTES * len(event.chain) + len(event.value)
-        for event in events
-    )
-
-
-def _ranges_size(ranges: TickRanges) -> int:
-    return sum(NAME_BYTES + RANGE_BYTES * sum(1 for _ in found.pairs()) for found in ranges.values())

@@ -172,6 +172,20 @@ class Ledger:
                     marked.setdefault(node, Ranges()).update(new)
         return marked
 
+    def spans(self, marked: Mapping[NodeName, Ranges]) -> TickRanges:
+        """In far fewer ranges what was just marked as lost: with it all that is held in between. To mark these says the
+        same, and the record of it is small, so that it fits on a full disk."""
+        found: TickRanges = {}
+        for node, ticks in marked.items():
+            bounds: dict[int, tuple[int, int]] = {}
+            for begin, end in lives(ticks):
+                life = begin >> COUNT_BITS
+                bounds[life] = bounds.get(life, (begin, end))[0], end
+            for life, whole in bounds.items():
+                book = self._books[node, life]
+                found.setdefault(node, Ranges()).update(Ranges([whole]) - (book.missing - book.lost))
+        return found
+
     def hash(self) -> bytes:
         """Eight bytes over the tick ranges held: equal exactly (but for chance) when two nodes hold the same."""
         if self._hash is None:

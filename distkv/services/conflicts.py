@@ -14,7 +14,7 @@ from typing import Final
 
 from distkv.core.ready import LocalDecision, Written
 from distkv.core.registry import refuse_reserved
-from distkv.engine.driver import EVENT_BYTES, LINK_BYTES, Driver
+from distkv.engine.driver import Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, Link, contains, tick_text
@@ -23,6 +23,7 @@ from distkv.services import kv
 from distkv.services.history import read_event, settler_of
 from distkv.wire.replies import encode_items, encode_reply, encode_result
 from distkv.wire.request import Dismiss, GetConflicts, Restore, SetValue
+from distkv.wire.room import EVENT_BYTES, LINK_BYTES
 
 PAGE_ITEMS: Final = 1000
 PAGE_BYTES: Final = 256 << 10

@@ -14,13 +14,14 @@ from typing import Final
 
 from distkv.core.ready import BatchDone, LocalBatch
 from distkv.core.registry import refuse_reserved
-from distkv.engine.driver import EVENT_BYTES, LINK_BYTES, Driver
+from distkv.engine.driver import Driver
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.entry import Entry
 from distkv.model.path import Name, Path
 from distkv.services.kv import check_serving, shown
 from distkv.wire.replies import encode_end, encode_names, encode_reply, encode_result, encode_start
 from distkv.wire.request import DeleteTree, GetTree, ListNames, SetValue
+from distkv.wire.room import EVENT_BYTES, LINK_BYTES
 
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10

@@ -31,6 +31,7 @@ from distkv.wire.frames import encode_request
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
 from distkv.wire.replies import decode_reply, encode_payload
 from distkv.wire.request import GetEvents, GetPages, GetSnapshot
+from distkv.wire.room import EVENT_BYTES, answer_room
 
 if TYPE_CHECKING:
     from distkv.sim.fleet import Fleet
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from distkv.sim.process import Process
 
 BATCH_EVENTS: Final = 100
-EVENT_BYTES: Final = 512
-"""More than one event of a simulated workload takes in the log, besides its value."""
 
 Part: TypeAlias = Payload | DistkvError | None
 """A part of an answer; an error refuses, None ends it."""
@@ -70,6 +69,9 @@ class Conversation:
                 size = len(encode_request(GetPages(1, after, until, page_size)))
             case AskSnapshot():
                 size = len(encode_request(GetSnapshot(1, asker.host.node, asker.replica.started, asker.host.addr)))
+        if isinstance(self._ask.what, AskSnapshot) and not asker.host.disk.has_room(EVENT_BYTES):
+            self._travel(lambda: self._fail("the disk is full, nothing is downloaded"))
+            return
         asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))
         self._watch()
 
@@ -142,7 +144,7 @@ class Conversation:
             self._fail(f"{self._ask.addr}: the connection broke")
         elif part is None or isinstance(part, DistkvError):
             self._end(part)
-        elif isinstance(part, EventBatch) and not asker.host.disk.has_room(_size(part)):
+        elif asker.host.disk.is_short and (room := answer_room(part)) and not asker.host.disk.has_room(room):
             self._fail("the disk is full, what the peer sends was given up")
         else:
             self._progress += 1
@@ -210,7 +212,3 @@ def _batches(events: Iterable[Event]) -> Iterator[EventBatch]:
             batch = []
     if batch:
         yield EventBatch(tuple(batch))
-
-
-def _size(batch: EventBatch) -> int:
-    return sum(EVENT_BYTES + len(event.value) for event in batch.events)

@@ -14,6 +14,7 @@ from random import Random
 from typing import Final
 
 from distkv.errors import NoSpaceError
+from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all, tear_by_sectors
 from distkv.wire.message import Record
@@ -77,16 +78,23 @@ class VirtualDisk:
         landed, self.flying = self.flying, []
         self._landed.append([encode_record(record) for record in landed])
         self.durable += len(landed)
-        if self._log is None or self._is_short or self._memory.faults.crash_at is not None:
+        if self._log is None or self.is_short or self._memory.faults.crash_at is not None:
             self._write_down()
         return landed
 
+    @property
+    def is_short(self) -> bool:
+        """Whether there is only so much space."""
+        return self._memory.faults.capacity_bytes is not None
+
     def has_room(self, size: int) -> bool:
-        """Whether `size` bytes of records would fit."""
-        if not self._is_short:
+        """Whether `size` bytes of records would fit behind what is not written yet."""
+        if not self.is_short:
             return True
+        waiting = [*self.flying, *self._waiting]
+        size += sum(len(encode_record(record)) for record in waiting) + len(waiting) * RECORD_OVERHEAD_BYTES
         try:
-            self._opened.reserve_nowait(size + CONTROL_BYTES)
+            self._opened.reserve_nowait(size + BATCH_OVERHEAD_BYTES + CONTROL_BYTES)
         except NoSpaceError:
             return False
         return True
@@ -140,11 +148,6 @@ class VirtualDisk:
             self._log.refill()
 
     # -- inside
-
-    @property
-    def _is_short(self) -> bool:
-        """Whether there is only so much space."""
-        return self._memory.faults.capacity_bytes is not None
 
     def _write_down(self) -> None:
         """Put into the log what landed, each batch by itself as it was."""

@@ -29,7 +29,7 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.model.event import Event, NodeName
 from distkv.sim.clock import HostClock
-from distkv.sim.conversation import EVENT_BYTES, Conversation
+from distkv.sim.conversation import Conversation
 from distkv.sim.host import Host
 from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
@@ -38,6 +38,7 @@ from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
 from distkv.wire.codec import decode_message, encode_message
 from distkv.wire.message import Info, Message, Ping, Start, Update
+from distkv.wire.room import events_room
 from distkv.wire.values import pack_value
 
 SECOND_MS: Final = 1000
@@ -331,7 +332,7 @@ class Fleet:
 
     def _hear(self, host: Host, what: HeardMessage, sender: str) -> None:
         message = what.message
-        if isinstance(message, Update) and not host.disk.has_room(EVENT_BYTES * len(message.events)):
+        if host.disk.is_short and isinstance(message, Update) and not host.disk.has_room(events_room(message.events)):
             self.notes["dropped_no_space"] += 1
             return
         host.agent.heard(message, self.now_ms)

@@ -60,8 +60,10 @@ def _ran(todo: list[tuple[str, Link, int]]) -> tuple[Ledger, Plain]:
             assert ledger.hold_range(node, tick, tick + count) == bool(stretch - plain.held)
             plain.held |= stretch
         else:
-            marked = _flat(ledger.mark_lost({node: Ranges([(tick, tick + count)])}))
+            ranges = ledger.mark_lost({node: Ranges([(tick, tick + count)])})
+            marked = _flat(ranges)
             assert marked == (stretch & plain.missing()) - plain.lost
+            assert (_flat(ledger.spans(ranges)) & plain.missing()) - plain.lost == marked, "its record says the same"
             plain.lost |= marked
         plain.lost -= plain.held
     return ledger, plain

@@ -11,9 +11,11 @@ from distkv.sim.draft import draw
 from distkv.sim.run import Verdict, run
 
 SEEDS = range(16)
+FOUND = (110, 164, 465)
+"""Seeds that failed once."""
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*SEEDS, *FOUND])
 def test_seed_passes(seed: int) -> None:
     outcome = run(draw(seed))
     assert outcome.verdict is Verdict.PASSED, f"{outcome.what}; distkv sim --seed {seed} shows more"

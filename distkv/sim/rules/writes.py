@@ -17,7 +17,7 @@ from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Watcher
-from distkv.wire.message import EventRecord, PurgeRecord, Record
+from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 
 
 class WritesWin(Watcher):
@@ -38,7 +38,8 @@ class AcknowledgedStay(Watcher):
     """No client is told that a write is done which is nowhere in the end.
 
     Excepted is what a disk took along that burned: its own writes, those of which it may have had the last copy because
-    their own disk was lost before, and what these had replaced, since others were told that it is superseded.
+    their own disk was lost before, or voided by a download, and what these had replaced, since others were told that it
+    is superseded.
     """
 
     rule = "acknowledged writes stay"
@@ -47,6 +48,8 @@ class AcknowledgedStay(Watcher):
         self.count = 0
         self._acknowledged: dict[str, list[Event]] = {}
         self._copied: list[Event] = []
+        self._voided: dict[str, dict[Link, Event]] = {}
+        """Per host what a download made it forget that has not come again."""
         self._has_burned = False
         self._seen: dict[Path, dict[Link, Event]] = {}
         self._purged: dict[Path, set[Link]] = {}
@@ -56,20 +59,28 @@ class AcknowledgedStay(Watcher):
         self._acknowledged.setdefault(process.host.name, []).append(event)
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:
-        theirs = self._acknowledged.pop(host.name, [])
+        theirs = [*self._acknowledged.pop(host.name, []), *self._voided.pop(host.name, {}).values()]
         if is_copied:
             self._copied += theirs
         else:  # the promise was that disk's, or that of a copy
             self._copied.clear()
+            self._voided.clear()
             self._has_burned = True
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self.landed(process, records)
 
     def landed(self, process: Process, records: Sequence[Record]) -> None:
-        for record in records if process.host.is_ours else ():
+        host = process.host
+        voided = self._voided.setdefault(host.name, {})
+        for record in records if host.is_ours else ():
             if isinstance(record, EventRecord):
-                self._seen.setdefault(record.event.path, {}).setdefault(record.event.link, record.event)
+                event = record.event
+                self._seen.setdefault(event.path, {}).setdefault(event.link, event)
+                if event.link in voided:
+                    self._acknowledged.setdefault(host.name, []).append(voided.pop(event.link))
+            elif isinstance(record, ResetRecord):  # others have all that was here, and a download begins (LIFE-8)
+                voided |= {event.link: event for event in self._acknowledged.pop(host.name, [])}
             elif isinstance(record, PurgeRecord):
                 self._purged.setdefault(record.path, set()).update(record.links)
 
@@ -84,7 +95,8 @@ class AcknowledgedStay(Watcher):
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             kept[path] = _kept(list(events.values()), here)
-        for event in chain(self._copied, *self._acknowledged.values()):
+        voided = (events.values() for events in self._voided.values())
+        for event in chain(self._copied, *voided, *self._acknowledged.values()):
             if event.path in kept and event.link not in kept[event.path] and not self._has_burned_with(event, kept):
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.expiry import DUE_MAX, ROOM, Expiry
-from distkv.core.ready import LocalSet, Ready, Wake
+from distkv.core.ready import AGEING_BYTES, LocalSet, Ready, Wake
 from distkv.core.update import Store
 from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, Update
+from distkv.wire.records import encode_record
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 from tests.fleet import Fleet, grown
@@ -172,6 +173,20 @@ def test_many_values_that_end_at_once_all_go() -> None:
 
 
 # -- the event ----------------------------------------------------------------------------------------------------
+
+
+def test_values_with_long_paths_that_end_at_once_take_no_more_room_than_was_asked_for() -> None:
+    fleet = grown("a")
+    paths = [Path((str(number), "x" * 4000)) for number in range(DUE_MAX)]
+    for path in paths:
+        fleet.step("a", LocalSet(SetValue(1, path, b"\x01", ttl=1.0)))
+    written = []
+    for _ in paths:
+        ready = fleet.step("a", Wake())
+        written.append(sum(len(encode_record(record)) for record in ready.records))
+        fleet.now_ms += 1000
+    assert max(written) <= AGEING_BYTES + 8192
+    assert all((found := fleet["a"].tree.head(path)) is not None and found.kind is Kind.EXPIRE for path in paths)
 
 
 @pytest.mark.parametrize("seen_tock", [0, 500])

@@ -26,7 +26,8 @@ from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.sim.network import Faults
-from distkv.wire.message import Header, ResetRecord, Start, State, TickMaps, Update
+from distkv.wire.message import Header, KnownRecord, ResetRecord, Start, State, TickMaps, Update
+from distkv.wire.room import EVENT_BYTES
 from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
@@ -52,7 +53,8 @@ def set_back(*, alone: bool = False) -> Fleet:
     old = fleet.records("b")
     if not alone:
         fleet.heal()
-        fleet.set("b", "later", 1)
+        fleet.set("b", "later", 1)  # which the others know as superseded soon
+        fleet.set("b", "later", 2)
         fleet.run(20)
     fleet.crash("b")
     fleet.set_back("b", old)
@@ -98,6 +100,21 @@ def test_node_set_back_that_reaches_nobody_serves_what_it_has_in_a_new_life() ->
         fleet.crash(name)
     fleet.start("b", restored=True)
     assert fleet.run_until(lambda: fleet["b"].is_serving, 2 * CLOCK_MS)
+    assert has(fleet, "b", "only.b")
+    assert (fleet["b"].life or 0) > before
+
+
+def test_node_set_back_from_whom_nobody_takes_over_serves_what_it_has_in_a_new_life() -> None:
+    fleet = set_back()
+    for disk in (fleet.members[name].disk for name in "ac"):
+        disk.fill()
+        while disk.has_room(EVENT_BYTES):
+            disk.append([KnownRecord({})] * 50)
+            disk.take_off()
+            disk.land()
+    before = fleet["a"].registry[NodeName("b")].life
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet["b"].is_serving, 5 * CLOCK_MS)
     assert has(fleet, "b", "only.b")
     assert (fleet["b"].life or 0) > before
 

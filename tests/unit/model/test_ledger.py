@@ -55,6 +55,14 @@ def test_marking_lost_again_marks_nothing() -> None:
     assert ledger.mark_lost(ledger.missing()) == {}
 
 
+def test_ticks_that_were_given_up_are_named_with_what_is_held_between_them() -> None:
+    ledger = Ledger()
+    for tick in range(2, 100, 2):
+        ledger.hold((A, Tick(tick)))
+    marked = ledger.mark_lost({A: Ranges([(1, 50), (60, 99)])})
+    assert ledger.spans(marked) == {A: Ranges([(1, 51), (52, 53), (54, 55), (56, 57), (58, 59), (60, 98)])}
+
+
 def test_what_is_read_is_a_copy() -> None:
     ledger = Ledger()
     ledger.hold((A, Tick(1)))

@@ -13,6 +13,7 @@ from distkv.core.update import Store
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
+from distkv.sim.network import Faults
 from distkv.sim.rule import BrokenRuleError, Watcher
 from distkv.sim.rules.alike import AllAlike, is_at_rest
 from distkv.sim.rules.contents import OneContent
@@ -23,6 +24,7 @@ from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.writes import AcknowledgedStay, WritesWin
 from distkv.sim.workload import RING
+from distkv.wire.message import State
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
@@ -192,6 +194,45 @@ def test_acknowledged_write_whose_last_copy_burned_is_not_missed() -> None:  # s
     fleet.wipe("n2")
     rule.settled(fleet)
     assert rule.count == 1
+
+
+def _voided_by_a_download(rule: Watcher) -> Fleet:
+    """n1 wrote x and n0 does not hear of it; n1 hands over to n2, and its download breaks off at once."""
+    fleet = _fleet(rule, "n0", "n1", "n2")
+    fleet.partition(["n0"], ["n1", "n2"])
+    _set(fleet, "n1", "x", 1)
+    fleet.run(1000)
+    fleet.end(fleet.hosts["n1"])
+    fleet.network.faults = Faults(answer_ms=(20, 20))
+    fleet.start("n1", restored=True)
+    assert fleet.run_until(lambda: fleet.hosts["n1"].live.state is State.DOWNLOADING, 10_000)
+    fleet.end(fleet.hosts["n1"])
+    return fleet
+
+
+def test_acknowledged_write_of_a_voided_disk_whose_last_copy_burned_is_not_missed() -> None:  # seed 110
+    rule = AcknowledgedStay()
+    fleet = _voided_by_a_download(rule)
+    fleet.wipe("n2")
+    rule.settled(fleet)
+    assert rule.count == 1
+
+
+def test_acknowledged_write_of_a_voided_disk_is_noticed_when_no_disk_burned() -> None:
+    rule = AcknowledgedStay()
+    fleet = _voided_by_a_download(rule)
+    with pytest.raises(BrokenRuleError, match="was acknowledged, and nothing at x knows it"):
+        rule.settled(fleet)  # n2 has it, and is not looked at
+
+
+def test_acknowledged_write_that_came_again_is_promised_as_before() -> None:
+    rule = AcknowledgedStay()
+    fleet = _voided_by_a_download(rule)
+    fleet.start("n1")
+    assert fleet.run_until(lambda: fleet.hosts["n1"].live.is_serving, 10_000)
+    fleet.wipe("n2")
+    with pytest.raises(BrokenRuleError, match="was acknowledged, and nothing at x knows it"):
+        rule.settled(fleet)  # n1 has it, and is not looked at
 
 
 def test_acknowledged_write_whose_overwriter_burned_is_not_missed() -> None:
