@@ -251,5 +251,5 @@ def _speaks_of_missing(entry: Entry, ledger: Ledger) -> bool:
 
 def _forget_held(report: _Report, ledger: Ledger) -> None:
     if report.needed:
-        held, none = ledger.held(), Ranges()
+        held, none = ledger.held(report.needed), Ranges()
         report.needed = {n: rest for n, ranges in report.needed.items() if (rest := ranges - held.get(n, none))}

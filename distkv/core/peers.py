@@ -261,7 +261,7 @@ class Peers:
         """What is superseded here, and what is not here at all; the rest of `asked` was sent as events."""
         tree = self._node.store.tree
         asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
-        held = tree.ledger.held()
+        held = tree.ledger.held(asked)
         present: TickRanges = {}
         for event in tree.present(asked):
             present.setdefault(event.node, Ranges()).add(event.tick)
