@@ -32,7 +32,7 @@ BATCH_BYTES: Final = 128 << 10
 LOOKED_AT: Final = 2000
 """So many are looked at in one step, whether they can be asked for or not."""
 AGAIN_MS: Final = (20, 120)
-"""After a round that forgot something."""
+"""After a round that forgot something and had no room for more."""
 GAP_MS: Final = 500
 """How often it is seen whether the ticks of all reports have come."""
 
@@ -52,6 +52,7 @@ class _Round:
     """One attempt to forget some tombstones."""
 
     stones: dict[Link, tuple[Event, Tombstone]]
+    is_full: bool
     end_ms: int
     reports: dict[NodeName, _Report] = attrs.field(factory=dict)
     asking: NodeName | None = None
@@ -136,7 +137,8 @@ class Deletion:
             stones[event.link] = event, _tombstone(entry)
             size += 2 * len(str(event.path)) + 100 * (1 + len(entry.losers))
         if stones:
-            self._round = _Round(stones, now_ms + 3 * self._clock_ms)
+            is_full = len(stones) >= BATCH or size >= BATCH_BYTES
+            self._round = _Round(stones, is_full, now_ms + 3 * self._clock_ms)
         else:
             self.wait(now_ms)
 
@@ -206,7 +208,10 @@ class Deletion:
             gone = dict.fromkeys(stone.links[0] for stone in found)
             self._old.extend(event for link, (event, _) in round.stones.items() if link not in gone)
         self.forgotten_count += len(found)
-        low, high = AGAIN_MS if found else (2 * self._clock_ms, 3 * self._clock_ms)
+        if found and round is not None and round.is_full:
+            low, high = AGAIN_MS
+        else:  # few more will be old enough soon, and a round asks everybody
+            low, high = (self._clock_ms // 2, self._clock_ms) if found else (2 * self._clock_ms, 3 * self._clock_ms)
         self._next_ms = now_ms + low + int(self._rng.random() * (high - low))
 
 
@@ -251,5 +256,5 @@ def _speaks_of_missing(entry: Entry, ledger: Ledger) -> bool:
 
 def _forget_held(report: _Report, ledger: Ledger) -> None:
     if report.needed:
-        held, none = ledger.held(), Ranges()
+        held, none = ledger.held(report.needed), Ranges()
         report.needed = {n: rest for n, ranges in report.needed.items() if (rest := ranges - held.get(n, none))}

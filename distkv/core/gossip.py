@@ -71,11 +71,11 @@ class Gossip:
         self._reconciliation.forget()
 
     def wake_ms(self) -> int | None:
-        answer_ms = min((due_ms for due_ms, _ in self._answers.values()), default=None)
         speech_ms = self._reconciliation.wake_ms()
-        if answer_ms is None or speech_ms is None:
-            return speech_ms if answer_ms is None else answer_ms
-        return min(answer_ms, speech_ms)
+        if not self._answers:  # as nearly always, and this is asked after every step
+            return speech_ms
+        answer_ms = min(due_ms for due_ms, _ in self._answers.values())
+        return answer_ms if speech_ms is None else min(answer_ms, speech_ms)
 
     # -- what is let in
 

@@ -209,12 +209,14 @@ class Peers:
         """Fetch what the peer has and we lack, given up or not, and ask what it knows of our open losers.
 
         What we lack comes first: else many open losers, which are asked for every time, would keep it out of the pull.
+        Where the digests agree both have the same ones open.
         """
         node, tree, none = self._node, self._node.store.tree, Ranges()
         missing = tree.ledger.missing()
         wanted = {name: found for name, ranges in missing.items() if (found := ranges & maps.held.get(name, none))}
         room = max(0, node.settings.pull_events_max - sum(map(len, wanted.values())))
-        losers = [event for event in tree.open_losers() if event.tick in maps.held.get(event.node, none)]
+        open_losers = tree.open_losers() if maps.digest != tree.digest else ()
+        losers = [event for event in open_losers if event.tick in maps.held.get(event.node, none)]
         if len(losers) > room:  # they take turns
             begin = self._losers_asked % len(losers)
             losers = (losers[begin:] + losers[:begin])[:room]
@@ -309,7 +311,7 @@ class Peers:
         """What is superseded here, and what is not here at all; the rest of `asked` was sent as events."""
         tree = self._node.store.tree
         asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
-        held = tree.ledger.held()
+        held = tree.ledger.held(asked)
         present: TickRanges = {}
         for event in tree.present(asked):
             present.setdefault(event.node, Ranges()).add(event.tick)

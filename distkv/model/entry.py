@@ -9,15 +9,29 @@ Invariant: `head` is above every loser; no event kept here contains a loser; a l
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
 
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Order, Writer, contains, is_above, order
+from distkv.model.event import (
+    COUNT_BITS,
+    Event,
+    Kind,
+    Link,
+    Order,
+    Writer,
+    contains,
+    is_above,
+    is_within,
+    order,
+    sort_down,
+)
 
 LOSERS_MAX: Final = 16
 """How many open losers a path keeps (docs/protocol, OPEN-3); none are cut below reserved paths."""
+
+NOTHING: Final[Mapping[Writer, int]] = {}
 
 Memory = dict[Writer, list[tuple[int, Order]]]
 """Per writer the (tick, order of the event that named it) pairs that no other pair covers in both."""
@@ -71,7 +85,7 @@ class Entry:
         events = [self.head, *self.losers]
         if new is not None:
             events.append(new)
-        events.sort(key=order, reverse=True)
+        sort_down(events)
         head = events[0]
         kept: list[Event] = []
         gone_now: list[Event] = []
@@ -80,21 +94,28 @@ class Entry:
                 event.link in named
                 or event.kind is Kind.EXPIRE
                 or self._remembers(event)
-                or any(contains(other, event) for other in events if other is not event)
+                or _is_known(event, events)
                 or (len(kept) >= LOSERS_MAX and not event.path.is_reserved)
             )
             (gone_now if closed else kept).append(event)
         self.head, self.losers = head, tuple(kept)
-        for event in gone_now:
-            self.remember(event)
+        if gone_now:
+            said = _ticks(head)
+            for event in gone_now:
+                self.remember(event, said)
         self._forget_covered()
         return gone_now
 
-    def remember(self, event: Event) -> None:
-        """Keep what the chain of an event that is not kept itself said about other writers."""
+    def remember(self, event: Event, said: Mapping[Writer, int] = NOTHING) -> None:
+        """Keep what the chain of an event that is not kept itself said about other writers.
+
+        `said` is what the chain of a kept one says that is above it: that needs no memory.
+        """
         at = None
         for node, tick in event.chain:
             writer = (node, tick >> COUNT_BITS)
+            if tick <= said.get(writer, -1):
+                continue
             at = at or order(event)
             rows = (self.memory or {}).get(writer, [])
             if any(t >= tick and o >= at for t, o in rows):
@@ -109,11 +130,10 @@ class Entry:
 
     def _remembers(self, event: Event) -> bool:
         """Whether an event that is gone contained this one. A row of its own has its own order: not above it."""
-        rows = (self.memory or {}).get(event.writer)
+        rows = self.memory.get(event.writer) if self.memory is not None else None
         if not rows:
             return False
-        mine = order(event)
-        return any(tick >= event.tick and at > mine for tick, at in rows)
+        return any(tick >= event.tick and not is_within(at, event) for tick, at in rows)
 
     def _forget_covered(self) -> None:
         """Drop what the chains of winner and open losers say as well; then the map is empty for nearly all paths.
@@ -122,11 +142,11 @@ class Entry:
         """
         if self.memory is None:
             return
-        kept = [(_ticks(event), order(event)) for event in (self.head, *self.losers)]
+        kept = [(_ticks(event), event) for event in (self.head, *self.losers)]
         left: Memory = {}
         for writer, rows in self.memory.items():
             said = [(ticks[writer], top) for ticks, top in kept if writer in ticks]
-            rest = [(tick, at) for tick, at in rows if not any(tick <= t and at <= top for t, top in said)]
+            rest = [(tick, at) for tick, at in rows if not any(tick <= t and is_within(at, top) for t, top in said)]
             if rest:
                 left[writer] = rest
         self.memory = left or None
@@ -145,3 +165,13 @@ def _replaces(new: Event, head: Event) -> bool:
         return True  # the writer's own earlier change, which knew no other writer
     said = _ticks(new)
     return all(tick <= said.get((node, tick >> COUNT_BITS), -1) for node, tick in head.chain)
+
+
+def _is_known(event: Event, events: Sequence[Event]) -> bool:
+    """Whether one of the events above it contains it; the highest is the first."""
+    for other in events:
+        if other is event:
+            return False  # what follows is below it
+        if contains(other, event):
+            return True
+    return False

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from hashlib import blake2b
+from operator import attrgetter, eq
 from typing import Final, NewType, TypeAlias
 
 from distkv.config import is_node_name
@@ -152,14 +153,24 @@ def value_hash(event: Event) -> bytes:
 
 Order: TypeAlias = tuple[int, bool, int, tuple[int, ...], bytes]
 
+_tock: Final = attrgetter("tock")
+
 
 def order(event: Event) -> Order:
     """The sort key of the total order: tock, not an expiry, tick, the alphabetically lower node, value hash.
 
-    `is_above` gives the same answer without building keys; this form is for sorting and for what is stored.
+    `is_above`, `sort_down` and `is_within` give the same answer without building keys, which is dear; this form is for
+    what is stored.
     """
     name = (*(255 - b for b in event.node.encode()), 256)  # a lower name, and a prefix of a name, sorts above
     return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))
+
+
+def sort_down(events: list[Event]) -> None:
+    """Put the highest first. Nearly always the tocks differ and decide."""
+    events.sort(key=_tock, reverse=True)
+    if any(map(eq, map(_tock, events), map(_tock, events[1:]))):
+        events.sort(key=order, reverse=True)
 
 
 def is_above(a: Event, b: Event) -> bool:
@@ -169,13 +180,21 @@ def is_above(a: Event, b: Event) -> bool:
     return order(a) > order(b)
 
 
+def is_within(at: Order, event: Event) -> bool:
+    """Whether an order is that of the event, or below it."""
+    return at[0] < event.tock or (at[0] == event.tock and at <= order(event))
+
+
 def contains(a: Event, b: Event) -> bool:
     """Whether `a` knew `b`: it orders above, and its chain names b's writer at b's tick or later."""
     if not is_above(a, b):
         return False
     node, tick = b.node, b.tick
     life = tick >> COUNT_BITS
-    return any(n == node and t >= tick and t >> COUNT_BITS == life for n, t in a.chain)
+    for other, known in a.chain:  # noqa: SIM110  # any() over a generator takes three times as long
+        if other == node and known >= tick and known >> COUNT_BITS == life:
+            return True
+    return False
 
 
 def same(a: Event, b: Event) -> bool:

@@ -9,7 +9,7 @@ Invariant: missing = 1..last minus held; `lost` is a mark on missing ticks and n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 import attrs
@@ -47,6 +47,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self._books: dict[Writer, Book] = {}
+        self._is_sorted = True
         self._gappy: dict[Writer, None] = {}  # the writers of whom something is missing
         self._hash: bytes | None = None
 
@@ -70,8 +71,8 @@ class Ledger:
         """The tick is present or superseded from now on. True when it was not."""
         node, tick = link
         book = self._book(node, tick)
-        if tick != book.last + 1:
-            return self.hold_range(node, tick, tick + 1)
+        if tick != book.last + 1:  # held already, as the links of nearly all chains are; else it was a gap
+            return tick not in book.held and self.hold_range(node, tick, tick + 1)
         # The next one of its writer, as nearly always: what was missing still is, and this was never marked as lost.
         book.last = tick
         book.held.add_range(tick, tick + 1)
@@ -104,9 +105,13 @@ class Ledger:
         for (node, life), book in books:
             self._books[node, life] = book
             self._note(node, book.first, book)
+        self._is_sorted = False
 
-    def writers(self) -> Iterator[tuple[Writer, Book]]:
-        yield from sorted(self._books.items())
+    def writers(self) -> list[tuple[Writer, Book]]:
+        if not self._is_sorted:  # writers are looked through far more often than one comes
+            self._books = dict(sorted(self._books.items()))
+            self._is_sorted = True
+        return list(self._books.items())
 
     def book(self, writer: Writer) -> Book | None:
         return self._books.get(writer)
@@ -122,10 +127,11 @@ class Ledger:
         """The highest tick heard of a name in any life, 0 when none."""
         return Tick(max((book.last for (name, _), book in self._books.items() if name == node), default=0))
 
-    def held(self) -> TickRanges:
+    def held(self, of: Container[NodeName] | None = None) -> TickRanges:
+        """What is held, of all names or of these."""
         found: TickRanges = {}
         for (node, _), book in self.writers():
-            if book.held:
+            if book.held and (of is None or node in of):
                 found.setdefault(node, Ranges()).update(book.held)
         return found
 
@@ -204,6 +210,7 @@ class Ledger:
         if book is None:
             first = first_tick(writer[1])
             book = self._books[writer] = Book(first, first - 1)
+            self._is_sorted = False
         return book
 
     def _note(self, node: NodeName, tick: int, book: Book) -> None:

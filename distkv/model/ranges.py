@@ -92,6 +92,9 @@ class Ranges:
 
     def update(self, other: Ranges) -> bool:
         """Add everything in `other`. True when something was new."""
+        if not self._starts:
+            self._starts, self._ends = other._starts[:], other._ends[:]
+            return bool(self._starts)
         changed = False
         for begin, end in other.pairs():
             changed |= self.add_range(begin, end)
@@ -117,6 +120,8 @@ class Ranges:
     # -- algebra, by merging
 
     def __sub__(self, other: Ranges) -> Ranges:
+        if not self._starts or not other._starts:
+            return self.copy()
         new = Ranges()
         theirs = list(other.pairs())
         at = 0
@@ -134,6 +139,8 @@ class Ranges:
 
     def __and__(self, other: Ranges) -> Ranges:
         new = Ranges()
+        if not self._starts or not other._starts:
+            return new
         mine, theirs = list(self.pairs()), list(other.pairs())
         i = j = 0
         while i < len(mine) and j < len(theirs):

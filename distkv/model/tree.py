@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeAlias
 
 from distkv.model.contested import Contested
 from distkv.model.entry import Entry
-from distkv.model.event import COUNT_BITS, Event, Link, Writer, is_above, same
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, is_above, same
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger, TickRanges, lives
 from distkv.model.path import NAMES_MAX, RESERVED, ROOT, Name, Path
 from distkv.model.ranges import Ranges
+
+_Shown: TypeAlias = tuple[Event, tuple[Event, ...]]
+"""What an entry shows: its winner and its open losers."""
 
 
 @hot_value
@@ -151,17 +154,17 @@ class Tree:
             entry = self._index.get(event.path)
         if not ledger.hold(event.link):
             return self._apply_duplicate(event, entry)
-        place = _place(event.path)
-        before = _marks(entry, place)
+        before = None
         if entry is None:
             entry = Entry(event)
             gone: list[Event] = []
         else:
+            before = entry.head, entry.losers
             gone = entry.settle(event, event.older)
         self._present.setdefault(event.writer, {})[event.tick] = event
         for other in event.older:
             ledger.hold(other)
-        self._account(entry, gone, before, place)
+        self._account(entry, gone, before)
         if event in gone:
             gone.remove(event)
         return Applied(event, True, entry.head is event, tuple(gone))
@@ -197,10 +200,9 @@ class Tree:
             for event in list(self.present({node: wanted})):
                 entry = self._index.get(event.path)
                 if entry is not None and event is not entry.head:
-                    place = _place(event.path)
-                    before = _marks(entry, place)
+                    before = entry.head, entry.losers
                     gone = entry.settle(None, (event.link,))
-                    self._account(entry, gone, before, place)
+                    self._account(entry, gone, before)
                     closed += gone
             for begin, end in lives(wanted):
                 book = self.ledger.book((node, begin >> COUNT_BITS))
@@ -253,11 +255,10 @@ class Tree:
         gone: list[Event] = []
         learned = False
         if entry is not None:
-            place, memory = _place(event.path), dict(entry.memory or {})
-            before = _marks(entry, place)
+            before, memory = (entry.head, entry.losers), dict(entry.memory or {})
             entry.remember(event)
             gone = entry.settle(None, named)
-            self._account(entry, gone, before, place)
+            self._account(entry, gone, before)
             learned = memory != (entry.memory or {})
         for link in named:
             learned |= self.ledger.hold(link)
@@ -267,8 +268,8 @@ class Tree:
         event = self.event(link)
         return event is not None and self._index.head(event.path) is event
 
-    def _account(self, entry: Entry, gone: list[Event], before: tuple[int, bool], place: bytes) -> None:
-        """Bring the indexes, the digest and the count in line with an entry that changed."""
+    def _account(self, entry: Entry, gone: list[Event], before: _Shown | None) -> None:
+        """Bring the indexes, the digest and the count in line with an entry that may have changed."""
         for event in gone:
             here = self._present[event.writer]
             if here.get(event.tick) is event:  # else another content of its tick has taken its place
@@ -278,11 +279,14 @@ class Tree:
             self._contested.put(entry)
         elif self._contested:
             self._contested.drop(entry.head.path)
-        after = _marks(entry, place)
-        if after[1] != before[1]:
-            self._index.turned(entry.head.path, after[1])
-        self.digest ^= before[0] ^ after[0]
-        self.live_count += after[1] - before[1]
+        if before is not None and before[0] is entry.head and before[1] == entry.losers:
+            return  # what came is below what is here, and known to it
+        place = _place(entry.head.path)
+        was_live, is_live = before is not None and before[0].kind is Kind.SET, entry.is_live
+        if is_live != was_live:
+            self._index.turned(entry.head.path, is_live)
+            self.live_count += is_live - was_live
+        self.digest ^= _share(entry.head, entry.losers, place) ^ (0 if before is None else _share(*before, place))
 
 
 _LIVE: Final = blake2b(digest_size=8, person=b"live")
@@ -297,18 +301,16 @@ def _place(path: Path) -> bytes:
 
 def share(entry: Entry) -> int:
     """What an entry adds to the digest."""
-    return _marks(entry, _place(entry.head.path))[0]
+    return _share(entry.head, entry.losers, _place(entry.head.path))
 
 
-def _marks(entry: Entry | None, place: bytes) -> tuple[int, bool]:
-    """An entry's share of the digest, and whether it is live."""
-    if entry is None:
-        return 0, False
-    is_live = entry.is_live
-    share = _hash(_LIVE, entry.head, place) if is_live else 0
-    for loser in entry.conflicts() if entry.losers else ():
-        share ^= _hash(_OPEN, loser, place)
-    return share, is_live
+def _share(head: Event, losers: tuple[Event, ...], place: bytes) -> int:
+    is_live = head.kind is Kind.SET
+    share = _hash(_LIVE, head, place) if is_live else 0
+    for loser in losers:
+        if is_live or loser.kind is Kind.SET:  # `Entry.conflicts`
+            share ^= _hash(_OPEN, loser, place)
+    return share
 
 
 def _hash(kind: blake2b, event: Event, place: bytes) -> int:

@@ -177,7 +177,7 @@ class Conversation:
             self._fleet.later(silence_ms, lambda: self._give_up(progress))
 
     def _give_up(self, progress: int) -> None:
-        if self._progress == progress:
+        if self._progress == progress and not self._is_over:
             self._fail(f"{self._ask.addr} does not answer")
 
     def _fail(self, why: str) -> None:

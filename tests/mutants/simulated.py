@@ -102,8 +102,8 @@ SIMULATED = (
         "chain-ignored",
         "a chain supersedes what it names (CONTAIN-1)",
         "model/event.py",
-        "    return any(n == node and t >= tick and t >> COUNT_BITS == life for n, t in a.chain)\n",
-        "    return life < 0\n",
+        "        if other == node and known >= tick and known >> COUNT_BITS == life:\n",
+        "        if other == node and life < 0:\n",
     ),
     _of(
         "chain-cut",

@@ -20,8 +20,11 @@ from distkv.wire.records import encode_record
 class _Kept:
     """What a host's disk must give back at the next start."""
 
-    records: list[Record]
-    flying: list[Record]
+    found: list[bytes]
+    """What the last start found."""
+    landed: list[Record] = attrs.field(factory=list)
+    """What became durable since."""
+    flying: list[Record] = attrs.field(factory=list)
     """The batch that was being written at the end: there whole, or not at all."""
     state: tuple[object, ...] | None = None
     """What the replica held, if all of it was durable when the process ended."""
@@ -39,15 +42,15 @@ class DiskKeeps(Watcher):
         name, found = process.host.name, _encoded(records)
         kept = self._kept.get(name)
         if kept is not None:
-            before = _encoded(kept.records)
+            before = kept.found + _encoded(kept.landed)
             if found not in (before, before + _encoded(kept.flying)):
-                raise self.broken(f"{name} wrote {len(kept.records)} records, and its start finds {len(found)}")
+                raise self.broken(f"{name} wrote {len(before)} records, and its start finds {len(found)}")
             if kept.state is not None and found == before and kept.state != _state(process):
                 raise self.broken(f"{name} comes back as {_state(process)}, and it was {kept.state}")
-        self._kept[name] = _Kept(list(records), [])
+        self._kept[name] = _Kept(found)
 
     def landed(self, process: Process, records: Sequence[Record]) -> None:
-        self._kept[process.host.name].records += records
+        self._kept[process.host.name].landed += records
 
     def ended(self, process: Process) -> None:
         disk, kept = process.host.disk, self._kept[process.host.name]

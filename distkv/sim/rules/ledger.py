@@ -33,10 +33,10 @@ class LedgerPartition(Watcher):
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         tree, name = process.replica.tree, process.host.name
-        written = [record.event.path for record in ready.records if isinstance(record, EventRecord)]
-        if written:
+        if ready.records:
+            written = dict.fromkeys(record.event.path for record in ready.records if isinstance(record, EventRecord))
             purged = [record.path for record in ready.records if isinstance(record, PurgeRecord)]
-            for path in dict.fromkeys(written):
+            for path in written:
                 if path not in purged:  # a step may forget what it brought
                     self._check_path(name, tree, path)
         self._steps += 1

@@ -11,7 +11,7 @@ from itertools import chain
 
 from distkv.core.ready import BatchDone, Input, Ready, Written
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import Event, Kind, Link, contains, order
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, contains, sort_down
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -110,11 +110,13 @@ class AcknowledgedStay(Watcher):
 
 def _kept(events: list[Event], here: set[Link]) -> set[Link]:
     """Which events are here, or known to one that is kept; who knows an event is above it."""
-    events.sort(key=order, reverse=True)
+    sort_down(events)
     kept = set(here)
-    known: list[Event] = []
+    known: dict[Writer, int] = {}  # what the chains of those that are kept say, all of which are above the next one
     for event in events:
-        if event.link in here or any(contains(other, event) for other in known):
+        if event.link in here or event.tick <= known.get(event.writer, -1):
             kept.add(event.link)
-            known.append(event)
+            for node, tick in event.chain:
+                writer = (node, tick >> COUNT_BITS)
+                known[writer] = max(tick, known.get(writer, -1))
     return kept

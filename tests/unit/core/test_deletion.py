@@ -294,3 +294,22 @@ def test_tombstones_that_must_stay_do_not_keep_the_others_waiting() -> None:
     kept = [event("b", 2 * tick, tick, path=Path((f"k{tick}",))) for tick in range(1, BATCH + 11)]
     mine = tree_of(*kept, event("c", 1, 9999))
     assert forgotten(mine, mine) == [HERE]
+
+
+@pytest.mark.parametrize(("count", "low_ms", "high_ms"), [(1, CLOCK_MS // 2, CLOCK_MS), (BATCH + 10, 20, 120)])
+def test_next_round_waits_for_half_a_clock_unless_this_one_had_no_room_for_more(
+    count: int, low_ms: int, high_ms: int
+) -> None:
+    mine = tree_of(*[event("b", tick, tick, path=Path((f"p{tick}",))) for tick in range(1, count + 1)])
+    deletion = machine(mine)
+    young = event("b", count + 1, count + 1)
+    mine.apply(young)
+    deletion.came(young, mine, 1)
+    deletion.begin_round(mine, DAY_MS)
+    _, asked = deletion.next_to_ask(OTHERS) or (B, ())
+    deletion.reported(maps(mine, asked), mine)
+    deletion.asked(B, DAY_MS)
+    assert len(deletion.decide(mine, OTHERS, DAY_MS)) == min(count, BATCH)
+    wake_ms = deletion.wake_ms()
+    assert wake_ms is not None
+    assert low_ms <= wake_ms - DAY_MS < high_ms

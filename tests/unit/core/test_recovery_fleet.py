@@ -262,7 +262,7 @@ def test_open_loser_known_elsewhere_as_superseded_is_closed_by_an_exchange() -> 
     (loser,) = fleet["a"].tree.open_losers()
     known = {loser.node: Ranges.from_ticks([loser.tick])}
     # b learns from a peer that the loser is superseded, as if from the last who had what superseded it.
-    fleet.step("b", PeerOffered(fleet["a"].maps()))
+    fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), digest=0)))
     ask = fleet.asked[-1][2]
     assert isinstance(ask.what, AskEvents)
     assert ask.what.doubted == known
@@ -271,6 +271,14 @@ def test_open_loser_known_elsewhere_as_superseded_is_closed_by_an_exchange() -> 
     assert list(fleet["b"].tree.open_losers()) == []
     assert fleet.run_until(lambda: not any(list(fleet[name].tree.open_losers()) for name in "abc"), 10 * CLOCK_MS)
     assert fleet.is_converged()
+
+
+def test_open_losers_are_not_asked_for_where_the_digests_agree() -> None:
+    fleet = _contested()
+    fleet.run(4 * CLOCK_MS)
+    before = len(fleet.asked)
+    fleet.step("b", PeerOffered(fleet["a"].maps()))
+    assert len(fleet.asked) == before
 
 
 def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:
@@ -395,7 +403,7 @@ def test_many_open_losers_are_asked_for_by_turns() -> None:
     losers = list(fleet["a"].tree.open_losers())
     known = {losers[0].node: Ranges.from_ticks(sorted(loser.tick for loser in losers))}
     for name in "ab":
-        fleet.step(name, PeerOffered(fleet["c"].maps()))
+        fleet.step(name, PeerOffered(attrs.evolve(fleet["c"].maps(), digest=0)))
         ask = fleet.asked[-1][2]
         fleet.step(name, PeerAnswered(ask.id, PullEnd(known, {})))
         fleet.step(name, PeerDone(ask.id))

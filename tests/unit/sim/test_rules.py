@@ -111,7 +111,7 @@ def test_write_that_does_not_win_where_it_is_made_is_noticed(monkeypatch: pytest
     fleet = _fleet(WritesWin(), "n0")
     _set(fleet, "n0", "x", 1)
     monkeypatch.setattr("distkv.model.entry.is_above", lambda _new, _head: False)
-    monkeypatch.setattr("distkv.model.entry.order", lambda event: -event.tick)
+    monkeypatch.setattr("distkv.model.entry.sort_down", lambda events: events.sort(key=lambda event: event.tick))
     with pytest.raises(BrokenRuleError, match="n0 wrote"):
         fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), b"\x02")))
 
