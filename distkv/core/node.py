@@ -181,9 +181,12 @@ class Node:
         """Whether somebody said something about us; `life` is ours."""
         store = self.store
         mine, retired = store.registry.get(store.me), retired_of(event.path)
-        if mine is not None and self.is_serving and mine.life > life:
-            self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
-        if retired is not None and retired[0] == store.me and retired[1] <= life:
+        if mine is not None and mine.life > life:
+            if mine.addr == self.settings.addr:  # our next disk's, or an attempt to join that broke off
+                self._mark_stale(turn)
+            elif self.is_serving:
+                self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
+        if retired is not None and retired[0] == store.me and store.first_life <= retired[1] <= life:
             self.found_stale("retired", turn)  # also a life before this one: nobody asked this disk since
 
     def merge(self, event: Event, turn: Turn) -> bool:
@@ -240,19 +243,26 @@ class Node:
         if not self.is_life_over:
             turn.ready.note(why, tick=self.store.tick)
         self.is_life_over = True
-        turn.ready.records += self.store.mark_stale(True)
+        self._mark_stale(turn)
         if self.is_serving:
             self.check_life(turn)
-            self.recovery.exchange_soon(turn.now_ms)  # perhaps with one that has forgotten what is here
+
+    def _mark_stale(self, turn: Turn) -> None:
+        """Others may have forgotten what is here: compare before it is served, or else soon."""
+        turn.ready.records += self.store.mark_stale(True)
+        if self.is_serving:
+            self.recovery.exchange_soon(turn.now_ms)
         else:
             self.startup.must_hand_over(turn.now_ms)
 
     def _want_own(self, ranges: Ranges, turn: Turn) -> None:
-        """We lack changes that our name made: the disk was set back, or they were nowhere when we downloaded."""
+        """We lack changes that we made: the disk was set back, perhaps beyond a change of life."""
         store = self.store
-        if store.life is not None and not store.is_stale and ranges & Ranges([(0, first_tick(store.life + 1))]):
+        if store.life is None or store.is_stale:
+            return
+        if ranges & Ranges([(first_tick(store.first_life), first_tick(store.life + 1))]):
             turn.ready.note("own_missing")
-            turn.ready.records += self.store.mark_stale(True)
+            self._mark_stale(turn)
 
     def seek_witnesses(self, turn: Turn) -> None:
         """Ask all others what they heard of our life; when they have answered we may go on in it."""

@@ -85,6 +85,9 @@ class Store:
         self.me = me
         self.tree = Tree()
         self.life: int | None = None
+        self.first_life = 0
+        """The life in which what is here was downloaded, or founded: whoever spoke of an earlier one meant another
+        disk."""
         self.tick = Tick(0)
         self.tock = Tock(0)
         self.network: Network | None = None
@@ -280,6 +283,8 @@ class Store:
 
     def begin_life(self, life: int) -> list[Record]:
         """Write under `life` from now on."""
+        if self.life is None:
+            self.first_life = life
         self.life = life
         self.tick = Tick(life << COUNT_BITS)
         return [LifeRecord(self.me, life)]
@@ -378,7 +383,9 @@ class Store:
         """Identity and sums, to go with the entries into the archive."""
         tree, ceiling = self.tree, self._ceiling
         sums = tree.digest, tree.live_count
-        return Meta(self.me, self.life, self.tick, self.tock, ceiling, *sums, stale=self.is_stale)
+        return Meta(
+            self.me, self.life, self.tick, self.tock, ceiling, *sums, stale=self.is_stale, first_life=self.first_life
+        )
 
     def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over an archived state whole; the records after it are replayed then.
@@ -388,6 +395,7 @@ class Store:
         """
         self._check_mine(meta.node)
         self.restored, self.is_stale = meta.restored, meta.stale
+        self.first_life = (meta.life or 0) if meta.first_life is None else meta.first_life
         self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
         self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
         for entry in self.tree.reserved():

@@ -103,7 +103,12 @@ class Meta:
     restored: bool = False
     """Whether this is a backup that was put back, so that its ticks may have been used since."""
     stale: bool = False
-    """Whether others may have forgotten what is here; absent in archives of earlier releases."""
+    """Whether others may have forgotten what is here. This and the next are absent in archives of earlier releases."""
+    first_life: int | None = None
+    """The life in which what is here was downloaded, or founded."""
+
+
+_NEWER: Final = ("stale", "first_life")
 
 
 def encode_meta(meta: Meta) -> dict[str, bytes]:
@@ -117,13 +122,13 @@ def decode_meta(rows: Mapping[str, bytes]) -> Meta:
         DecodeError: one is missing or of another type.
     """
     try:
-        found = {name: packing.unpack(rows[name]) for name in attrs.fields_dict(Meta) if name != "stale"}
-        stale = "stale" in rows and bool(packing.unpack(rows["stale"]))
+        found = {name: packing.unpack(rows[name]) for name in attrs.fields_dict(Meta) if name not in _NEWER}
+        newer: Any = {name: packing.unpack(rows[name]) for name in _NEWER if name in rows}
         node, life, restored = found.pop("node"), found.pop("life"), bool(found.pop("restored"))
         if not isinstance(node, str) or not all(type(value) is int for value in found.values()):
             raise ValueError("a value has the wrong type")
         sums: Any = found
-        return Meta(NodeName(node), None if life is None else int(str(life)), **sums, restored=restored, stale=stale)
+        return Meta(NodeName(node), None if life is None else int(str(life)), **sums, restored=restored, **newer)
     except _FAILURES as error:
         raise DecodeError(f"the meta data of the archive cannot be read: {error}", "bad_meta") from error
 
