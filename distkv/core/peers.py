@@ -268,6 +268,7 @@ class Peers:
             self._differs_ms = now_ms
         if now_ms - self._differs_ms >= node.settings.clock_ms // 2:
             name, peer = node.store.me, maps.header.node
+            turn.ready.note("stale", node=peer)
             turn.ready.fatal = StaleError(f"the disk of {name} is older than that of {peer}: it must download anew")
 
     def _agreed(self, maps: TickMaps, turn: Turn) -> None:

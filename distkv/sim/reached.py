@@ -43,6 +43,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    StaleRecord,
     State,
     Update,
 )
@@ -84,6 +85,9 @@ SIGNS: Final[dict[str, str]] = {
     "gossip_lost": "GAP-1",
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
+    "own_missing": "LIFE-11",
+    "an old disk is told from the others": "LIFE-11",
+    "stale": "LIFE-10",
     "retired": "LIFE-7",
     "unwitnessed": "LIFE-4",
     "name_claimed": "NAME-1",
@@ -118,6 +122,7 @@ _BY_RECORD: Final[dict[type[Record], str]] = {
     LifeRecord: "a life begins",
     PurgeRecord: "a deletion is purged",
     ResetRecord: "a download begins",
+    StaleRecord: "an old disk is told from the others",
     ReleaseRecord: "an event is taken whatever the ledger says",
 }
 _BY_ASK: Final = {

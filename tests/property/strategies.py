@@ -48,6 +48,7 @@ from distkv.wire.message import (
     ReleaseRecord,
     ResetRecord,
     SnapshotHead,
+    StaleRecord,
     Start,
     State,
     TickMap,
@@ -298,6 +299,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.builds(CeilingRecord, tocks),
     st.builds(PurgeRecord, paths, link_tuples),
     st.builds(ReleaseRecord, tick_ranges),
+    st.builds(StaleRecord, st.booleans()),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------

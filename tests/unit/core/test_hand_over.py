@@ -15,13 +15,14 @@ from distkv.core.ready import (
     PeerAnswered,
     PeerDone,
     PeerOffered,
+    RetireNode,
     Rng,
     TransportGap,
 )
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_path
 from distkv.core.update import Store
-from distkv.errors import NotReadyError, PeerError
+from distkv.errors import BusyError, NotReadyError, PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -31,6 +32,7 @@ from distkv.wire.room import EVENT_BYTES
 from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
+RETENTION_MS = 1000
 ME, OTHER = NodeName("me"), NodeName("other")
 
 
@@ -61,17 +63,64 @@ def set_back(*, alone: bool = False) -> Fleet:
     return fleet
 
 
+def keeping(*names: str) -> Fleet:
+    """A fleet that forgets deletions after a second; the path `gone` has a value."""
+    fleet = Fleet()
+    fleet.start(names[0], init="root", delete_retention_ms=RETENTION_MS)
+    fleet.run(5100)
+    for name in names[1:]:
+        start(fleet, name)
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    fleet.set("a", "gone", 1)
+    fleet.run(1000)
+    return fleet
+
+
+def start(fleet: Fleet, name: str, *, up: bool = True, restored: bool = False) -> None:
+    fleet.start(name, delete_retention_ms=RETENTION_MS, up=up, restored=restored)
+
+
+def forget(fleet: Fleet) -> None:
+    """Whoever runs deletes `gone`, and forgets it."""
+    fleet.set("a", "gone", None)
+    fleet.set("a", "later", 1)
+    running = list(fleet.running())
+    assert fleet.run_until(lambda: not any(has(fleet, host.name, "gone") for host in running), 10 * CLOCK_MS)
+
+
+def outdated() -> Fleet:
+    """b's disk is from before a deletion that all have forgotten since, b too. a and c run."""
+    fleet = keeping("a", "b", "c")
+    old = fleet.records("b")
+    fleet.set("b", "by.b", 1)
+    forget(fleet)
+    fleet.crash("b")
+    fleet.set_back("b", old)
+    return fleet
+
+
 # -- a disk that was set back -------------------------------------------------------------------------------------
 
 
 def test_node_set_back_downloads_as_if_it_were_empty() -> None:
-    fleet = set_back()
+    fleet = outdated()
     began_ms = fleet.now_ms
-    fleet.start("b")
+    start(fleet, "b")
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
     assert downloads(fleet, "b", began_ms) == 1
     assert any(isinstance(record, ResetRecord) for record in fleet.records("b"))
     assert fleet.notes["rolled_back"] == 1
+    assert not any(has(fleet, name, "gone") for name in "abc")
+
+
+def test_node_set_back_of_which_nothing_was_forgotten_downloads_nothing() -> None:
+    fleet = set_back()
+    began_ms, before = fleet.now_ms, fleet["a"].registry[NodeName("b")].life
+    fleet.start("b")
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert downloads(fleet, "b", began_ms) == 0
+    assert (fleet["b"].life or 0) > before
+    assert not fleet["b"].maps().is_stale
 
 
 def test_others_take_over_what_only_a_node_set_back_holds() -> None:
@@ -85,8 +134,8 @@ def test_others_take_over_what_only_a_node_set_back_holds() -> None:
 
 
 def test_node_set_back_whose_download_breaks_off_goes_on_to_another_one() -> None:
-    fleet = set_back()
-    fleet.start("b")
+    fleet = outdated()
+    start(fleet, "b")
     assert fleet.run_until(lambda: fleet["b"].state is State.DOWNLOADING, CLOCK_MS)
     ask = next(ask for _, name, ask in reversed(fleet.asked) if name == "b" and isinstance(ask.what, AskSnapshot))
     fleet.step("b", PeerDone(ask.id, PeerError("broken")))
@@ -162,13 +211,19 @@ def test_restored_node_that_is_alone_sponsors_those_who_lost_everything() -> Non
 
 
 def test_node_told_to_be_restored_hands_over_and_downloads() -> None:
-    fleet = set_back(alone=True)
+    fleet = keeping("a", "b", "c")
+    fleet.partition(["b"], ["a", "c"])
+    fleet.set("b", "only.b", 1)
+    fleet.crash("b")
     fleet.heal()
+    fleet.step("a", RetireNode(NodeName("b"), force=True))
+    forget(fleet)
     began_ms = fleet.now_ms
-    fleet.start("b", restored=True)
+    start(fleet, "b", restored=True)
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
     assert downloads(fleet, "b", began_ms) == 1
     assert has(fleet, "a", "only.b")
+    assert not has(fleet, "b", "gone")
 
 
 # -- what a peer remembers ----------------------------------------------------------------------------------------
@@ -272,18 +327,27 @@ def test_store_knows_a_retired_life() -> None:
     assert [store.is_retired("x", life) for life in (3, 4, 5)] == [False, True, False]
 
 
-def test_retired_node_that_returns_hands_over_and_downloads_in_a_new_life() -> None:
-    fleet = grown("a", "b", "c")
-    fleet.run(2 * CLOCK_MS)
-    before = fleet["b"].life or 0
+def without_b(*, alone: bool) -> Fleet:
+    """b was retired, and a deletion forgotten without it. It is down, or (`alone`) serves where nobody hears it."""
+    fleet = keeping("a", "b", "c")
     fleet.partition(["b"], ["a", "c"])
     fleet.set("b", "only.b", 1)
-    fleet.crash("b")
-    fleet.crash("c")
-    fleet.heal()
-    told(fleet, retired(fleet, "b", "c"))
+    if not alone:
+        fleet.crash("b")
+        fleet.heal()
+    fleet.run(4 * CLOCK_MS)
+    assert fleet.step("a", RetireNode(NodeName("b"), force=False)).reply is not None
+    assert fleet.run_until(lambda: NodeName("b") not in fleet["c"].registry, CLOCK_MS)
+    fleet.set("a", "gone", None)
+    assert fleet.run_until(lambda: not has(fleet, "a", "gone") and not has(fleet, "c", "gone"), 10 * CLOCK_MS)
+    return fleet
+
+
+def test_retired_node_that_returns_hands_over_and_downloads_in_a_new_life() -> None:
+    fleet = without_b(alone=False)
+    before = fleet["a"].retired[NodeName("b")][0]
     began_ms = fleet.now_ms
-    fleet.start("b")
+    start(fleet, "b")
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
     assert (downloads(fleet, "b", began_ms), fleet.notes["retired"]) == (1, 1)
     assert has(fleet, "a", "only.b")
@@ -297,6 +361,87 @@ def test_node_whose_life_is_retired_while_it_serves_goes_on_in_a_new_one() -> No
     told(fleet, retired(fleet, "b", "c"))
     assert fleet["b"].is_serving
     assert (fleet["b"].life or 0) > before
+
+
+def test_retired_node_that_serves_starts_anew_and_downloads() -> None:
+    fleet = without_b(alone=True)
+    began_ms, before = fleet.now_ms, fleet["b"].started
+    fleet.heal()
+    assert fleet.run_until(lambda: fleet["b"].started > before, 6 * CLOCK_MS)
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert (downloads(fleet, "b", began_ms), fleet.notes["stale"]) == (1, 1)
+    assert has(fleet, "a", "only.b")
+    assert not any(has(fleet, name, "gone") for name in "abc")
+
+
+def test_retired_node_that_meets_the_others_in_its_next_life_starts_anew_still() -> None:  # seed 738
+    fleet = without_b(alone=True)
+    fleet.crash("b")
+    start(fleet, "b")  # alone; the retired life is not the one in which it writes now
+    assert fleet.run_until(lambda: fleet["b"].is_serving, 3 * CLOCK_MS)
+    fleet.set("b", "more", 1)
+    assert fleet["b"].life != fleet["a"].retired[NodeName("b")][0]
+    fleet.heal()
+    assert fleet.run_until(lambda: not has(fleet, "b", "gone"), 6 * CLOCK_MS)
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+    assert has(fleet, "a", "more")
+    assert not any(has(fleet, name, "gone") for name in "abc")
+
+
+def test_mark_of_an_old_disk_outlives_a_restart() -> None:
+    fleet = without_b(alone=True)
+    fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), behind=fleet["b"].life)))
+    fleet.crash("b")
+    start(fleet, "b", up=False)
+    assert fleet["b"].maps().is_stale
+    assert fleet["b"].meta().stale
+
+
+def test_node_that_downloaded_from_an_old_disk_has_one() -> None:  # seed 81
+    fleet = without_b(alone=True)
+    fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), behind=fleet["b"].life)))
+    fleet.network.cut = {way for name in ("b", "d") for other in "ac" for way in ((name, other), (other, name))}
+    start(fleet, "d")
+    assert fleet.run_until(lambda: fleet["d"].is_serving, 4 * CLOCK_MS)
+    assert fleet["d"].maps().is_stale
+    assert has(fleet, "d", "gone")
+    fleet.heal()
+    assert fleet.run_until(lambda: not any(has(fleet, name, "gone") for name in "abcd"), 8 * CLOCK_MS)
+    assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
+
+
+def test_disk_of_an_earlier_life_brings_nothing_back() -> None:
+    fleet = keeping("a", "b")
+    old = fleet.records("b")
+    fleet.wipe("b")
+    start(fleet, "b")
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    forget(fleet)
+    fleet.crash("b")
+    fleet.set_back("b", old)
+    start(fleet, "b")
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    assert not any(has(fleet, name, "gone") for name in "ab")
+
+
+def test_old_disks_that_agree_are_good_ones() -> None:
+    fleet = grown("a", "b")
+    for name in "ab":
+        fleet.crash(name)
+    for name in "ab":
+        fleet.start(name, restored=True)
+    assert fleet.run_until(fleet.is_converged, 5 * CLOCK_MS)
+    for name in "ab":
+        fleet.step(name, TransportGap())
+    fleet.run(1000)
+    assert [fleet[name].maps().is_stale for name in "ab"] == [False, False]
+
+
+def test_node_that_is_not_ready_sponsors_nobody() -> None:
+    fleet = grown("a", "b")
+    fleet.crash("b")
+    fleet.start("b", up=False)
+    assert isinstance(fleet.step("b", JoinerAsked(NodeName("new"), 0.0, "new:1")).reply, BusyError)
 
 
 def test_retired_node_need_not_be_asked() -> None:

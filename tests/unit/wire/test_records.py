@@ -19,6 +19,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    StaleRecord,
 )
 from distkv.wire.records import decode_record, decode_records, encode_record
 
@@ -41,6 +42,7 @@ FORMS: list[tuple[Record, list[object]]] = [
     (EventRecord(FLEETING, 2.5), [8, 2.5, 0, ["p", 1], b"\x15", ["a", 7, "b", 3], 9, 1.5, False, 0.5]),
     (PurgeRecord(Path(["p", 1]), CHAIN), [7, ["p", 1], ["a", 7, "b", 3]]),
     (ReleaseRecord({A: Ranges([(1, 5)])}), [9, {"a": [[1, 5]]}]),
+    (StaleRecord(True), [10, True]),
 ]
 
 
