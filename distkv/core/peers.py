@@ -318,7 +318,7 @@ class Peers:
             present.setdefault(event.node, Ranges()).add(event.tick)
         none = Ranges()
         lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
-        known = {name: (ranges & held.get(name, none)) - present.get(name, none) for name, ranges in asked.items()}
+        known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
         return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
 
     # -- downloads

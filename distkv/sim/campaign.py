@@ -7,6 +7,7 @@ Invariant: each seed is run once, and the sum does not depend on how many proces
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -61,7 +62,12 @@ class _Runner:
     off: frozenset[Fault]
 
     def __call__(self, seed: int) -> Outcome:
-        return run(draw(seed, self.off))
+        gc.disable()  # a run fits into memory, and its fleet is garbage as a whole when it is over
+        try:
+            return run(draw(seed, self.off))
+        finally:
+            gc.enable()
+            gc.collect()
 
 
 def campaign(
@@ -79,5 +85,5 @@ def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Iterator[Outcome]
     if jobs == 1:
         yield from map(runner, seeds)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=gc.freeze) as pool:
         yield from pool.map(runner, seeds, chunksize=CHUNK)

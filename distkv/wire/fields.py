@@ -267,7 +267,7 @@ def read_flat_links(value: object, name: str) -> Chain:
     flat = read_list(value, name)
     if not flat or len(flat) % 2:
         raise DecodeError(f"the field '{name}' must be a list of nodes and ticks in turn", f"bad_{name}")
-    return tuple(read_link(node, tick, name) for node, tick in zip(flat[::2], flat[1::2], strict=True))
+    return tuple([(read_node(flat[at], name), read_tick(flat[at + 1], name)) for at in range(0, len(flat), 2)])
 
 
 def checked_chain(links: Sequence[Link], name: str) -> Chain:

@@ -3,7 +3,8 @@
 Knows: how the library packs, unpacks, skips and fails.  Does not know what any bytes mean.
 
 Invariant: whatever the bytes, only `DecodeError` comes out, and memory is allocated for what is there, never for what
-a header merely declares: bytes that may be cut short are measured (`check_whole`) before they are unpacked.
+a header merely declares: bytes that may be cut short are measured (`check_whole`) before they are unpacked, unless they
+are so few that it does not matter (`unpack_whole`).
 """
 
 from __future__ import annotations
@@ -36,12 +37,15 @@ That is as safe: nothing which the garbage collector tracks is made on the way, 
 _FAILURES: Final = (ValueError, TypeError, msgpack.UnpackException)
 """What unpacking raises: bad format, depth, text, timestamps and ext codes; unhashable keys; too few bytes."""
 
+_FEW_BYTES: Final = 256
+"""What headers in so few bytes may declare takes some 200 KB at the most: less than measuring them would cost."""
+
 _KEEP_BYTES: Final = 1 << 16
 """A skipper whose buffer may have grown beyond this is replaced when it runs empty."""
 
 
 def unpack(data: bytes) -> object:
-    """The one object in `data`, which must be whole (from `Skipper`, or after `check_whole`).
+    """The one object in `data`, which must be whole (from `Skipper`, or after `check_whole`); else `unpack_whole`.
 
     Raises:
         DecodeError: it cannot be decoded, or more follows it.
@@ -72,6 +76,17 @@ def check_whole(data: bytes) -> None:
     skipper.feed(data)
     if skipper.skip() != len(data):
         raise DecodeError("the bytes are not exactly one whole msgpack object", "not_msgpack")
+
+
+def unpack_whole(data: bytes) -> object:
+    """The one object in `data`, which nobody has measured.
+
+    Raises:
+        DecodeError: it is not exactly one whole object.
+    """
+    if len(data) > _FEW_BYTES:
+        check_whole(data)
+    return unpack(data)
 
 
 def split_map(data: bytes) -> list[tuple[bytes, bytes]]:

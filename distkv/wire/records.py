@@ -94,8 +94,7 @@ def decode_record(data: bytes) -> Record:
     Raises:
         DecodeError: it is not exactly that; `reason` says which part is not.
     """
-    packing.check_whole(data)
-    return _read_record(packing.unpack(data))
+    return _read_record(packing.unpack_whole(data))
 
 
 def decode_records(data: bytes) -> list[Record]:

@@ -182,7 +182,7 @@ SIMULATED = (
         "pull-known",
         "a peer says known only of what it holds (PULL-1)",
         "core/peers.py",
-        "known = {name: (ranges & held.get(name, none)) - present.get(name, none) for name, ranges in asked.items()}",
+        "known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}",
         "known = {name: ranges - present.get(name, none) for name, ranges in asked.items()}",
     ),
     _of(

@@ -35,7 +35,8 @@ class PurgedStays(Watcher):
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self._gone[process.host.name] = {}
         for record in records:
-            self._see(process.host.name, record)
+            if not isinstance(record, EventRecord):  # whatever a disk has was seen when it was made
+                self._see(process.host.name, record)
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         name, tree = process.host.name, process.replica.tree

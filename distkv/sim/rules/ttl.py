@@ -31,12 +31,11 @@ class TtlEnds(Watcher):
         self._since: dict[str, dict[Link, int]] = {}
         self._shown: dict[str, dict[Path, Event]] = {}
 
-    def started(self, process: Process, records: Sequence[Record]) -> None:
-        name = process.host.name
-        self._since[name], self._shown[name] = {}, {}
-        for record in records:
-            if isinstance(record, EventRecord):
-                self._see(process, record.event)
+    def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
+        entries = list(process.replica.tree.entries())
+        self._shown[process.host.name] = {entry.head.path: entry.head for entry in entries}
+        here = [event.link for entry in entries for event in (entry.head, *entry.losers)]
+        self._since[process.host.name] = dict.fromkeys(here, process.now_ms)
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         for record in ready.records:

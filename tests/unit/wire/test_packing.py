@@ -67,6 +67,20 @@ def test_error_of_the_library_without_text_is_named(data: bytes, error: str) -> 
     assert caught.value.reason == "not_msgpack"
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"\x92\x01", b"\xdd\xff\xff\xff\xff" * 40, packing.pack([0] * 300)[:-1], b"\x01\x02"]
+)
+def test_bytes_that_are_not_one_whole_object_are_refused(data: bytes) -> None:
+    with pytest.raises(DecodeError) as caught:
+        packing.unpack_whole(data)
+    assert caught.value.reason == "not_msgpack"
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_whole_object_is_unpacked_however_large(count: int) -> None:
+    assert packing.unpack_whole(packing.pack([0] * count)) == [0] * count
+
+
 def test_objects_one_after_another_are_split() -> None:
     assert list(packing.split_all(b"\x01\x91\x02\xa1a")) == [b"\x01", b"\x91\x02", b"\xa1a"]
 
