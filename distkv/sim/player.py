@@ -74,6 +74,8 @@ DEEDS: Final = {
     Deed.RESUME: "goes on",
     Deed.AGENT_DOWN: "agent stops",
     Deed.AGENT_UP: "agent starts",
+    Deed.DISK_FULL: "has no space on its disk",
+    Deed.DISK_FREE: "has space again",
 }
 
 
@@ -232,6 +234,10 @@ class Player:
                 host.resume()
             case Deed.AGENT_DOWN | Deed.AGENT_UP:
                 self._agent(name, is_up=deed is Deed.AGENT_UP)
+            case Deed.DISK_FULL:
+                host.disk.fill()
+            case Deed.DISK_FREE:
+                host.disk.make_space()
             case _:
                 assert_never(deed)
 
@@ -249,7 +255,7 @@ class Player:
     def _write(self, action: Write | Fill) -> None:
         if isinstance(action, Write):
             raw = None if action.value is None else pack_value(action.value)
-            requests = [SetValue(1, action.path, raw, new=action.is_new)]
+            requests = [SetValue(1, action.path, raw, new=action.is_new, ttl=action.ttl_s)]
         else:
             paths = [Path((*action.path.names, str(number))) for number in range(action.count)]
             requests = [SetValue(1, path, pack_value(number)) for number, path in enumerate(paths)]

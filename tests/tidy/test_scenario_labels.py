@@ -18,6 +18,7 @@ SECTIONS = (
     "Lives and names",
     "Recovery",
     "Between two nodes over TCP",
+    "Values that go by themselves",
     "Forgetting deletions",
 )
 """All their sentences have a scenario."""
