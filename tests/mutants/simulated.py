@@ -133,6 +133,21 @@ SIMULATED = (
         "                    gone = entry.settle(None, (event.link,))\n",
         "                    gone = entry.settle(None)\n",
     ),
+    _of(
+        "decision-unnamed",
+        "a decision names the open loser that it is about (OPEN-6)",
+        "model/entry.py",
+        "*([] if decided is None else [decided])",
+        "*([] if decided is None else [])",
+    ),
+    _of(
+        "decision-in-one-life",
+        "who has another open loser there decides in a new life (OPEN-7)",
+        "core/replica.py",
+        "            node.begin_new_life(turn)  # what this life writes",
+        "            pass  # what this life writes",
+        seed=7,
+    ),
     # -- ticks and tocks
     _of(
         "tock-stands",

@@ -132,7 +132,7 @@ def test_node_with_a_full_disk_ends_no_value() -> None:
 
 
 def test_disk_that_is_full_takes_little() -> None:
-    with pytest.raises(ScriptFailedError, match="line 3: .*no room for "):
+    with pytest.raises(ScriptFailedError, match=r"line 3: .*no room for "):
         _shown("cluster a b", "disk-full a", "fill a x 1000")
 
 
