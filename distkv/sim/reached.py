@@ -109,8 +109,11 @@ SIGNS: Final[dict[str, str]] = {
     "peer_failed": "XCHG-3",
     "peer_empty": "XCHG-4",
     "same_address": "NAME-2",
+    "watch_resync": "watch",
+    "watch_went_on": "watch",
 }
-"""What shows that a rule was reached, and its label in docs/protocol. Names without a blank are notes, as they are."""
+"""What shows that a rule was reached, and its label in docs/protocol; of watches docs/client-protocol tells. Names
+without a blank are notes, as they are."""
 
 NOT_LEGAL: Final[dict[str, str]] = {
     "two_contents": "needs a tick that is used twice, which no fault here brings about",

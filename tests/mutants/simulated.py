@@ -298,6 +298,22 @@ SIMULATED = (
         "        if self._has_map and not self.hands_over:\n",
     ),
     _of(
+        "watch-shown-twice",
+        "a watcher is told of no change that the state shows already (docs/client-protocol)",
+        "services/telling.py",
+        "        return part == len(self._positions) or seen.position <= self._positions[part]\n",
+        "        return False\n",
+        seed=20,
+    ),
+    _of(
+        "watch-behind",
+        "a watcher that fell behind begins anew (docs/client-protocol)",
+        "engine/feeds.py",
+        "        return self.next < self.feed.first\n",
+        "        self.next = max(self.next, self.feed.first)\n        return False\n",
+        seed=6,
+    ),
+    _of(
         "pings-stop",
         "where a node with data lives there is a ping (PING-12)",
         "core/election.py",
