@@ -55,7 +55,7 @@ from distkv.sim.script import (
     Write,
 )
 from distkv.storage.memory import MemoryDisk
-from distkv.wire.message import PingChain, State
+from distkv.wire.message import KnownRecord, PingChain, State
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value
 
@@ -235,11 +235,19 @@ class Player:
             case Deed.AGENT_DOWN | Deed.AGENT_UP:
                 self._agent(name, is_up=deed is Deed.AGENT_UP)
             case Deed.DISK_FULL:
-                host.disk.fill()
+                self._fill(host)
             case Deed.DISK_FREE:
                 host.disk.make_space()
             case _:
                 assert_never(deed)
+
+    def _fill(self, host: Host) -> None:
+        """The room that the log has set aside is used up, too, by records that say nothing."""
+        host.disk.fill()
+        process = host.process
+        while process is not None and host.disk.has_room(0):
+            host.disk.append([KnownRecord({})] * 100)
+            self._fleet.commit(process)
 
     def _agent(self, name: str, *, is_up: bool) -> None:
         (self._agents_down.discard if is_up else self._agents_down.add)(name)

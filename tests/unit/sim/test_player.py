@@ -124,11 +124,9 @@ def test_disk_that_was_rolled_back_is_as_it_was() -> None:
     assert "a: cut-off; k = 1" in lines
 
 
-def test_node_with_a_full_disk_ends_no_value() -> None:
-    lines = _shown(
-        "cluster a b", "show nothing", "set a k 1 ttl 1s", "set b l 1 ttl 1s", "disk-full a", "run 10s", "state"
-    )
-    assert lines == ["a b: ready; k = 1; deleted l"]
+def test_node_with_a_full_disk_ends_no_value_and_takes_none() -> None:
+    lines = ["cluster a b", "show nothing", "set a k 1 ttl 1s", "run 100ms", "disk-full a", "set b l 1", "run 10s"]
+    assert _shown(*lines, "state") == ["a: ready; k = 1", "b: ready; k = 1, l = 1"]
 
 
 def test_disk_that_is_full_takes_little() -> None:
