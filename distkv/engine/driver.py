@@ -42,7 +42,7 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.commit import Committer
-from distkv.engine.hub import Hub, Seen, open_losers
+from distkv.engine.hub import Hub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError, StaleError
@@ -50,7 +50,7 @@ from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ledger import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
-from distkv.wire.message import EventRecord, Message, ResetRecord, Update
+from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
 from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, Request
 from distkv.wire.room import EVENT_BYTES, answer_room, events_room
@@ -321,20 +321,7 @@ class Driver:
         self.hub.deliver(self.committer.durable)
 
     def _tell_watchers(self, ready: Ready) -> None:
-        position = self.position
-        places, is_reset = {}, False
-        for at, record in enumerate(ready.records, position - len(ready.records) + 1):
-            if isinstance(record, EventRecord):
-                places[id(record.event)] = at
-            elif isinstance(record, ResetRecord):
-                is_reset = True
-        for change in ready.changes:
-            event = change.event
-            conflicts = open_losers(change, self.replica.tree.get(event.path))
-            if change.won or conflicts is not None:
-                self.hub.hold(Seen(position, places.get(id(event), 0), event, change.won, conflicts))
-        if is_reset:
-            self.hub.lose_all()
+        self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
         self.hub.deliver(self.committer.durable)
 
     def _send(self, message: Message | Ask) -> None:

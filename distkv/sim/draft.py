@@ -53,6 +53,7 @@ class _Draft:
         hearers = count - 1 - late
         aimed = DELIVERIES_AIMED_AT[hearers > 2]
         actions = self._writes(count, int(aimed / hearers / kept), quiet_ms, length_ms)
+        actions += self._decisions(count, length_ms)
         actions += self._troubles(count, quiet_ms, length_ms)
         actions += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
         return Scenario(
@@ -113,6 +114,15 @@ class _Draft:
                 actions.append(Action(at_ms, verb, host, number))
                 wanted -= {Verb.BULK: 20, Verb.SWAP: 3}.get(verb, 1)
                 at_ms = min(at_ms + rng.choice([0, 0, 1, 5, 50]), length_ms)
+        return actions
+
+    def _decisions(self, count: int, length_ms: int) -> list[Action]:
+        """Somebody looks at what is in conflict now and then, in every second network."""
+        rng, actions = self._part("decisions"), list[Action]()
+        for _ in range(rng.choice([0, 0, 10, 40])):
+            at_ms, host = rng.randint(0, length_ms), rng.randrange(count)
+            for _ in range(rng.choice([1, 1, 5])):
+                actions.append(Action(at_ms, rng.choice([Verb.RESTORE, Verb.DISMISS]), host, rng.getrandbits(32)))
         return actions
 
     @staticmethod

@@ -53,7 +53,7 @@ USAGE: Final[dict[str, str]] = {
     "cluster": "cluster NODE…",
     "start": "start NODE [as NODE] [init [VALUE]] [SETTING=…]…",
     **{deed.value: f"{deed.value} NODE" for deed in Deed},
-    "set": "set NODE PATH VALUE [new]",
+    "set": "set NODE PATH VALUE [new] [ttl TIME]",
     "delete": "delete NODE PATH",
     "fill": "fill NODE PATH COUNT",
     "restore": "restore NODE PATH of NODE",
@@ -324,7 +324,10 @@ def _set(words: _Words) -> Action:
     node, path, value = words.node(), words.path(), _value(words.take("the value"))
     if value is None:
         raise ValueError("a value is not null: use delete")
-    return Write(node, path, value, is_new=words.takes("new"))
+    is_new, ttl_ms = words.takes("new"), words.time_ms() if words.takes("ttl") else None
+    if ttl_ms == 0:
+        raise ValueError("a ttl is more than 0")
+    return Write(node, path, value, is_new, None if ttl_ms is None else ttl_ms / 1000)
 
 
 def _decide(words: _Words, *, is_restored: bool) -> Action:

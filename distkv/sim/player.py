@@ -55,7 +55,7 @@ from distkv.sim.script import (
     Write,
 )
 from distkv.storage.memory import MemoryDisk
-from distkv.wire.message import PingChain, State
+from distkv.wire.message import KnownRecord, PingChain, State
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value
 
@@ -74,6 +74,8 @@ DEEDS: Final = {
     Deed.RESUME: "goes on",
     Deed.AGENT_DOWN: "agent stops",
     Deed.AGENT_UP: "agent starts",
+    Deed.DISK_FULL: "has no space on its disk",
+    Deed.DISK_FREE: "has space again",
 }
 
 
@@ -232,8 +234,20 @@ class Player:
                 host.resume()
             case Deed.AGENT_DOWN | Deed.AGENT_UP:
                 self._agent(name, is_up=deed is Deed.AGENT_UP)
+            case Deed.DISK_FULL:
+                self._fill(host)
+            case Deed.DISK_FREE:
+                host.disk.make_space()
             case _:
                 assert_never(deed)
+
+    def _fill(self, host: Host) -> None:
+        """The room that the log has set aside is used up, too, by records that say nothing."""
+        host.disk.fill()
+        process = host.process
+        while process is not None and host.disk.has_room(0):
+            host.disk.append([KnownRecord({})] * 100)
+            self._fleet.commit(process)
 
     def _agent(self, name: str, *, is_up: bool) -> None:
         (self._agents_down.discard if is_up else self._agents_down.add)(name)
@@ -249,7 +263,7 @@ class Player:
     def _write(self, action: Write | Fill) -> None:
         if isinstance(action, Write):
             raw = None if action.value is None else pack_value(action.value)
-            requests = [SetValue(1, action.path, raw, new=action.is_new)]
+            requests = [SetValue(1, action.path, raw, new=action.is_new, ttl=action.ttl_s)]
         else:
             paths = [Path((*action.path.names, str(number))) for number in range(action.count)]
             requests = [SetValue(1, path, pack_value(number)) for number, path in enumerate(paths)]

@@ -18,11 +18,13 @@ from distkv.core.ready import (
     HeardMessage,
     Input,
     JoinerAsked,
+    LocalDecision,
     PeerAnswered,
     PeerOffered,
     Ready,
     Retired,
     RetireNode,
+    Written,
 )
 from distkv.model.event import Kind
 from distkv.sim.fleet import Fleet
@@ -47,6 +49,7 @@ from distkv.wire.message import (
     State,
     Update,
 )
+from distkv.wire.request import Restore
 
 SIGNS: Final[dict[str, str]] = {
     "a write replaces another writer's": "CHAIN-3",
@@ -54,6 +57,9 @@ SIGNS: Final[dict[str, str]] = {
     "an event arrives that does not win": "APPLY-1",
     "an open loser": "OPEN-1",
     "an open loser is closed": "OPEN-1",
+    "a loser is restored": "OPEN-6",
+    "a loser is dismissed": "OPEN-6",
+    "a decision begins a life": "OPEN-7",
     "a deletion": "VALUE-3",
     "an expiry": "TTL-3",
     "an expiry by another node than the writer": "TTL-4",
@@ -107,8 +113,11 @@ SIGNS: Final[dict[str, str]] = {
     "peer_failed": "XCHG-3",
     "peer_empty": "XCHG-4",
     "same_address": "NAME-2",
+    "watch_resync": "watch",
+    "watch_went_on": "watch",
 }
-"""What shows that a rule was reached, and its label in docs/protocol. Names without a blank are notes, as they are."""
+"""What shows that a rule was reached, and its label in docs/protocol; of watches docs/client-protocol tells. Names
+without a blank are notes, as they are."""
 
 NOT_LEGAL: Final[dict[str, str]] = {
     "two_contents": "needs a tick that is used twice, which no fault here brings about",
@@ -162,6 +171,9 @@ class Reached(Watcher):
             signs["a joiner is sponsored"] += 1
         elif isinstance(what, PeerOffered):
             signs["an exchange is answered"] += 1
+        elif isinstance(what, LocalDecision) and isinstance(ready.reply, Written):
+            signs["a loser is restored" if isinstance(what.request, Restore) else "a loser is dismissed"] += 1
+            signs["a decision begins a life"] += any(isinstance(record, LifeRecord) for record in ready.records)
         elif isinstance(what, RetireNode) and isinstance(ready.reply, Retired):
             signs["a node is retired"] += 1
 

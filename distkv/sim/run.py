@@ -32,6 +32,8 @@ from distkv.sim.scenario import FAULT_OF, Action, Scenario
 from distkv.sim.stage import Stage
 from distkv.sim.strangers import namesake_of
 from distkv.sim.trace import Trace
+from distkv.sim.watching import SlowWatchers
+from distkv.sim.watching import draw as draw_watchers
 from distkv.wire.message import EventBatch, Update
 
 GROW_MS: Final = 60_000
@@ -101,9 +103,10 @@ class Run:
         self._trace, self._reached, self._traffic = Trace(write), Reached(), _Traffic()
         self._writes = AcknowledgedStay()
         rules = [*always(), OneContent(), TicksRise(), self._writes, RingStays(), StaysApart()]
-        self._fleet = Fleet(
-            scenario.seed, members_seen=True, watchers=[*watchers, self._trace, self._reached, self._traffic, *rules]
-        )
+        habits, limits = draw_watchers(scenario.seed)
+        slow = [SlowWatchers(scenario.seed, habits, limits)] if habits else []
+        seen = [*watchers, *slow, self._trace, self._reached, self._traffic, *rules]
+        self._fleet = Fleet(scenario.seed, members_seen=True, watchers=seen)
         self._fleet.own_every = OWN_EVERY
         self._stage = Stage(self._fleet, scenario)
         self._before_faults: int | None = None

@@ -86,6 +86,8 @@ class Verb(StrEnum):
     BULK = "stores many at once"
     SET_TTL = "sets for some seconds"
     BURST = "stores very many, one after another"
+    RESTORE = "restores an open loser"
+    DISMISS = "dismisses an open loser"
     PARTITION = "is cut off with some others"
     CUT = "is not heard by"
     SWIZZLE_OUT = "is cut off from all"
@@ -115,9 +117,8 @@ class Verb(StrEnum):
     OWN_ADDRESS = "starts again with its own address"
 
 
-WRITES: Final = frozenset({
-    Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.BURST, Verb.SET_TTL
-})  # fmt: skip
+DECISIONS: Final = frozenset({Verb.RESTORE, Verb.DISMISS})
+WRITES: Final = DECISIONS | {Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.BURST, Verb.SET_TTL}
 
 FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.PARTITION: Fault.PARTITION,

@@ -40,6 +40,8 @@ class Deed(StrEnum):
     RESUME = "resume"
     AGENT_DOWN = "agent-down"
     AGENT_UP = "agent-up"
+    DISK_FULL = "disk-full"
+    DISK_FREE = "disk-free"
 
 
 @attrs.frozen
@@ -107,6 +109,8 @@ class Write:
     value: object
     """None deletes."""
     is_new: bool = False
+    ttl_s: float | None = None
+    """After so long the value goes by itself."""
 
 
 @attrs.frozen

@@ -13,14 +13,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from distkv.core.ready import BatchDone, LocalBatch, LocalSet, Reply, Written
+from distkv.core.ready import BatchDone, LocalBatch, LocalDecision, LocalSet, Reply, Written
 from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import OUTBOX_MAX, Process
 from distkv.sim.scenario import Action, Scenario, Verb
-from distkv.wire.request import SetValue
+from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value, unpack_value
 
 RING_LENGTH: Final = 8
@@ -68,6 +68,8 @@ class Workload:
                 self._set(process, SetValue(1, path, value, ttl=TTLS_S[action.number % len(TTLS_S)]))
             case Verb.SWAP:
                 self._swap(process, action.number)
+            case Verb.RESTORE | Verb.DISMISS:
+                self._decide(process, action)
 
     # -- inside
 
@@ -84,6 +86,16 @@ class Workload:
             if process.is_running:
                 path = self._paths[(number + n) % len(self._paths)]
                 self._set(process, SetValue(1, path, pack_value(self._count + n)))
+
+    def _decide(self, process: Process, action: Action) -> None:
+        """About one of the open losers that this node shows; every second time only if its winner is still there."""
+        entries = [entry for entry in process.replica.tree.contested() if not entry.head.path.is_reserved]
+        found = [(entry.head.link, loser.link) for entry in entries for loser in entry.conflicts()]
+        if found:
+            head, loser = found[action.number % len(found)]
+            what = Restore if action.verb is Verb.RESTORE else Dismiss
+            decision = LocalDecision(what(1, loser, head if action.number >> 16 & 1 else None))
+            self._replied(process, process.step(decision).reply)
 
     def _replied(self, process: Process, reply: Reply | None) -> None:
         """The answer leaves when what it says is durable."""

@@ -133,6 +133,21 @@ SIMULATED = (
         "                    gone = entry.settle(None, (event.link,))\n",
         "                    gone = entry.settle(None)\n",
     ),
+    _of(
+        "decision-unnamed",
+        "a decision names the open loser that it is about (OPEN-6)",
+        "model/entry.py",
+        "*([] if decided is None else [decided])",
+        "*([] if decided is None else [])",
+    ),
+    _of(
+        "decision-in-one-life",
+        "who has another open loser there decides in a new life (OPEN-7)",
+        "core/replica.py",
+        "            node.begin_new_life(turn)  # what this life writes",
+        "            pass  # what this life writes",
+        seed=7,
+    ),
     # -- ticks and tocks
     _of(
         "tock-stands",
@@ -281,6 +296,22 @@ SIMULATED = (
         "core/startup.py",
         "        if self._has_map and is_whole and not self.hands_over:\n",
         "        if self._has_map and not self.hands_over:\n",
+    ),
+    _of(
+        "watch-shown-twice",
+        "a watcher is told of no change that the state shows already (docs/client-protocol)",
+        "services/telling.py",
+        "        return part == len(self._positions) or seen.position <= self._positions[part]\n",
+        "        return False\n",
+        seed=20,
+    ),
+    _of(
+        "watch-behind",
+        "a watcher that fell behind begins anew (docs/client-protocol)",
+        "engine/feeds.py",
+        "        return self.next < self.feed.first\n",
+        "        self.next = max(self.next, self.feed.first)\n        return False\n",
+        seed=6,
     ),
     _of(
         "pings-stop",

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
-from distkv.engine.hub import Batch, Hub, Seen
+from distkv.engine.feeds import Batch, Seen
+from distkv.engine.hub import Hub, wait
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 
@@ -52,7 +53,7 @@ class Connection:
                     elif taken := watcher.take().changes:
                         self.told += [change.position for change in taken]
                     else:
-                        await watcher.wait()
+                        await wait(watcher)
         finally:
             self.hub.remove(self.path, watcher)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, assert_never
 
 import trio
 
+from distkv.errors import NoSpaceError, StaleError
 from distkv.graph.standing import standing_lines
 from distkv.model.event import NodeName
 from distkv.model.path import Path
@@ -42,7 +44,8 @@ from distkv.sim.script import (
 )
 from distkv.storage.memory import MemoryDisk, keep_all
 from distkv.transport.memory import Faults
-from distkv.wire.message import Start, State
+from distkv.wire.message import KnownRecord, Start, State
+from distkv.wire.records import encode_record
 from tests.shell.nodes import Node, World, new_world, until
 
 CLOCK_MS = 5000
@@ -51,6 +54,7 @@ JOIN_S = 0.7
 LOOK_S = 0.05
 DOWNLOAD_S = 0.0005
 """How often a condition is looked at; for a download, which is over soon, more often."""
+NOTHING = encode_record(KnownRecord({}))
 IMPOSSIBLE = {
     Deed.PAUSE: "all servers share one event loop, which cannot stop for one of them",
     Deed.RESUME: "all servers share one event loop, which cannot stop for one of them",
@@ -72,6 +76,7 @@ class Servers:
         self._world: World = new_world(
             nursery, seed=int(script.world["seed"]), faults=Faults(delay_s=(delay_s, delay_s))
         )
+        self._nursery = nursery
         self._names = script.nodes
         self._disks: dict[str, MemoryDisk] = {name: MemoryDisk() for name in script.nodes}
         self._copies: dict[str, MemoryDisk] = {}
@@ -130,7 +135,7 @@ class Servers:
 
     async def _start(self, name: str, init: object, settings: SettingMap, named: str = "") -> None:
         told = {**self._core, **settings}
-        await self._world.start(
+        node = await self._world.start(
             name,
             named=named,
             solo=told.pop("alone", False),
@@ -139,6 +144,15 @@ class Servers:
             is_up=name not in self._agents_down,
             settings={**told, "start": Start(time.time() + trio.current_time() - self._began_s, self._world.starts)},
         )
+
+        self._nursery.start_soon(self._begin_again, node, {**settings, "restored": False})
+
+    async def _begin_again(self, node: Node, settings: SettingMap) -> None:
+        """A server whose disk turns out to be an old one starts anew, as the daemon has it."""
+        await node.ended.wait()
+        if isinstance(node.failure, StaleError):
+            self._disks[node.name] = _copy(node.disk)
+            await self._start(node.name, None, settings, node.named)
 
     async def _deed(self, name: str, deed: Deed) -> None:
         match deed:
@@ -156,6 +170,8 @@ class Servers:
                 self._agent(name, is_up=deed is Deed.AGENT_UP)
             case Deed.PAUSE | Deed.RESUME:
                 raise NotImplementedError(IMPOSSIBLE[deed])
+            case Deed.DISK_FULL | Deed.DISK_FREE:
+                await self._space(name, is_full=deed is Deed.DISK_FULL)
             case _:
                 assert_never(deed)
 
@@ -164,6 +180,18 @@ class Servers:
         if node is not None and node.is_running:
             await node.kill()
             self._disks[name] = _copy(node.disk)
+            self._disks[name].faults.capacity_bytes = node.disk.faults.capacity_bytes
+
+    async def _space(self, name: str, *, is_full: bool) -> None:
+        """A server has set space aside, which is used up first, by records that say nothing."""
+        node = self._world.nodes.get(name)
+        is_running = node is not None and node.is_running
+        faults = (node.disk if is_running else self._disks[name]).faults
+        faults.capacity_bytes = faults.used_bytes if is_full else None
+        with suppress(NoSpaceError):
+            while is_full and is_running:
+                node.driver.check_room(0)
+                await node.committer.wait_durable(node.committer.append([NOTHING] * 100, node.replica.tick))
 
     def _agent(self, name: str, *, is_up: bool) -> None:
         (self._agents_down.discard if is_up else self._agents_down.add)(name)
@@ -184,11 +212,10 @@ class Servers:
         async with self._world.nodes[action.node].client() as client:
             for number, path in enumerate(paths):
                 value = action.value if isinstance(action, Write) else number
-                is_new = isinstance(action, Write) and action.is_new
                 if value is None:
                     await client.ask("delete_value", path=[*path.names])
                 else:
-                    await client.ask("set_value", path=[*path.names], value=value, **{"new": True} if is_new else {})
+                    await client.ask("set_value", path=[*path.names], value=value, **_conditions(action))
 
     async def _decide(self, action: Decide) -> None:
         found = await self._ask(action.node, "conflicts", path=[*action.path.names])
@@ -239,6 +266,14 @@ class Servers:
             return False
         states = [state_of(replica) for replica in replicas]
         return all(state == states[0] and not state.missing for state in states)
+
+
+def _conditions(action: Write | Fill) -> dict[str, object]:
+    """What a request says besides path and value."""
+    if isinstance(action, Fill):
+        return {}
+    said: dict[str, object] = {"new": True} if action.is_new else {}
+    return said if action.ttl_s is None else {**said, "ttl": action.ttl_s}
 
 
 def _copy(disk: MemoryDisk) -> MemoryDisk:

@@ -11,7 +11,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
 from distkv.core.ready import Change
-from distkv.engine.hub import BATCH_BYTES, Batch, Hub, Seen, Watcher, open_losers
+from distkv.engine.feeds import BATCH_BYTES, Batch, Seen, Watcher, open_losers
+from distkv.engine.hub import Hub, wait
 from distkv.model.entry import Entry
 from distkv.model.event import Chain, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
@@ -177,7 +178,7 @@ class Taker:
         return self.takes
 
     async def _wait(self) -> None:
-        await self.watcher.wait()
+        await wait(self.watcher)
         self.has_woken = True
 
 

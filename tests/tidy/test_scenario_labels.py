@@ -18,7 +18,9 @@ SECTIONS = (
     "Lives and names",
     "Recovery",
     "Between two nodes over TCP",
+    "Values that go by themselves",
     "Forgetting deletions",
+    "Last resort",
 )
 """All their sentences have a scenario."""
 TRAPS = (
@@ -40,7 +42,6 @@ ELSEWHERE = {
     "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
     "PULL-4": "no scenario fills a disk: tests/shell/test_engine_full_disk.py",
-    "REC-5": "equal ticks with other contents need a fault of the machine: tests/unit/core/test_recovery_fleet.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
 

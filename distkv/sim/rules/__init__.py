@@ -9,12 +9,13 @@ from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
 from distkv.sim.rules.purged import PurgedStays
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 from distkv.sim.rules.ttl import TtlEnds
-from distkv.sim.rules.writes import WritesWin
+from distkv.sim.rules.writes import DecisionsCloseOne, WritesWin
 
 
 def always() -> list[Watcher]:
     """The rules that need no more than to watch."""
     return [
+        DecisionsCloseOne(),
         DiskKeeps(),
         LedgerPartition(),
         NoBusyLoop(),

@@ -6,12 +6,12 @@ chains of the product.  Does not look at ledgers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from distkv.core.ready import BatchDone, Input, Ready, Written
+from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, Written
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, contains, sort_down
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, contains, order, sort_down, tick_text
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -32,6 +32,29 @@ class WritesWin(Watcher):
                 entry = process.replica.tree.get(result.event.path)
                 if entry is None or entry.head is not result.event:
                     raise self.broken(f"{process.host.name} wrote {result.event!r}, and shows {entry}")
+
+
+class DecisionsCloseOne(Watcher):
+    """A decision closes the open loser that it is about, and no other that people are told of (OPEN-6, OPEN-7)."""
+
+    rule = "decisions close one"
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        reply = ready.reply
+        if isinstance(what, LocalDecision) and isinstance(reply, Written) and reply.event is not None:
+            decision, decided = reply.event, what.request.loser
+            if process.replica.tree.event(decided) is not None:
+                raise self.broken(f"{decision!r} leaves {tick_text(*decided)} open")
+            _, *closed = sorted(_closed(ready, decision), key=order, reverse=True)  # the first one is what won before
+            # Of deletions that lost to a deletion nobody is told: any write closes them (OPEN-4).
+            more = [e for e in closed if e.link != decided and (e.kind is Kind.SET or reply.prev is not None)]
+            if more:
+                raise self.broken(f"{decision!r} is about {tick_text(*decided)}, and closes {more}, too")
+
+
+def _closed(ready: Ready, event: Event) -> Iterable[Event]:
+    """What a write replaced."""
+    return (gone for change in ready.changes if change.event is event for gone in change.closed)
 
 
 class AcknowledgedStay(Watcher):

@@ -52,6 +52,9 @@ KNOWN = "cluster a b c"
         ("roll-back a", ToNode("a", Deed.ROLL_BACK)),
         ("set a x.y 1", Write("a", Path(["x", "y"]), 1)),
         ("set a k 'two words' new", Write("a", Path(["k"]), "two words", is_new=True)),
+        ("set a k 1 ttl 500ms", Write("a", Path(["k"]), 1, ttl_s=0.5)),
+        ("set a k 1 new ttl 2clocks", Write("a", Path(["k"]), 1, is_new=True, ttl_s=10.0)),
+        ("disk-full a", ToNode("a", Deed.DISK_FULL)),
         ("delete a k", Write("a", Path(["k"]), None)),
         ("fill a x 500", Fill("a", Path(["x"]), 500)),
         ("restore a k of b", Decide("a", Path(["k"]), "b", is_restored=True)),
@@ -90,6 +93,8 @@ def test_times_in_clocks_follow_the_setting() -> None:
     [
         ("jump a", "jump is no verb; there are cluster, start"),
         ("set a k", "the value is missing; expected: set NODE PATH VALUE [new]"),
+        ("set a k 1 ttl", "the time is missing; "),
+        ("set a k 1 ttl 0s", "a ttl is more than 0; "),
         ("set a k null", "a value is not null: use delete; expected: "),
         ("set a k 1 2", "2 is one word too many; expected: "),
         ("set a :z 1", "expected: set NODE PATH"),

@@ -124,6 +124,21 @@ def test_disk_that_was_rolled_back_is_as_it_was() -> None:
     assert "a: cut-off; k = 1" in lines
 
 
+def test_node_with_a_full_disk_ends_no_value_and_takes_none() -> None:
+    lines = ["cluster a b", "show nothing", "set a k 1 ttl 1s", "run 100ms", "disk-full a", "set b l 1", "run 10s"]
+    assert _shown(*lines, "state") == ["a: ready; k = 1", "b: ready; k = 1, l = 1"]
+
+
+def test_disk_that_is_full_takes_little() -> None:
+    with pytest.raises(ScriptFailedError, match=r"line 3: .*no room for "):
+        _shown("cluster a b", "disk-full a", "fill a x 1000")
+
+
+def test_disk_that_has_space_again_takes_all() -> None:
+    lines = _shown("cluster a", "show nothing", "disk-full a", "disk-free a", "fill a x 1000", "state")
+    assert lines == ["a: ready; x.0 = 0, x.1 = 1, … x.999 = 999 (1000 in all)"]
+
+
 @pytest.mark.parametrize(
     ("lines", "why"),
     [

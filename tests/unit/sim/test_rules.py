@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.node import Node
-from distkv.core.ready import LocalSet, Wake
+from distkv.core.ready import LocalDecision, LocalSet, Wake
 from distkv.core.update import Store
+from distkv.model.entry import Entry
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -22,10 +23,10 @@ from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import WAKES_MAX, NoBusyLoop, ReadyStays
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
-from distkv.sim.rules.writes import AcknowledgedStay, WritesWin
+from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
 from distkv.sim.workload import RING
 from distkv.wire.message import State
-from distkv.wire.request import SetValue
+from distkv.wire.request import Dismiss, SetValue
 from distkv.wire.values import pack_value
 
 
@@ -116,6 +117,45 @@ def test_write_that_does_not_win_where_it_is_made_is_noticed(monkeypatch: pytest
         fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), b"\x02")))
 
 
+def _contested(rule: Watcher) -> Fleet:
+    """Three nodes that wrote at one path without knowing it of each other; n2 won."""
+    fleet = _fleet(rule, "n0", "n1", "n2")
+    fleet.partition(["n0"], ["n1"], ["n2"])
+    for number, name in enumerate(("n0", "n1", "n2")):
+        for _ in range(number + 1):
+            _set(fleet, name, "x", number)
+    fleet.heal()
+    assert fleet.run_until(lambda: is_at_rest(fleet), 60_000)
+    return fleet
+
+
+def _dismiss(fleet: Fleet, name: str, loser_of: str) -> None:
+    entry = fleet.hosts[name].live.tree.get(Path(["x"]))
+    assert entry is not None
+    (link,) = [loser.link for loser in entry.conflicts() if loser.node == loser_of]
+    fleet.step(name, LocalDecision(Dismiss(1, link)))
+
+
+def test_decision_that_closes_what_it_is_about_breaks_nothing() -> None:
+    fleet = _contested(DecisionsCloseOne())
+    _dismiss(fleet, "n0", "n1")
+    _dismiss(fleet, "n0", "n0")
+
+
+def test_decision_that_closes_another_loser_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Node, "begin_new_life", lambda *_: None)
+    fleet = _contested(DecisionsCloseOne())
+    with pytest.raises(BrokenRuleError, match=r"is about n1:1\.2, and closes .*SET x n0:"):
+        _dismiss(fleet, "n0", "n1")
+
+
+def test_decision_that_leaves_its_loser_open_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Entry, "sources", lambda entry, _decided=None: [entry.head])
+    fleet = _contested(DecisionsCloseOne())
+    with pytest.raises(BrokenRuleError, match=r"leaves n1:1\.2 open"):
+        _dismiss(fleet, "n2", "n1")
+
+
 def test_disk_that_forgets_is_noticed() -> None:
     fleet = _fleet(DiskKeeps(), "n0", "n1")
     with pytest.raises(BrokenRuleError, match="and its start finds"):
@@ -203,6 +243,8 @@ def _voided_by_a_download(rule: Watcher) -> Fleet:
     _set(fleet, "n1", "x", 1)
     fleet.run(1000)
     fleet.end(fleet.hosts["n1"])
+    _set(fleet, "n2", "y", 1)  # else both hold the same, and nothing is downloaded
+    fleet.run(1000)
     fleet.network.faults = Faults(answer_ms=(20, 20))
     fleet.start("n1", restored=True)
     assert fleet.run_until(lambda: fleet.hosts["n1"].live.state is State.DOWNLOADING, 10_000)

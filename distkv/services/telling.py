@@ -1,0 +1,296 @@
+"""One watch, without an event loop: in which order its parts are sent, and how what is there is handed over to what
+changes.
+
+Knows: what a watcher has been told, and what it has to be told next.  Does not know how frames leave, nor how one
+waits: it says what it needs (`Effect`), and whoever drives it goes on when that is done.
+
+Invariant: at every `uptodate` the watcher has been told of the state of its part of the tree at one moment, and from
+there on of each change, once and in order; when it cannot be, it gets `resync` and the state anew (product.md,
+promise 4). Nothing is sent that is not durable.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from distkv.engine.feeds import Batch, Feeds, Push, Seen
+from distkv.model.index import Place, place_of
+from distkv.model.path import Path
+from distkv.model.tree import Tree
+from distkv.storage.archive import HistoryRow
+from distkv.wire.message import EventRecord
+from distkv.wire.records import decode_record
+from distkv.wire.request import Watch
+from distkv.wire.states import read_path_key
+from distkv.wire.watch import Mark, Token, addressed, decode_token, encode_conflict, encode_item, encode_mark
+
+PART_ENTRIES: Final = 500
+PART_BYTES: Final = 256 << 10
+"""A part of what is there ends when it has so much."""
+
+
+
+class Node(Protocol):
+    """What a watch has to know of its node."""
+
+    @property
+    def tree(self) -> Tree:
+        """As it is now, durable or not."""
+
+    @property
+    def position(self) -> int:
+        """How many records there are."""
+
+    @property
+    def durable(self) -> int:
+        """How many of them are durable."""
+
+    @property
+    def counters(self) -> Counter[str]:
+        """What people are told happened how often."""
+
+    def token(self, position: int) -> Token:
+        """From behind the first `position` records on."""
+
+
+@attrs.frozen(slots=True)
+class Durable:
+    """Go on when the first `position` records are durable."""
+
+    position: int
+
+
+@attrs.frozen(slots=True)
+class Send:
+    """Go on when these frames have left."""
+
+    data: bytes
+
+
+@attrs.frozen(slots=True)
+class Rows:
+    """Go on with what changed since a place in the log, or None when that is not known any more."""
+
+    lsn: int
+    limit: int
+
+
+@attrs.frozen(slots=True)
+class Wait:
+    """Go on when the watcher has news that could not be pushed to it."""
+
+
+Effect: TypeAlias = Durable | Send | Rows | Wait
+Answer: TypeAlias = list[HistoryRow] | None
+"""To `Rows`; None to the others."""
+_T = TypeVar("_T")
+Steps: TypeAlias = Generator[Effect, Answer, _T]
+SendNowait: TypeAlias = Callable[[bytes], bool]
+"""Sends whole frames without waiting: they are on their way, or (False: something else is) nothing was done."""
+
+
+class Telling:
+    """One watch."""
+
+    def __init__(self, node: Node, feeds: Feeds, request: Watch, send_nowait: SendNowait) -> None:
+        self._node: Final = node
+        self._request: Final = request
+        self._send_nowait: Final = send_nowait
+        self._begin: Final = node.position
+        self._steps: Final = self._all_steps()
+        push: Push = self._push
+        self.watcher: Final = feeds.add(request.path, request.min_depth, request.max_depth, self._begin, push)
+
+    def go_on(self, answer: Answer = None) -> Effect | None:
+        """What to do next, now that the last effect is done; None: it is over."""
+        try:
+            return self._steps.send(answer)
+        except StopIteration:
+            return None
+
+    # -- in which order
+
+    def _all_steps(self) -> Steps[None]:
+        """Tell everything, until stopped."""
+        watcher = self.watcher
+        yield from self._start()
+        while not watcher.is_stopped:
+            if watcher.is_lost:
+                yield from self._resync()
+            elif not (yield from self._tell(None)):
+                yield Wait()
+        yield Send(encode_mark(self._request.seq, Mark.END))
+
+    def _start(self) -> Steps[None]:
+        request, seq = self._request, self._request.seq
+        yield Durable(self._begin)  # until then, its token could name records that a crash takes back
+        if request.since is not None:
+            yield Send(encode_mark(seq, Mark.START))
+            if not (yield from self._go_on(decode_token(request.since))):
+                self.watcher.lose()
+        elif request.fetch:
+            yield Send(encode_mark(seq, Mark.START))
+            yield from self._show_state(tombstones=False)
+        else:
+            yield Send(encode_mark(seq, Mark.START, self._token(self._begin)))
+
+    def _go_on(self, token: Token | None) -> Steps[bool]:
+        """Tell what changed since a token was given; False when that is not known any more."""
+        now = self._token(self._begin)
+        if token is None or (token.node, token.life) != (now.node, now.life) or token.lsn > now.lsn:
+            return False
+        lsn, is_all = token.lsn, False
+        while not is_all and not self._is_over():
+            found = yield Rows(lsn, PART_ENTRIES)
+            if found is None:
+                return False
+            rows = [row for row in found if row.lsn < now.lsn]  # the others wait in the queue
+            for at in range(0, len(rows), PART_ENTRIES):
+                yield from self._send_rows(rows[at : at + PART_ENTRIES])
+            is_all = len(rows) < len(found) or len(found) < PART_ENTRIES
+            lsn = rows[-1].lsn + 1 if rows else now.lsn
+        yield from self._finish(None)
+        return True
+
+    def _send_rows(self, rows: Sequence[HistoryRow]) -> Steps[None]:
+        frames = []
+        for row in rows:
+            path = read_path_key(row.path)
+            record = decode_record(row.record) if self._takes(path) else None
+            if isinstance(record, EventRecord):
+                token = attrs.evolve(self._token(0), lsn=row.lsn + 1)
+                frames.append(addressed(encode_item(record.event, token), self._request.seq))
+        if frames and not self._is_over():
+            yield Send(b"".join(frames))
+
+    def _resync(self) -> Steps[None]:
+        self._node.counters["watch_resync"] += 1
+        position = self._node.position
+        yield Durable(position)
+        yield Send(encode_mark(self._request.seq, Mark.RESYNC, self._token(position)))
+        self.watcher.begin_again()
+        yield from self._show_state(tombstones=True)
+
+    def _show_state(self, *, tombstones: bool) -> Steps[None]:
+        """What is there, part by part, and between the parts what changed in those that were shown already."""
+        shown, after = _Shown(), None
+        while not self._is_over():
+            position = self._node.position
+            part, after = self._part(after, tombstones=tombstones)
+            shown.add(after, position)
+            yield Durable(position)
+            if part:
+                yield Send(part)
+            if after is None:
+                break
+            yield from self._catch_up(shown)
+        yield from self._finish(shown)
+
+    def _finish(self, shown: _Shown | None) -> Steps[None]:
+        yield from self._show_conflicts()
+        told = yield from self._catch_up(shown)
+        if not self._is_over():
+            yield Send(encode_mark(self._request.seq, Mark.UP_TO_DATE, self._token(told)))
+
+    def _show_conflicts(self) -> Steps[None]:
+        """The conflicts that are open: all of them at once, and none that was told before holds any more."""
+        position, seq = self._node.position, self._request.seq
+        found = b"".join(
+            addressed(encode_conflict(entry.head.path, entry.conflicts()), seq)
+            for entry in self._node.tree.contested_below(self._request.path)
+            if entry.conflicts() and self._takes(entry.head.path)
+        )
+        yield Durable(position)
+        if found:
+            yield Send(found)
+
+    # -- what is sent
+
+    def _part(self, after: Path | None, *, tombstones: bool) -> tuple[bytes, Path | None]:
+        """The next entries, and where to go on; None at the end."""
+        request, frames, size = self._request, list[bytes](), 0
+        tree = self._node.tree
+        found = tree.walk(request.path, after, request.min_depth, request.max_depth, tombstones=tombstones)
+        for step, entry in enumerate(found, 1):
+            if entry.is_live or tombstones:
+                frames.append(addressed(encode_item(entry.head, None), request.seq))
+                size += len(frames[-1])
+            if step >= PART_ENTRIES or size >= PART_BYTES:
+                return b"".join(frames), entry.head.path
+        return b"".join(frames), None
+
+    def _catch_up(self, shown: _Shown | None) -> Steps[int]:
+        """Tell what is durable now and was not told yet; returns the position behind which nothing was told."""
+        told = goal = self._node.durable
+        while taken := (yield from self._tell(shown)):
+            told = max(told, taken[-1].at)
+            if taken[-1].position > goal:
+                break
+        return told
+
+    def _tell(self, shown: _Shown | None) -> Steps[list[Seen]]:
+        """Some of the changes that wait, but for those that were shown or will be; returns what was taken."""
+        if self._is_over():
+            return []
+        taken = self.watcher.take().changes
+        found = self._encode([seen for seen in taken if shown is None or not shown.covers(seen)])
+        if found:
+            yield Send(found)
+        return taken
+
+    def _push(self, batch: Batch) -> bool:
+        """For the hub, while nothing else is to be told. All watches of the same seq are sent the same bytes."""
+        seq = self._request.seq
+        found = batch.sent_as.get(seq)
+        if found is None:
+            found = batch.sent_as[seq] = self._encode(batch.changes)
+        return self._send_nowait(found)
+
+    def _encode(self, changes: list[Seen]) -> bytes:
+        seq = self._request.seq
+        return b"".join([addressed(frame, seq) for seen in changes for frame in seen.frames or self._frames(seen)])
+
+    def _frames(self, seen: Seen) -> tuple[bytes, ...]:
+        """Made once for all watchers."""
+        event = seen.event
+        frames = [encode_item(event, self._token(seen.at))] if seen.won else []
+        if seen.conflicts is not None:
+            frames.append(encode_conflict(event.path, seen.conflicts))
+        seen.frames = tuple(frames)
+        return seen.frames
+
+    def _token(self, position: int) -> Token:
+        return self._node.token(position)
+
+    def _takes(self, path: Path) -> bool:
+        top = self._request.path
+        is_below = path.key[: len(top)] == top.key and (not path.is_reserved or top.is_reserved)
+        return is_below and self.watcher.takes(path)
+
+    def _is_over(self) -> bool:
+        return self.watcher.is_lost or self.watcher.is_stopped
+
+
+@attrs.define
+class _Shown:
+    """How far the state was shown, and of which moment each part is."""
+
+    _lasts: list[Place] = attrs.field(factory=list)
+    """The last path of each part but the final one."""
+    _positions: list[int] = attrs.field(factory=list)
+
+    def add(self, last: Path | None, position: int) -> None:
+        """A part that ends with this path, or (None) with all there is."""
+        if last is not None:
+            self._lasts.append(place_of(last.key))
+        self._positions.append(position)
+
+    def covers(self, seen: Seen) -> bool:
+        """Whether the state shows the change, or will when it comes to its path."""
+        part = bisect_left(self._lasts, place_of(seen.event.path.key))
+        return part == len(self._positions) or seen.position <= self._positions[part]
