@@ -83,7 +83,7 @@ def decode_entry(data: bytes) -> Entry:
             entry.losers = tuple(_event(loser) for loser in losers)
         if memory is not None:
             entry.memory = _memory(memory)
-    except _FAILURES as error:
+    except (*_FAILURES, BadPathError) as error:
         raise DecodeError(f"an entry of the archive cannot be read: {error}", "bad_entry") from error
     return entry
 
