@@ -20,16 +20,18 @@ DELIVERIES_AIMED_AT: Final = 2600
 """More than the least that counts, because much of what befalls writes is not foreseen."""
 OF_EACH_HOST: Final = 130
 """So much of it is no event: pings, comparisons, the ends of answers."""
-OF_A_BUDGET: Final = 200
-"""And so much more where agents carry little, so that nodes announce and compare."""
+OF_A_BUDGET: Final = 80
+"""And so much more for each other host where agents carry little, so that nodes announce and compare."""
 COPIES_HEARD: Final = 0.7
 """Of a copy of an update so much counts: what is pulled has none."""
 LOST_AND_PULLED: Final = 0.7
 """Of updates that get lost so many come by a pull, where others have not replaced them before."""
-FEW_PATHS: Final = 3
-"""On so few paths they have."""
-EVENTS_OF_A_WRITE: Final = {"any": 1.0, "hot": 0.85, "delete": 0.8, "checked": 0.9, "bulk": 1.1, "ttl": 1.25}
+FEW_PATHS: Final = 10
+"""On so few paths they have, and values are replaced before they go by themselves."""
+EVENTS_OF_A_WRITE: Final = {"any": 1.0, "hot": 0.85, "delete": 0.8, "checked": 0.85, "bulk": 1.1, "ttl": 1.2}
 """Who deletes nothing makes no event, what is replaced before it is pulled is not sent, a ttl makes an expiry, too."""
+TTL_ON_FEW_PATHS: Final = 0.85
+"""The same where values with a ttl are replaced first."""
 
 
 def draw(seed: int, off: Collection[Fault] = OFF) -> Scenario:
@@ -65,8 +67,8 @@ class _Draft:
         paths = self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200])
         troubles = self._troubles(count, quiet_ms, length_ms)
         troubles += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
-        presence, copies = Presence(count, late, troubles), _copies(network, paths)
-        writes = self._writes(count, presence, copies, quiet_ms, length_ms)
+        presence = Presence(count, late, troubles)
+        writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
         return Scenario(
             seed=self._seed,
             host_count=count,
@@ -109,15 +111,16 @@ class _Draft:
     # -- what is written
 
     def _writes(
-        self, count: int, presence: Presence, copies: float, quiet_ms: int, length_ms: int
+        self, count: int, paths: int, network: Faults, presence: Presence, quiet_ms: int, length_ms: int
     ) -> list[Action]:
         """As many as bring about the deliveries that are wanted."""
         rng, has_budget = self._part("writes"), Fault.BUDGET in self._faults
         style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
         style = "ttl" if self._part("ttl").random() < 0.2 else style
         style = "any" if style == "hot" and has_budget else style
-        wanted = DELIVERIES_AIMED_AT - OF_EACH_HOST * count - OF_A_BUDGET * has_budget
-        events = wanted / EVENTS_OF_A_WRITE[style] / copies
+        wanted = DELIVERIES_AIMED_AT - OF_EACH_HOST * count - OF_A_BUDGET * (count - 1) * has_budget
+        each = TTL_ON_FEW_PATHS if style == "ttl" and paths <= FEW_PATHS else EVENTS_OF_A_WRITE[style]
+        events = wanted / each / _copies(network, paths)
         has_ring = rng.random() < 0.5
         actions: list[Action] = []
         while events > 0:
