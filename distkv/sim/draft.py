@@ -3,7 +3,7 @@
 Knows: how likely everything is.  Does not know what it does.
 
 Invariant: each fault, the writes and the network draw from generators of their own, so that switching one fault off
-moves no other.
+moves no other. How many writes there are follows from the rest: enough for what others are to hear.
 """
 
 from __future__ import annotations
@@ -13,10 +13,25 @@ from random import Random
 from typing import Final
 
 from distkv.sim.network import Faults
+from distkv.sim.presence import Presence
 from distkv.sim.scenario import OFF, RARE, Action, Fault, Scenario, Verb
 
-DELIVERIES_AIMED_AT: Final = (3200, 2300)
-"""In fleets of up to three hosts, and of more: more than the least that counts, because cuts and crashes take some."""
+DELIVERIES_AIMED_AT: Final = 2600
+"""More than the least that counts, because much of what befalls writes is not foreseen."""
+OF_EACH_HOST: Final = 130
+"""So much of it is no event: pings, comparisons, the ends of answers."""
+OF_A_BUDGET: Final = 80
+"""And so much more for each other host where agents carry little, so that nodes announce and compare."""
+COPIES_HEARD: Final = 0.7
+"""Of a copy of an update so much counts: what is pulled has none."""
+LOST_AND_PULLED: Final = 0.7
+"""Of updates that get lost so many come by a pull, where others have not replaced them before."""
+FEW_PATHS: Final = 10
+"""On so few paths they have, and values are replaced before they go by themselves."""
+EVENTS_OF_A_WRITE: Final = {"any": 1.0, "hot": 0.85, "delete": 0.8, "checked": 0.85, "bulk": 1.1, "ttl": 1.2}
+"""Who deletes nothing makes no event, what is replaced before it is pulled is not sent, a ttl makes an expiry, too."""
+TTL_ON_FEW_PATHS: Final = 0.85
+"""The same where values with a ttl are replaced first."""
 
 
 def draw(seed: int, off: Collection[Fault] = OFF) -> Scenario:
@@ -49,18 +64,17 @@ class _Draft:
         drift, wall = self._part("drift"), self._part("wall")
         rates = [drift.choice([1.0, 1.001, 0.98, 1.05]) if has(Fault.DRIFT) else 1.0 for _ in range(count)]
         off_s = [wall.uniform(-3e4, 3e4) if has(Fault.WALL_CLOCK) else 0.0 for _ in range(count)]
-        kept = 1 - max(network.loss, network.update_loss)
-        hearers = count - 1 - late
-        aimed = DELIVERIES_AIMED_AT[hearers > 2]
-        actions = self._writes(count, int(aimed / hearers / kept), quiet_ms, length_ms)
-        actions += self._decisions(count, length_ms)
-        actions += self._troubles(count, quiet_ms, length_ms)
-        actions += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
+        paths = self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200])
+        troubles = self._troubles(count, quiet_ms, length_ms)
+        troubles += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
+        presence = Presence(count, late, troubles)
+        writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
+        writes += self._decisions(count, length_ms)
         return Scenario(
             seed=self._seed,
             host_count=count,
             late_count=late,
-            path_count=self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200]),
+            path_count=paths,
             chain_length=rng.choice([2, 3, 5]),
             pull_events=rng.choice([20, 100, 20_000]),
             delete_retention_ms=self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
@@ -73,7 +87,7 @@ class _Draft:
             network=network,
             quiet_ms=quiet_ms,
             length_ms=length_ms,
-            actions=tuple(sorted(actions, key=lambda action: action.at_ms)),
+            actions=tuple(sorted(writes + troubles, key=lambda action: action.at_ms)),
         )
 
     def _part(self, name: str) -> Random:
@@ -97,14 +111,20 @@ class _Draft:
 
     # -- what is written
 
-    def _writes(self, count: int, wanted: int, quiet_ms: int, length_ms: int) -> list[Action]:
-        rng = self._part("writes")
+    def _writes(
+        self, count: int, paths: int, network: Faults, presence: Presence, quiet_ms: int, length_ms: int
+    ) -> list[Action]:
+        """As many as bring about the deliveries that are wanted."""
+        rng, has_budget = self._part("writes"), Fault.BUDGET in self._faults
         style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
         style = "ttl" if self._part("ttl").random() < 0.2 else style
-        style = "any" if style == "hot" and Fault.BUDGET in self._faults else style
+        style = "any" if style == "hot" and has_budget else style
+        wanted = DELIVERIES_AIMED_AT - OF_EACH_HOST * count - OF_A_BUDGET * (count - 1) * has_budget
+        each = TTL_ON_FEW_PATHS if style == "ttl" and paths <= FEW_PATHS else EVENTS_OF_A_WRITE[style]
+        events = wanted / each / _copies(network, paths)
         has_ring = rng.random() < 0.5
         actions: list[Action] = []
-        while wanted > 0:
+        while events > 0:
             at_ms = rng.randint(0, quiet_ms) if rng.random() < 0.3 else rng.randint(quiet_ms, length_ms)
             for _ in range(rng.choice([1, 1, 1, 3, 10])):
                 verb, number = self._write(rng, style)
@@ -112,7 +132,7 @@ class _Draft:
                 if has_ring and rng.random() < 0.05:
                     verb, host = Verb.SWAP, 0
                 actions.append(Action(at_ms, verb, host, number))
-                wanted -= {Verb.BULK: 20, Verb.SWAP: 3}.get(verb, 1)
+                events -= {Verb.BULK: 20, Verb.SWAP: 3}.get(verb, 1) * presence.hearers(at_ms, host)
                 at_ms = min(at_ms + rng.choice([0, 0, 1, 5, 50]), length_ms)
         return actions
 
@@ -207,3 +227,9 @@ class _Draft:
             case Fault.SAME_ADDRESS:
                 return then((0, Verb.SAME_ADDRESS), (for_ms, Verb.OWN_ADDRESS))
         return []
+
+
+def _copies(network: Faults, path_count: int) -> float:
+    """How often a host that is there hears of an event, on average."""
+    lost = max(network.loss, network.update_loss) * (1 if path_count <= FEW_PATHS else 1 - LOST_AND_PULLED)
+    return (1 + COPIES_HEARD * network.duplication) * (1 - lost)
