@@ -41,7 +41,6 @@ TRAPS = (
 ELSEWHERE = {
     "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
-    "PULL-4": "no scenario fills a disk: tests/shell/test_engine_full_disk.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
 
