@@ -143,7 +143,7 @@ class Stage:
             case Verb.ROLL_BACK:
                 return self._roll_back(host)
             case Verb.RETIRE:
-                return self._retire(host)
+                return self._retire(host, is_running=action.number % 2 == 1)
             case Verb.FILL:
                 host.disk.fill()
             case Verb.MAKE_SPACE:
@@ -171,10 +171,12 @@ class Stage:
         self._fleet.set_back(host.name, copy, is_copied=True)
         return True
 
-    def _retire(self, host: Host) -> bool:
+    def _retire(self, host: Host, *, is_running: bool) -> bool:
+        """`is_running`: whoever says so is wrong."""
         for other in self._others(host):
             if other.process is not None and not other.is_paused and other.live.is_serving:
-                self._fleet.end(host)
+                if not is_running:
+                    self._fleet.end(host)
                 return isinstance(other.process.step(RetireNode(host.node, force=True)).reply, Retired)
         return False
 

@@ -234,8 +234,8 @@ FLEETING = Fleeting(StorePath(("x",)), b"\x01", ((NODE, TICK),), TOCK, 1.0, Fals
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
-MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1)
-SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1)
+MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1, True)
+SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1, True)
 
 
 def _names(fields: object) -> set[str]:

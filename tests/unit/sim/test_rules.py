@@ -257,7 +257,7 @@ def test_acknowledged_write_of_a_voided_disk_whose_last_copy_burned_is_not_misse
     fleet = _voided_by_a_download(rule)
     fleet.wipe("n2")
     rule.settled(fleet)
-    assert rule.count == 1
+    assert rule.count == 2
 
 
 def test_acknowledged_write_of_a_voided_disk_is_noticed_when_no_disk_burned() -> None:

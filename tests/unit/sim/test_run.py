@@ -69,7 +69,7 @@ def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -
     seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
     outcome = run(draw(seed))
     shrinker = Shrinker(seed, OFF, outcome.rule)
-    (action,) = shrinker.shrink().actions
+    (action,) = (action for action in shrinker.shrink().actions if action.verb is not Verb.START)  # who joins late
     assert outcome.rule == "disks keep what they said they have"
     assert action.verb in {Verb.KILL, Verb.POWER, Verb.FOREIGN, Verb.RETIRE}  # a process starts anew
     assert shrinker.off == set(Fault) - {FAULT_OF[action.verb]}
