@@ -183,7 +183,7 @@ class Node:
         mine, retired = store.registry.get(store.me), retired_of(event.path)
         if mine is not None and mine.life > life:
             if mine.addr == self.settings.addr:  # our next disk's, or an attempt to join that broke off
-                self._mark_stale(turn)
+                self.found_stale("later_life", turn)
             elif self.is_serving:
                 self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
         if retired is not None and retired[0] == store.me and store.first_life <= retired[1] <= life:
@@ -239,7 +239,10 @@ class Node:
         return True
 
     def found_stale(self, why: str, turn: Turn) -> None:
-        """Others know more of this disk than it does. A node that serves already goes on in a new life at first."""
+        """Others know more of this disk, or of our name, than it does itself.
+
+        Nothing more is written in its life; a node that serves already begins a new one at once.
+        """
         if not self.is_life_over:
             turn.ready.note(why, tick=self.store.tick)
         self.is_life_over = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
+from distkv.core.resync import OldDisk
 from distkv.core.sponsor import Sponsor
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError, StaleError
 from distkv.model.event import NodeName
@@ -27,10 +28,7 @@ class Peers:
         self._sponsor = sponsor
         self._joining_life: int | None = None
         self._losers_asked = 0
-        self._agreed_on: tuple[int, bytes] | None = None
-        self._agree: dict[NodeName, None] = {}
-        """Who holds just that, while our disk is old."""
-        self._differs_ms: int | None = None
+        self._old_disk = OldDisk(node.settings.clock_ms)
 
     # -- what we asked for
 
@@ -245,46 +243,27 @@ class Peers:
         """A peer holds the ticks that we hold: when it does not hold the same values for long, something is wrong."""
         node, name = self._node, maps.header.node
         store, tree = node.store, node.store.tree
+        sums, is_good = (tree.digest, tree.ledger.hash()), maps.state.is_serving and not maps.is_stale
         if maps.digest == tree.digest:
-            self._agreed(maps, turn)
-            return
-        if not node.is_serving or not maps.state.is_serving or (maps.is_stale and not store.is_stale):
-            return  # what it shows, and we do not, may be what we have forgotten
-        if store.is_stale and not maps.is_stale:
-            self._differs(maps, turn)
-            return
-        if not node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
-            return
-        peer = node.recovery.peers.get(name)
-        ask = node.resync.begin(name, maps.digest, turn.now_ms) if peer is not None and peer.addr else None
+            if store.is_stale and self._old_disk.agrees(name, sums, node.others(), is_good=is_good):
+                turn.ready.records += store.mark_stale(False)
+                node.startup.need_not_hand_over()
+        elif node.is_serving and is_good and store.is_stale:
+            if self._old_disk.differs(turn.now_ms):
+                turn.ready.note("stale", node=name)
+                error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
+                turn.ready.fatal = StaleError(error)
+        elif node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
+            # What an old disk shows, and we do not, may be what we have forgotten.
+            if node.resync.differs(sums, maps.digest, turn.now_ms):
+                self._resync(name, maps.digest, turn)
+
+    def _resync(self, name: NodeName, digest: int, turn: Turn) -> None:
+        node, peer = self._node, self._node.recovery.peers.get(name)
+        ask = node.resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
         if ask is not None and peer is not None:
-            turn.ready.note("digest_differs", node=name, digest=f"{maps.digest:016x}")
+            turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
             node.ask(name, peer.addr, ask, turn, is_resync=True)
-
-    def _differs(self, maps: TickMaps, turn: Turn) -> None:
-        """Our disk is old, and shows what others have forgotten, or the other way round. It holds nothing alone."""
-        node, now_ms = self._node, turn.now_ms
-        if self._differs_ms is None:
-            self._differs_ms = now_ms
-        if now_ms - self._differs_ms >= node.settings.clock_ms // 2:
-            name, peer = node.store.me, maps.header.node
-            turn.ready.note("stale", node=peer)
-            turn.ready.fatal = StaleError(f"the disk of {name} is older than that of {peer}: it must download anew")
-
-    def _agreed(self, maps: TickMaps, turn: Turn) -> None:
-        """A peer holds what we hold. An old disk is as good as any other that holds the same."""
-        node, store = self._node, self._node.store
-        self._differs_ms = None
-        if not store.is_stale:
-            return
-        state = store.tree.digest, store.tree.ledger.hash()
-        if state != self._agreed_on:
-            self._agreed_on, self._agree = state, {}
-        self._agree[maps.header.node] = None
-        is_good = maps.state.is_serving and not maps.is_stale
-        if is_good or all(name in self._agree for name in node.others()):
-            turn.ready.records += store.mark_stale(False)
-            node.startup.need_not_hand_over()
 
     def _resync_answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
         node = self._node

@@ -1,6 +1,7 @@
 """The last resort: two nodes that hold the same ticks and not the same values compare what they hold, path by path.
 
-Knows: when two digests are a reason, and which stretches of the tree differ.  Does not talk: it says what to ask next.
+Knows: when two digests are a reason, and which stretches of the tree differ; and what they say about an old disk, which
+takes no part.  Does not talk: it says what to ask next.
 
 Invariant: one comparison is under way at the most; it moves the events of the paths that differ, and no others, a
 bounded number at a time (docs/protocol, SYNC-1 to SYNC-5).
@@ -8,7 +9,8 @@ bounded number at a time (docs/protocol, SYNC-1 to SYNC-5).
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -30,7 +32,9 @@ AGAIN_CLOCKS: Final = 8
 """A peer with whom it brought nothing is left alone for so long, unless something changes."""
 SUSPECTS_MAX: Final = 64
 
-Stretch = tuple[Path | None, Path | None]
+Sums: TypeAlias = tuple[int, bytes]
+"""A digest, and the hash of the ticks held."""
+Stretch: TypeAlias = tuple[Path | None, Path | None]
 """The paths behind the first, up to the second; None: the first or the last there is."""
 
 
@@ -43,7 +47,7 @@ class Resync:
     """With whom a comparison is under way."""
     merged: int = 0
     """How many events it brought."""
-    _mine: tuple[int, bytes] | None = None
+    _mine: Sums | None = None
     _seen: dict[int, int] = attrs.field(factory=dict)
     """Other digests beside the same ticks as ours, and when each was seen first; as long as ours stays."""
     _theirs: int = 0
@@ -54,7 +58,7 @@ class Resync:
 
     # -- when
 
-    def differs(self, mine: tuple[int, bytes], theirs: int, now_ms: int) -> bool:
+    def differs(self, mine: Sums, theirs: int, now_ms: int) -> bool:
         """A node holds our ticks and has the digest `theirs`; `mine` are our digest and tick hash.
 
         True when it did so before, half a clock ago or longer, and nothing has changed since.
@@ -109,3 +113,31 @@ class Resync:
         self.peer = None
         if not is_whole:
             self._seen.pop(self._theirs, None)
+
+
+@attrs.define(slots=True)
+class OldDisk:
+    """What others show of a disk that is marked stale (docs/protocol, LIFE-10 and LIFE-11)."""
+
+    clock_ms: int
+    _sums: Sums | None = None
+    _agree: dict[NodeName, None] = attrs.field(factory=dict)
+    """Who holds just that."""
+    _differs_ms: int | None = None
+
+    def agrees(self, name: NodeName, sums: Sums, others: Iterable[NodeName], *, is_good: bool) -> bool:
+        """A node holds what we hold, whose `sums` these are. Whether our disk is as good as any other now.
+
+        `is_good`: the node serves, and its own disk is no old one. `others` are all that are registered.
+        """
+        self._differs_ms = None
+        if sums != self._sums:
+            self._sums, self._agree = sums, {}
+        self._agree[name] = None
+        return is_good or all(other in self._agree for other in others)
+
+    def differs(self, now_ms: int) -> bool:
+        """A good node holds our ticks, and other values. Whether that has lasted: then ours are the old ones."""
+        if self._differs_ms is None:
+            self._differs_ms = now_ms
+        return now_ms - self._differs_ms >= self.clock_ms // 2

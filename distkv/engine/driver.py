@@ -61,7 +61,7 @@ DOWNLOAD_BYTES: Final = 1 << 20
 """Without room for so much no download is begun: sponsors would register us again and again in vain."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
-    **dict.fromkeys(("rolled_back", "own_missing", "retired", "stale"), logging.WARNING),
+    **dict.fromkeys(("rolled_back", "own_missing", "later_life", "retired", "stale"), logging.WARNING),
     **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
     **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
 }

@@ -92,6 +92,7 @@ SIGNS: Final[dict[str, str]] = {
     "new_life": "LIFE-2",
     "rolled_back": "LIFE-1",
     "own_missing": "LIFE-11",
+    "later_life": "LIFE-11",
     "an old disk is told from the others": "LIFE-11",
     "stale": "LIFE-10",
     "retired": "LIFE-7",
