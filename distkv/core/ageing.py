@@ -94,8 +94,8 @@ class Ageing:
         mine = store.registry.get(store.me)
         lives = {name: registered.life for name, registered in store.registry.items() if name != store.me}
         is_alone = not all(recovery.is_alive(name, now_ms) and recovery.peers[name].addr for name in lives)
-        if mine is None or mine.life != store.life or is_alone:
-            deletion.wait(now_ms)  # who is away cannot report
+        if mine is None or mine.life != store.life or is_alone or store.is_stale:
+            deletion.wait(now_ms)  # who is away cannot report, and an old disk's word does not count
             return
         deletion.begin_round(store.tree, now_ms)
         question = deletion.next_to_ask(lives)

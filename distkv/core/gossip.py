@@ -172,6 +172,7 @@ class Gossip:
         same_ticks = ping.ticks_hash == node.store.tree.ledger.hash()
         if same_ticks and ping.digest == node.store.tree.digest:
             node.recovery.agrees(name)
+            node.agreed(name, turn)
             return
         node.recovery.differs(name, node.changed_ms, turn.now_ms)
 

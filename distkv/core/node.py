@@ -16,7 +16,7 @@ from distkv.core.expiry import Expiry
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_of
-from distkv.core.resync import Resync
+from distkv.core.resync import OldDisk, Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
@@ -93,6 +93,7 @@ class Node:
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.resync = Resync(clock_ms)
+        self.old_disk = OldDisk(clock_ms)
         self.asks: dict[int, Asked] = {}
         self.deliveries = Deliveries()
         self.is_up = False
@@ -266,6 +267,14 @@ class Node:
         if ranges & Ranges([(first_tick(store.first_life), first_tick(store.life + 1))]):
             turn.ready.note("own_missing")
             self._mark_stale(turn)
+
+    def agreed(self, name: NodeName, turn: Turn, *, is_good: bool = False) -> None:
+        """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
+        store = self.store
+        sums = store.tree.digest, store.tree.ledger.hash()
+        if store.is_stale and self.old_disk.agrees(name, sums, self.others(), is_good=is_good):
+            turn.ready.records += store.mark_stale(False)
+            self.startup.need_not_hand_over()
 
     def seek_witnesses(self, turn: Turn) -> None:
         """Ask all others what they heard of our life; when they have answered we may go on in it."""

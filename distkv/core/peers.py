@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
-from distkv.core.resync import OldDisk
 from distkv.core.sponsor import Sponsor
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError, StaleError
 from distkv.model.event import NodeName
@@ -28,7 +27,6 @@ class Peers:
         self._sponsor = sponsor
         self._joining_life: int | None = None
         self._losers_asked = 0
-        self._old_disk = OldDisk(node.settings.clock_ms)
 
     # -- what we asked for
 
@@ -140,7 +138,7 @@ class Peers:
         if not asked.brought:
             return
         node.witnesses.shown(header.node)
-        if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones:
+        if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
         self._sponsor.answered(header.node, asked.ask.addr)
         if went_back and maps.addr:
@@ -243,19 +241,17 @@ class Peers:
         """A peer holds the ticks that we hold: when it does not hold the same values for long, something is wrong."""
         node, name = self._node, maps.header.node
         store, tree = node.store, node.store.tree
-        sums, is_good = (tree.digest, tree.ledger.hash()), maps.state.is_serving and not maps.is_stale
+        is_good = maps.state.is_serving and not maps.is_stale
         if maps.digest == tree.digest:
-            if store.is_stale and self._old_disk.agrees(name, sums, node.others(), is_good=is_good):
-                turn.ready.records += store.mark_stale(False)
-                node.startup.need_not_hand_over()
+            node.agreed(name, turn, is_good=is_good)
         elif node.is_serving and is_good and store.is_stale:
-            if self._old_disk.differs(turn.now_ms):
+            if node.old_disk.differs(turn.now_ms):
                 turn.ready.note("stale", node=name)
                 error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
                 turn.ready.fatal = StaleError(error)
         elif node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
-            if node.resync.differs(sums, maps.digest, turn.now_ms):
+            if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
                 self._resync(name, maps.digest, turn)
 
     def _resync(self, name: NodeName, digest: int, turn: Turn) -> None:

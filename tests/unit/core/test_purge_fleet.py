@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from distkv.core.ready import AskMaps, HeardMessage, RetireNode
+from distkv.core.ready import AskMaps, HeardMessage, PeerAnswered, PeerDone, RetireNode
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.wire.message import PurgeRecord, Update
@@ -157,3 +158,30 @@ def test_joiner_learns_nothing_of_what_was_forgotten_and_holds_its_ticks() -> No
     start(fleet, "c")
     assert fleet.run_until(fleet.is_converged, 20_000)
     assert kept(fleet) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("is_stale", [False, True])
+def test_report_of_a_node_with_an_old_disk_does_not_count(*, is_stale: bool) -> None:
+    fleet = fleet_of("a", "b")
+    deleted(fleet)
+    fleet.run(RETENTION_MS - 2000)
+    fleet.partition(["a"], ["b"])
+    asked = fleet.asked
+    assert fleet.run_until(lambda: any(isinstance(ask.what, AskMaps) and ask.what.tombstones for *_, ask in asked), 5000)
+    _, asker, question = next(row for row in reversed(asked) if isinstance(row[2].what, AskMaps))
+    outlived = tuple(stone.links[0] for stone in question.what.tombstones)
+    report = fleet["b" if asker == "a" else "a"].maps()
+    fleet.step(asker, PeerAnswered(question.id, attrs.evolve(report, outlived=outlived, is_stale=is_stale)))
+    fleet.step(asker, PeerDone(question.id))
+    fleet.run(1000)
+    assert fleet[asker].tree.tombstone_count == 3 - (0 if is_stale else len(outlived))
+
+
+def test_node_with_an_old_disk_forgets_nothing() -> None:
+    fleet = fleet_of("a")
+    deleted(fleet)
+    fleet.crash("a")
+    fleet.start("a", delete_retention_ms=RETENTION_MS, restored=True)
+    fleet.run(RETENTION_MS + 20_000)
+    assert fleet["a"].maps().is_stale
+    assert kept(fleet) == [3]
