@@ -209,6 +209,17 @@ def test_nodes_that_end_apart_are_noticed() -> None:
         rule.settled(fleet)
 
 
+def test_nodes_whose_disks_are_still_writing_are_not_at_rest() -> None:  # seed 182: a watcher was not told of it yet
+    fleet = _fleet(AllAlike(), "n0", "n1")
+    fleet.commit_ms = (400, 400)
+    _set(fleet, "n0", "x", 1)
+    fleet.run(500)  # n0's disk has it, n1 has heard it
+    assert fleet.hosts["n0"].live.tree.digest == fleet.hosts["n1"].live.tree.digest
+    assert not is_at_rest(fleet)
+    fleet.run(1000)
+    assert is_at_rest(fleet)
+
+
 def _set_for_a_while(fleet: Fleet, name: str, ttl_s: float) -> None:
     fleet.step(name, LocalSet(SetValue(1, Path(["x"]), pack_value(1), ttl=ttl_s)))
 
