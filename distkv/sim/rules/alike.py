@@ -37,8 +37,11 @@ def state_of(replica: Replica) -> Held:
 
 
 def is_at_rest(fleet: Fleet) -> bool:
-    """Whether all serve, hold the same, and miss nothing but what is given up; the cheap signs first."""
-    replicas = [host.live for host in fleet.ours()]
+    """Whether all serve, hold the same durably, and miss nothing but what is given up; the cheap signs first."""
+    hosts = list(fleet.ours())
+    if not all(host.disk.is_idle for host in hosts):
+        return False
+    replicas = [host.live for host in hosts]
     first = replicas[0].tree
     if not all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas):
         return False

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.core.expiry import Expiry
 from distkv.core.node import Node
 from distkv.core.ready import LocalDecision, LocalSet, Wake
 from distkv.core.update import Store
 from distkv.model.entry import Entry
+from distkv.model.event import Event, Kind, NodeName
 from distkv.model.path import Path
+from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
@@ -23,7 +26,9 @@ from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import WAKES_MAX, NoBusyLoop, ReadyStays
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
+from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
+from distkv.sim.strangers import namesake_of
 from distkv.sim.workload import RING
 from distkv.wire.message import State
 from distkv.wire.request import Dismiss, SetValue
@@ -202,6 +207,62 @@ def test_nodes_that_end_apart_are_noticed() -> None:
     _set(fleet, "n0", "x", 1)
     with pytest.raises(BrokenRuleError, match="n0 and n1 differ in digest"):
         rule.settled(fleet)
+
+
+def test_nodes_whose_disks_are_still_writing_are_not_at_rest() -> None:  # seed 182: a watcher was not told of it yet
+    fleet = _fleet(AllAlike(), "n0", "n1")
+    fleet.commit_ms = (400, 400)
+    _set(fleet, "n0", "x", 1)
+    fleet.run(500)  # n0's disk has it, n1 has heard it
+    assert fleet.hosts["n0"].live.tree.digest == fleet.hosts["n1"].live.tree.digest
+    assert not is_at_rest(fleet)
+    fleet.run(1000)
+    assert is_at_rest(fleet)
+
+
+def _set_for_a_while(fleet: Fleet, name: str, ttl_s: float) -> None:
+    fleet.step(name, LocalSet(SetValue(1, Path(["x"]), pack_value(1), ttl=ttl_s)))
+
+
+def test_value_that_is_ended_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = Expiry.came
+
+    def come(expiry: Expiry, event: Event, after_s: float, tree: Tree, now_ms: int) -> None:
+        came(expiry, event, after_s / 2, tree, now_ms)
+
+    monkeypatch.setattr(Expiry, "came", come)
+    fleet = _fleet(TtlEnds(), "n0")
+    _set_for_a_while(fleet, "n0", 3.0)
+    with pytest.raises(BrokenRuleError, match=r"n0 ends x by n0:\S+ after 1500 ms, and its ttl is 3\.0 s"):
+        fleet.run(10_000)
+
+
+def test_value_that_another_node_ends_after_one_ttl_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = Expiry.came
+
+    def come(expiry: Expiry, event: Event, _after_s: float, tree: Tree, now_ms: int) -> None:
+        came(expiry, event, 0.0 if event.ttl is None else event.ttl, tree, now_ms)
+
+    monkeypatch.setattr(Expiry, "came", come)
+    fleet = _fleet(TtlEnds(), "n0", "n1")
+    _set_for_a_while(fleet, "n1", 30.0)
+    fleet.run(1000)
+    fleet.end(fleet.hosts["n1"])
+    with pytest.raises(BrokenRuleError, match=r"n0 ends x by n0:\S+ after \d+ ms, and its ttl is 30\.0 s"):
+        fleet.run(59_000)
+
+
+def test_second_server_of_a_name_ends_what_that_name_wrote_after_one_ttl() -> None:  # seed 385
+    fleet = Fleet(watchers=[TtlEnds()])
+    name = namesake_of("n0")
+    fleet.host(name, node=NodeName("n0"))
+    fleet.start(name, init="root")
+    fleet.run(20_000)
+    _set_for_a_while(fleet, name, 3.0)
+    fleet.run(3100)
+    head = fleet.hosts[name].live.tree.head(Path(["x"]))
+    assert head is not None
+    assert head.kind is Kind.EXPIRE
 
 
 def test_acknowledged_write_that_is_gone_is_noticed() -> None:
