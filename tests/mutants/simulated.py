@@ -183,8 +183,8 @@ SIMULATED = (
         "present-before-ledger",
         "a joiner holds what arrived, and not what its sponsor holds (SNAP-1)",
         "core/sponsor.py",
-        "tree.ledger.ticks(), tree.superseded(), ()",
-        "tree.ledger.ticks(), tree.ledger.held(), ()",
+        "ticks, superseded = tree.ledger.ticks(), tree.superseded()",
+        "ticks, superseded = tree.ledger.ticks(), tree.ledger.held()",
     ),
     _of(
         "sponsor-late",
@@ -274,6 +274,39 @@ SIMULATED = (
         "core/reconcile.py",
         "        return 0 if place == 0 else int((first + each * (place - 1)) * self.clock_ms)\n",
         "        return place * int(first * each)\n",
+    ),
+    # -- old disks
+    _of(
+        "stale-believed",
+        "nobody compares with an old disk (SYNC-1)",
+        "core/peers.py",
+        "maps.state.is_serving and maps.is_stale == store.is_stale:",
+        "maps.state.is_serving:",
+        seed=81,
+    ),
+    _of(
+        "stale-sponsor",
+        "who downloads from an old disk has one (LIFE-11)",
+        "core/peers.py",
+        " + node.store.mark_stale(head.is_stale)",
+        "",
+        seed=81,
+    ),
+    _of(
+        "stale-forgotten",
+        "a retired node that serves downloads what it shows otherwise (LIFE-10)",
+        "core/node.py",
+        "store.first_life <= retired[1] <= life",
+        "retired[1] > life",
+        seed=738,
+    ),
+    _of(
+        "sponsor-too-early",
+        "who is not ready sponsors nobody (START-4)",
+        "core/sponsor.py",
+        "        if not node.is_serving:  # others",
+        "        if node.is_serving < 0:  # others",
+        seed=81,
     ),
     # -- start-up
     _of(
