@@ -97,7 +97,10 @@ async def _run(config: Config, beginning: Beginning, manager: ServiceManager, do
                 failure = first_failure(group)
                 if not isinstance(failure, StaleError):
                     raise
-        log.warning("begins_again reason=%s", failure)
+                log.warning("begins_again reason=%s", failure)
+                del failure  # its traceback holds the node that ended, with its whole tree
+        gc.unfreeze()  # that node is in cycles, which were frozen as it grew
+        gc.collect()
         beginning = Beginning()
     done.cancel()
 
