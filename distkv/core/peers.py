@@ -299,7 +299,7 @@ class Peers:
     # -- downloads
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
-        """First what the sponsor's ledger says and the open losers; what is present comes from what arrives."""
+        """First what the sponsor's ledger says; what is present comes from what arrives."""
         node = self._node
         if node.store.has_data and not node.startup.hands_over:
             asked.is_void = True  # it came too late: we serve what we have

@@ -1,4 +1,4 @@
-"""What other nodes ask: exchanges, pulls and downloads. Answered in every state with what there is.
+"""What other nodes ask: exchanges, pulls and downloads. Answered in every state with what there is, but for downloads.
 
 Knows: how a long answer is cut into items.  Does not know what is pulled or why.
 
@@ -66,7 +66,7 @@ async def send_snapshot(driver: Driver, request: GetSnapshot, send: Send) -> Non
     """Sponsor a joiner: register it, then hand over everything.
 
     Raises:
-        RequestError: this node has no data, or the name is taken.
+        RequestError: this node is not ready, or its disk is full, or the name is taken.
     """
     driver.check_room(0)
     head = driver.step(JoinerAsked(NodeName(request.node), request.created, request.addr))

@@ -34,7 +34,6 @@ PART_BYTES: Final = 256 << 10
 """A part of what is there ends when it has so much."""
 
 
-
 class Node(Protocol):
     """What a watch has to know of its node."""
 
