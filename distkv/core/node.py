@@ -155,9 +155,9 @@ class Node:
         return self.store.tree.ledger.missing(but_lost=True)
 
     def others(self) -> list[NodeName]:
-        """The other registered nodes whose lives are not retired."""
+        """The other registered nodes; whose life was retired is not among them."""
         store = self.store
-        return [name for name, at in store.registry.items() if name != store.me and not store.is_retired(name, at.life)]
+        return [name for name in store.registry if name != store.me]
 
     # -- what changes the state
 
