@@ -93,13 +93,11 @@ class Node:
         self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.resync = Resync(clock_ms)
-        self.old_disk = OldDisk(clock_ms)
+        self.old_disk = OldDisk(clock_ms, settings.restarts)
         self.asks: dict[int, Asked] = {}
         self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
-        self.is_life_over = False
-        """Whether nothing more may be written in the life that the disk had: it was set back, or retired."""
         self.found: TickRanges = {}
         """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
@@ -228,7 +226,7 @@ class Node:
 
         Returns whether a new one was begun, which is registered then.
         """
-        if self.is_life_over:
+        if self.store.is_life_over:
             pass  # it was said when it was found
         elif self.is_rolled_back:
             turn.ready.note("rolled_back", tick=self.store.tick)
@@ -244,9 +242,8 @@ class Node:
 
         Nothing more is written in its life; a node that serves already begins a new one at once.
         """
-        if not self.is_life_over:
+        if not self.store.is_life_over:
             turn.ready.note(why, tick=self.store.tick)
-        self.is_life_over = True
         self._mark_stale(turn)
         if self.is_serving:
             self.check_life(turn)
@@ -297,7 +294,7 @@ class Node:
         except LivesUsedUpError as error:
             turn.ready.fatal = error
             raise
-        self.witnesses.is_needed = self.is_life_over = False
+        self.witnesses.is_needed = False
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
@@ -394,7 +391,7 @@ class Node:
         store, addr = self.store, self.settings.addr
         life = store.life or 0
         mine = store.registry.get(store.me)
-        if self.is_rolled_back or self.is_life_over:
+        if self.is_rolled_back or store.is_life_over:
             self.check_life(turn)
         elif mine is not None and mine.life > life and mine.addr == addr:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see

@@ -74,6 +74,8 @@ class Peers:
         match asked.ask.what:
             case _ if asked.is_resync:
                 self._resync_done(asked, what, turn)
+            case AskSnapshot() if asked.is_void:
+                pass  # it came too late, and nothing of it was taken
             case AskSnapshot():
                 self._download_ended(asked.name, what, turn)
             case AskEvents():
@@ -88,7 +90,7 @@ class Peers:
             case AskMaps(tombstones=tombstones) if tombstones:
                 node.deletion.asked(asked.name, turn.now_ms)
                 if what.error is not None:
-                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
+                    node.recovery.unreachable(asked.name, turn.now_ms)
             case AskMaps() if asked.name == node.store.me:
                 # Who is there with our name was asked, beside whatever exchange is under way.
                 if what.error is not None:
@@ -134,7 +136,7 @@ class Peers:
         """The other side of an exchange that we started."""
         node, header = self._node, maps.header
         went_back = node.recovery.went_back(header, maps.held)
-        asked.brought = self._maps_came(maps, turn) and header.network is not None
+        asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
         if not asked.brought:
             return
         node.witnesses.shown(header.node)
@@ -144,7 +146,7 @@ class Peers:
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
-    def _maps_came(self, maps: TickMaps, turn: Turn) -> bool:
+    def _maps_came(self, maps: TickMaps, turn: Turn, *, is_answer: bool = False) -> bool:
         """Take in a peer's side of an exchange. False: it belongs to another network."""
         node, header = self._node, maps.header
         store = node.store
@@ -169,8 +171,7 @@ class Peers:
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
             node.found_stale("rolled_back", turn)
         self._pull_after_exchange(maps, turn)
-        if maps.held == store.tree.ledger.held():
-            self._compare(maps, turn)
+        self._compare(maps, turn, is_answer=is_answer)
         self._hand_over(maps, turn)
         return True
 
@@ -237,19 +238,21 @@ class Peers:
 
     # -- comparing whole trees
 
-    def _compare(self, maps: TickMaps, turn: Turn) -> None:
-        """A peer holds the ticks that we hold: when it does not hold the same values for long, something is wrong."""
+    def _compare(self, maps: TickMaps, turn: Turn, *, is_answer: bool) -> None:
+        """What follows when a peer holds what we hold; or the same ticks and other values, which should not be."""
         node, name = self._node, maps.header.node
         store, tree = node.store, node.store.tree
-        is_good = maps.state.is_serving and not maps.is_stale
-        if maps.digest == tree.digest:
+        is_good, has_same_ticks = maps.state.is_serving and not maps.is_stale, maps.held == tree.ledger.held()
+        if has_same_ticks and maps.digest == tree.digest:
             node.agreed(name, turn, is_good=is_good)
         elif node.is_serving and is_good and store.is_stale:
-            if node.old_disk.differs(turn.now_ms):
+            if not is_answer:  # anybody may connect and say so
+                node.recovery.exchange_soon(turn.now_ms, name)
+            elif name in store.registry and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
                 turn.ready.note("stale", node=name)
                 error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
                 turn.ready.fatal = StaleError(error)
-        elif node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
+        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
             if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
                 self._resync(name, maps.digest, turn)
@@ -307,7 +310,6 @@ class Peers:
         for other in node.asks.values():  # what they answer is about what was here
             other.is_void = other is not asked
         turn.ready.records += node.store.reset() + node.store.mark_stale(head.is_stale)
-        node.is_life_over = False
         node.election.sleep(turn.now_ms)
         node.startup.download_began()
         self._joining_life = head.life

@@ -247,6 +247,8 @@ class CoreSettings:
     """`--init`: the root's value, packed; None: join, or go on."""
     restored: bool = False
     """`--restored`: the disk is older than it was."""
+    restarts: int = 0
+    """How often the node has started anew by itself before, because of its old disk."""
     network_id: bytes = b""
     """Random; used when this node founds a network."""
 

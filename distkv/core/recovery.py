@@ -220,12 +220,16 @@ class Recovery:
     def exchange_ended(self) -> None:
         self._is_exchanging = False
 
-    def failed(self, name: NodeName, now_ms: int, *, pulling: bool, is_whole: bool) -> None:
-        """A peer could not be asked."""
+    def unreachable(self, name: NodeName, now_ms: int) -> None:
+        """A peer could not be asked something."""
         peer = self.peers.get(name)
         if peer is not None:
             peer.failed_ms = now_ms
             peer.is_reachable = False
+
+    def failed(self, name: NodeName, now_ms: int, *, pulling: bool, is_whole: bool) -> None:
+        """A pull or an exchange with a peer failed."""
+        self.unreachable(name, now_ms)
         if pulling:
             self._is_pulling = False
             if not is_whole:

@@ -110,8 +110,7 @@ class Replica:
         node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
         is_retired = store.life is not None and store.is_retired(store.me, store.life)
-        node.is_life_over = store.has_data and (store.restored or node.settings.restored or is_retired)
-        if node.is_life_over:
+        if store.has_data and (store.is_life_over or node.settings.restored or is_retired):
             turn.ready.records += store.mark_stale(True)
         with suppress(LivesUsedUpError):  # `fatal` says so
             self._begin(turn)

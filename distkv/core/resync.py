@@ -9,7 +9,7 @@ bounded number at a time (docs/protocol, SYNC-1 to SYNC-5).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final, TypeAlias
 
 import attrs
@@ -31,6 +31,9 @@ EVENTS_MAX: Final = 1000
 AGAIN_CLOCKS: Final = 8
 """A peer with whom it brought nothing is left alone for so long, unless something changes."""
 SUSPECTS_MAX: Final = 64
+MET_CLOCKS: Final = 8
+"""So long an old disk is compared with one whose ticks are always others."""
+RESTARTS_MAX: Final = 8
 
 Sums: TypeAlias = tuple[int, bytes]
 """A digest, and the hash of the ticks held."""
@@ -120,24 +123,36 @@ class OldDisk:
     """What others show of a disk that is marked stale (docs/protocol, LIFE-10 and LIFE-11)."""
 
     clock_ms: int
+    restarts: int = 0
+    """How often the node has begun anew because of it: each time it waits twice as long, in case that cannot help."""
     _sums: Sums | None = None
     _agree: dict[NodeName, None] = attrs.field(factory=dict)
-    """Who holds just that."""
+    """Which of the others hold just that."""
     _differs_ms: int | None = None
+    _met_ms: int | None = None
 
-    def agrees(self, name: NodeName, sums: Sums, others: Iterable[NodeName], *, is_good: bool) -> bool:
+    def agrees(self, name: NodeName, sums: Sums, others: Collection[NodeName], *, is_good: bool) -> bool:
         """A node holds what we hold, whose `sums` these are. Whether our disk is as good as any other now.
 
         `is_good`: the node serves, and its own disk is no old one. `others` are all that are registered.
         """
-        self._differs_ms = None
+        self._differs_ms = self._met_ms = None
         if sums != self._sums:
             self._sums, self._agree = sums, {}
-        self._agree[name] = None
+        if name in others:
+            self._agree[name] = None
         return is_good or all(other in self._agree for other in others)
 
-    def differs(self, now_ms: int) -> bool:
-        """A good node holds our ticks, and other values. Whether that has lasted: then ours are the old ones."""
-        if self._differs_ms is None:
+    def differs(self, now_ms: int, *, has_same_ticks: bool) -> bool:
+        """A good node does not hold what we hold, or has other ticks just now. Whether that lasts: then ours is old.
+
+        With the same ticks half a clock is enough; where all write all the time, nobody has the same ticks for long.
+        """
+        if self._met_ms is None:
+            self._met_ms = now_ms
+        if has_same_ticks and self._differs_ms is None:
             self._differs_ms = now_ms
-        return now_ms - self._differs_ms >= self.clock_ms // 2
+        factor = 1 << min(self.restarts, RESTARTS_MAX)
+        if self._differs_ms is not None and has_same_ticks and now_ms - self._differs_ms >= factor * self.clock_ms // 2:
+            return True
+        return now_ms - self._met_ms >= factor * MET_CLOCKS * self.clock_ms

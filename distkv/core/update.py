@@ -98,8 +98,9 @@ class Store:
         self.fading: list[Event] = []
         """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
         by themselves."""
-        self.restored = False
-        """Whether what was loaded is a backup: its ticks may have been used since."""
+        self.is_life_over = False
+        """Whether nothing more may be written in this life, because its ticks may have been used elsewhere: what was
+        loaded is a backup, or the disk was set back, or the life was retired."""
         self.is_stale = False
         """Whether others may have forgotten what is here: the disk was set back or its life retired, and nothing was
         downloaded since."""
@@ -285,7 +286,7 @@ class Store:
         """Write under `life` from now on."""
         if self.life is None:
             self.first_life = life
-        self.life = life
+        self.life, self.is_life_over = life, False
         self.tick = Tick(life << COUNT_BITS)
         return [LifeRecord(self.me, life)]
 
@@ -326,10 +327,11 @@ class Store:
         return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
 
     def mark_stale(self, is_stale: bool) -> list[Record]:
-        """Keep in mind that others may have forgotten what is here, or that they have not."""
-        if is_stale == self.is_stale:
+        """Keep in mind that others may have forgotten what is here, so that our life is over; or that they have not."""
+        if is_stale == self.is_stale and (self.is_life_over or not is_stale):
             return []
         self.is_stale = is_stale
+        self.is_life_over |= is_stale
         return [StaleRecord(is_stale)]
 
     def reset(self) -> list[Record]:
@@ -337,7 +339,7 @@ class Store:
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
         self.registry, self.retired, self.fading = {}, {}, []
-        self.is_stale = False
+        self.is_stale = self.is_life_over = False
         return [ResetRecord()]
 
     # -- the disk
@@ -369,7 +371,7 @@ class Store:
                 self._check_mine(node)
                 self.begin_life(life)
             case StaleRecord(is_stale=is_stale):
-                self.is_stale = is_stale
+                self.mark_stale(is_stale)
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):
@@ -382,10 +384,8 @@ class Store:
     def meta(self) -> Meta:
         """Identity and sums, to go with the entries into the archive."""
         tree, ceiling = self.tree, self._ceiling
-        sums = tree.digest, tree.live_count
-        return Meta(
-            self.me, self.life, self.tick, self.tock, ceiling, *sums, stale=self.is_stale, first_life=self.first_life
-        )
+        sums, marks = (tree.digest, tree.live_count), (self.is_life_over, self.is_stale)
+        return Meta(self.me, self.life, self.tick, self.tock, ceiling, *sums, *marks, self.first_life)
 
     def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over an archived state whole; the records after it are replayed then.
@@ -394,7 +394,7 @@ class Store:
             WrongDirectoryError: it is another node's.
         """
         self._check_mine(meta.node)
-        self.restored, self.is_stale = meta.restored, meta.stale
+        self.is_life_over, self.is_stale = meta.restored, meta.stale
         self.first_life = (meta.life or 0) if meta.first_life is None else meta.first_life
         self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
         self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)

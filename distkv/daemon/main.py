@@ -55,6 +55,8 @@ class Beginning:
     """`--init`, packed; None to join a network, or to go on."""
     restored: bool = False
     """`--restored`: the data directory is older than it was."""
+    restarts: int = 0
+    """How often the node has started anew in this process."""
 
 
 async def serve(config: Config, beginning: Beginning) -> None:
@@ -101,7 +103,7 @@ async def _run(config: Config, beginning: Beginning, manager: ServiceManager, do
                 del failure  # its traceback holds the node that ended, with its whole tree
         gc.unfreeze()  # that node is in cycles, which were frozen as it grew
         gc.collect()
-        beginning = Beginning()
+        beginning = Beginning(restarts=beginning.restarts + 1)
     done.cancel()
 
 
@@ -165,6 +167,7 @@ def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
         alone=config.transport == "solo",
         init_value=beginning.init_value,
         restored=beginning.restored,
+        restarts=beginning.restarts,
         network_id=os.urandom(8),
     )
     return Replica(settings, random.Random())

@@ -121,7 +121,8 @@ class Fleet:
         if process.is_running:
             is_up = host.agent.is_up
             self.end(host)
-            self.start(host.name, up=is_up, **{**process.told, "restored": False})
+            more = {**process.told, "restored": False, "restarts": process.told.get("restarts", 0) + 1}
+            self.start(host.name, up=is_up, **more)
 
     def end(self, host: Host) -> None:
         """End the process; its disk has what it was told to write, or what a kill leaves of it."""

@@ -101,7 +101,7 @@ class Meta:
     digest: int
     live_count: int
     restored: bool = False
-    """Whether this is a backup that was put back, so that its ticks may have been used since."""
+    """Whether the life is over: this is a backup that was put back, say, and its ticks may have been used since."""
     stale: bool = False
     """Whether others may have forgotten what is here. This and the next are absent in archives of earlier releases."""
     first_life: int | None = None

@@ -145,7 +145,8 @@ class Servers:
             settings={**told, "start": Start(time.time() + trio.current_time() - self._began_s, self._world.starts)},
         )
 
-        self._nursery.start_soon(self._begin_again, node, {**settings, "restored": False})
+        again = {**settings, "restored": False, "restarts": int(settings.get("restarts", 0)) + 1}
+        self._nursery.start_soon(self._begin_again, node, again)
 
     async def _begin_again(self, node: Node, settings: SettingMap) -> None:
         """A server whose disk turns out to be an old one starts anew, as the daemon has it."""

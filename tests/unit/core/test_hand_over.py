@@ -519,3 +519,19 @@ def test_part_of_another_networks_download_does_not_keep_a_node_from_joining() -
     fleet.step("new", PeerOffered(ask_maps))
     fleet.transport("new", up=True)
     assert fleet.run_until(fleet.is_converged, 6 * CLOCK_MS)
+
+
+# -- who says so --------------------------------------------------------------------------------------------------
+
+
+def test_maps_that_nobody_asked_for_do_not_make_a_node_start_anew() -> None:
+    fleet = grown("a", "b")
+    before = fleet["b"].started
+    fleet.partition(["a"], ["b"])
+    fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), behind=fleet["b"].life)))
+    for _ in range(4):
+        lie = attrs.evolve(fleet["a"].maps(), held=fleet["b"].tree.ledger.held(), digest=1)
+        fleet.step("b", PeerOffered(lie))
+        fleet.run(CLOCK_MS)
+    assert fleet["b"].maps().is_stale
+    assert fleet["b"].started == before

@@ -17,13 +17,13 @@ from distkv.wire.values import pack_value
 ME = NodeName("a")
 
 
-def started(*, restored: bool, wall: float) -> tuple[Replica, list[int]]:
+def started(*, restored: bool, wall: float, alone: bool = True) -> tuple[Replica, list[int]]:
     """A node whose network was founded at 1000, started from what was archived; and the lives that it began."""
     store = Store(ME, 5)
     store.begin_life(0)
     store.found_network(b"12345678", pack_value("root"), 1000.0)
     store.register(ME, 0, "a:1", 1000.0)
-    replica = Replica(CoreSettings(ME, "a:1", Start(wall, 1), alone=True), random.Random(0))
+    replica = Replica(CoreSettings(ME, "a:1", Start(wall, 1), alone=alone), random.Random(0))
     meta = attrs.evolve(store.meta(), restored=restored)
     replica.load(meta, store.tree.ledger.writers(), list(store.tree.entries()))
     ready = replica.begin(0, wall)
@@ -50,3 +50,9 @@ def test_node_that_is_not_restored_goes_on_in_its_life() -> None:
 
 def test_restored_mark_goes_with_the_next_settlement() -> None:
     assert not started(restored=True, wall=5000.0)[0].meta().restored
+
+
+def test_restored_node_that_ends_before_it_is_ready_keeps_the_mark() -> None:
+    replica, begun = started(restored=True, wall=5000.0, alone=False)
+    assert begun == []
+    assert replica.meta().restored
