@@ -21,7 +21,7 @@ from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.errors import LivesUsedUpError
-from distkv.model.event import Event, NodeName, Tock, first_tick
+from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
@@ -168,6 +168,8 @@ class Node:
 
     def apply(self, event: Event, turn: Turn) -> bool:
         """Somebody's event, from anywhere; whether it said something new."""
+        if event.node == self.store.me and event.tick > self.store.tick and life_of(event.tick) == self.store.life:
+            self.found_stale("rolled_back", turn)  # it is ours, and our disk does not know it
         applied = self.store.remote(event)
         if applied.changed:
             self.changed_ms = turn.now_ms

@@ -237,6 +237,8 @@ class Store:
     def remote(self, event: Event) -> Applied:
         """Take in an event from anywhere."""
         self.tock = max(self.tock, event.tock)
+        if event.node == self.me and life_of(event.tick) == self.life:
+            self.tick = max(self.tick, event.tick)  # our own, from the log, or back from others
         applied = self.tree.apply(event)
         if applied.changed:
             if applied.won and (event.kind is not Kind.SET or event.ttl is not None):
@@ -355,8 +357,6 @@ class Store:
         match record:
             case EventRecord(event=event):
                 self.remote(event)
-                if event.node == self.me and life_of(event.tick) == self.life:
-                    self.tick = max(self.tick, event.tick)
                 return [event.path]
             case KnownRecord(ranges=ranges):
                 _, closed = self.learn_known(ranges)

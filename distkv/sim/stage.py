@@ -160,6 +160,8 @@ class Stage:
 
     def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
         self._workload.ring_is_over |= host.name == OWNER
+        if not is_copied:  # what was on it only, nobody remembers: an older copy would use its ticks again, unnoticed
+            self._copies.pop(host.name, None)
         self._fleet.wipe(host.name, is_copied=is_copied)
 
     def _roll_back(self, host: Host) -> bool:

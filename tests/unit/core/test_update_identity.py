@@ -9,7 +9,7 @@ import pytest
 from distkv.core.registry import NETWORK_PATH, Network, Registration, node_path
 from distkv.core.update import LIVES_SPARE, TOCK_AHEAD, TOCK_MARGIN, Store
 from distkv.errors import LivesUsedUpError, WrongDirectoryError
-from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, Tick, Tock
+from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import CeilingRecord, EventRecord, KnownRecord, LifeRecord, LostRecord, Record, ResetRecord
@@ -300,3 +300,14 @@ def test_restart_remembers_what_was_known() -> None:
 def test_restart_remembers_what_was_lost_in_every_life() -> None:
     lost = {OTHER: Ranges([(1, 4), (7 * LIFE + 1, 7 * LIFE + 3)])}
     assert replayed(LostRecord(lost)).tree.ledger.lost() == lost
+
+
+def test_own_change_that_comes_back_is_counted_at_once_as_after_a_restart() -> None:  # seed 1803
+    tick = Tick((3 << COUNT_BITS) + 7)
+    live, again = Store(ME, 5), Store(ME, 5)
+    for store in (live, again):
+        store.begin_life(3)
+    event = Event(Path(["x"]), Kind.SET, b"\x01", ((ME, tick),), Tock(9), 0.0)
+    live.remote(event)
+    again.replay(EventRecord(event, 0.0))
+    assert live.tick == again.tick == tick
