@@ -21,7 +21,7 @@ from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.errors import LivesUsedUpError
-from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
+from distkv.model.event import Event, NodeName, Tick, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
@@ -64,6 +64,8 @@ class Asked:
     is_resync: bool = False
     """Whether the answer counts whatever the ledger says."""
     brought: bool = False
+    differs: bool = False
+    """Whether a short answer said that the peer holds something else."""
     ended: bool = False
     is_void: bool = False
     """Whether the answer is about a state that is no more."""
@@ -147,6 +149,17 @@ class Node:
         ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
         sums = tree.digest, tombstones, outlived, behind, self.store.is_stale
         return TickMaps(header, addr, self.state, ticks, held, lost, *sums)
+
+    def short_maps(self, name: NodeName, life: int | None, behind: int | None = None) -> TickMaps:
+        """The same for a peer that may hold just what we hold: a hash says what, and of the ticks heard only those of
+        this life of `name`, the peer, are told."""
+        store, ledger = self.store, self.store.tree.ledger
+        book = ledger.book((name, life)) if life is not None else None
+        ticks = {name: [Tick(book.last)]} if book is not None else {}
+        return TickMaps(
+            self.header(), self.settings.addr, self.state, ticks, {}, {}, store.tree.digest,
+            behind=behind, is_stale=store.is_stale, ticks_hash=ledger.hash(),
+        )  # fmt: skip
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
@@ -277,12 +290,14 @@ class Node:
 
     def seek_witnesses(self, turn: Turn) -> None:
         """Ask all others what they heard of our life; when they have answered we may go on in it."""
-        others, witnesses = self.others(), self.witnesses
-        if witnesses.have_all(others) and not self.missing():  # what is missing may be another one's registration
+        witnesses = self.witnesses
+        witnesses.registered(self.others, self.store.registry_changes)
+        if witnesses.have_all and not self.missing():  # what is missing may be another one's registration
             witnesses.is_needed = False
         elif self.is_up:
-            for name in witnesses.due(turn.now_ms, others, lambda name: self.recovery.is_alive(name, turn.now_ms)):
-                self.ask(name, self.store.registry[name].addr, AskMaps(), turn, is_witness=True)
+            for name in witnesses.due(turn.now_ms, lambda name: self.recovery.is_alive(name, turn.now_ms)):
+                short_for = name if self._ask_count else None  # the first one brings what came while we were away
+                self.ask(name, self.store.registry[name].addr, AskMaps(short_for=short_for), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
         """Go on under a life of our own that nobody heard of, in the same directory.

@@ -8,6 +8,8 @@ one does not void (docs/protocol, XCHG-3, SNAP-2).
 
 from __future__ import annotations
 
+import attrs
+
 from distkv.core.node import Asked, Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
@@ -82,6 +84,8 @@ class Peers:
                 if not asked.ended:
                     whole = not node.missing()
                     node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+            case AskMaps() if asked.is_witness and asked.differs and not asked.is_void and what.error is None:
+                node.ask(asked.name, asked.ask.addr, AskMaps(), turn, is_witness=True)
             case AskMaps() if asked.is_witness:
                 node.witnesses.ended(asked.name)
                 self._sponsor.silent(asked.name, asked.ask.addr)
@@ -124,27 +128,49 @@ class Peers:
             node.recovery.differs(header.node, turn.now_ms, turn.now_ms)
             turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
             return
-        behind = header.life if node.recovery.went_back(header, maps.held) else None
-        if self._maps_came(maps, turn):
-            turn.ready.reply = self._node.maps(asked=maps.tombstones, behind=behind)
+        whole = self._whole(maps)
+        if whole is None:
+            turn.ready.reply = node.short_maps(header.node, header.life)
+            return
+        behind = header.life if node.recovery.went_back(header, whole.held) else None
+        if not self._maps_came(whole, turn):
+            error = f"{node.store.me} belongs to another network; nodes of two networks never merge"
+            turn.ready.reply = RequestError(error)
+        elif maps.ticks_hash is not None:
+            turn.ready.reply = node.short_maps(header.node, header.life, behind)
         else:
-            turn.ready.reply = RequestError(
-                f"{self._node.store.me} belongs to another network; nodes of two networks never merge"
-            )
+            turn.ready.reply = node.maps(asked=maps.tombstones, behind=behind)
 
     def _answered_with_maps(self, asked: Asked, maps: TickMaps, turn: Turn) -> None:
         """The other side of an exchange that we started."""
-        node, header = self._node, maps.header
+        node, header, what = self._node, maps.header, asked.ask.what
+        if maps.ticks_hash is not None and (not isinstance(what, AskMaps) or what.short_for is None):
+            turn.ready.note("answer_unasked", node=asked.name)
+            return
+        whole = self._whole(maps)
+        if whole is None:
+            asked.differs = True
+            return
+        maps = whole
         went_back = node.recovery.went_back(header, maps.held)
         asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
         if not asked.brought:
             return
         node.witnesses.shown(header.node)
-        if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones and not maps.is_stale:
+        if isinstance(what, AskMaps) and what.tombstones and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
         self._sponsor.answered(header.node, asked.ask.addr)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
+
+    def _whole(self, maps: TickMaps) -> TickMaps | None:
+        """What a peer's side stands for; None: it is a short one, and not of just what we hold."""
+        tree = self._node.store.tree
+        if maps.ticks_hash is None:
+            return maps
+        if (maps.ticks_hash, maps.digest) != (tree.ledger.hash(), tree.digest):
+            return None
+        return attrs.evolve(maps, held=tree.ledger.shared_held(), ticks_hash=None)
 
     def _maps_came(self, maps: TickMaps, turn: Turn, *, is_answer: bool = False) -> bool:
         """Take in a peer's side of an exchange. False: it belongs to another network."""

@@ -168,6 +168,8 @@ class AskMaps:
     """What we want to forget, and ask for on the way."""
     behind: int | None = None
     """The life in which the peer lacks what it told us before."""
+    short_for: NodeName | None = None
+    """The peer, if it may hold just what we hold: then a hash is sent, and is the answer, instead of ranges."""
 
 
 @attrs.frozen(slots=True)

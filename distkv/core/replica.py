@@ -287,7 +287,13 @@ class Replica:
 
     def maps(self, what: AskMaps | None = None) -> TickMaps:
         """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
-        return self._node.maps() if what is None else self._node.maps(what.tombstones, behind=what.behind)
+        node = self._node
+        if what is None:
+            return node.maps()
+        if what.short_for is None:
+            return node.maps(what.tombstones, behind=what.behind)
+        there = node.store.registry.get(what.short_for)
+        return node.short_maps(what.short_for, there.life if there is not None else None)
 
     def pages(self, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
         """What a stretch of the tree comes to; it may change between two pages."""

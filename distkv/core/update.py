@@ -93,6 +93,8 @@ class Store:
         self.network: Network | None = None
         self.registry: dict[NodeName, Registration] = {}
         """The nodes that are registered and not retired."""
+        self.registry_changes = 0
+        """How often that changed: a fleet is too many to look through at each step."""
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that are over for good."""
         self.fading: list[Event] = []
@@ -341,6 +343,7 @@ class Store:
         self.tree = Tree()
         self.life, self.tick, self.network = None, Tick(0), None
         self.registry, self.retired, self.fading = {}, {}, []
+        self.registry_changes += 1
         self.is_stale = self.is_life_over = False
         return [ResetRecord()]
 
@@ -456,6 +459,7 @@ class Store:
         events = () if entry is None else (entry.head, *entry.losers)
         found = [registration for registration in map(registration_of, events) if registration is not None]
         here = max(found, key=lambda r: (r.life, r.since), default=None)
+        self.registry_changes += 1
         if here is None or here.life in self.retired.get(name, ()):
             self.registry.pop(name, None)
         else:

@@ -9,7 +9,7 @@ has answered what was asked after the start, or with a new life (docs/protocol, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
@@ -28,21 +28,32 @@ class Witnesses:
     is_needed: bool = False
     """Whether somebody may have heard of ticks that the disk does not know."""
     _shown: dict[NodeName, None] = attrs.field(factory=dict)
+    _left: dict[NodeName, None] = attrs.field(factory=dict)
+    """Who has not answered, of the others that were registered as of the change `_as_of`."""
+    _as_of: int | None = None
     _asked: dict[NodeName, int] = attrs.field(factory=dict)
     """When each was asked last."""
     _asking: dict[NodeName, None] = attrs.field(factory=dict)
     _next_ms: int | None = None
     _patience_ms: int | None = None
 
-    def due(self, now_ms: int, others: Sequence[NodeName], is_alive: Callable[[NodeName], bool]) -> list[NodeName]:
-        """Whom to ask now: each of `others` once, and who seems alive again after a clock."""
+    def registered(self, others: Callable[[], Iterable[NodeName]], as_of: int) -> None:
+        """Who is registered besides us; `others` is asked when `as_of`, the number of changes, is another one."""
+        if as_of != self._as_of:
+            self._as_of = as_of
+            self._left = {name: None for name in others() if name not in self._shown}
+
+    def due(self, now_ms: int, is_alive: Callable[[NodeName], bool]) -> list[NodeName]:
+        """Whom to ask now: each of the others once, and who seems alive again after a clock."""
         if self._next_ms is not None and now_ms < self._next_ms:
             return []
         if self._patience_ms is None:
             self._patience_ms = now_ms + self.clock_ms // 5
         found = []
-        for name in others:
-            if name in self._shown or name in self._asking or len(self._asking) >= ASKED_MAX:
+        for name in self._left:
+            if len(self._asking) >= ASKED_MAX:
+                break
+            if name in self._asking:
                 continue
             asked_ms = self._asked.get(name)
             if asked_ms is None or (now_ms - asked_ms >= self.clock_ms and is_alive(name)):
@@ -55,6 +66,7 @@ class Witnesses:
     def shown(self, name: NodeName) -> None:
         """One that was asked has answered."""
         self._shown[name] = None
+        self._left.pop(name, None)
 
     def ended(self, name: NodeName) -> None:
         """A question is over, answered or not."""
@@ -62,8 +74,9 @@ class Witnesses:
             self._next_ms = None  # the next one may be asked
         self._asking.pop(name, None)
 
-    def have_all(self, others: Sequence[NodeName]) -> bool:
-        return all(name in self._shown for name in others)
+    @property
+    def have_all(self) -> bool:
+        return not self._left
 
     @property
     def is_asking(self) -> bool:

@@ -170,6 +170,8 @@ class Recorder:
         if isinstance(what, AskEvents):
             about = f"whether {ranges_text(what.doubted)} is superseded" if what.doubted else ""
             said = attrs.evolve(said, ticks=ranges_text(what.ranges), about=about)
+        if isinstance(what, AskMaps) and what.short_for is not None:
+            said = attrs.evolve(said, about="hash")
         if isinstance(what, AskPages):
             said = attrs.evolve(said, about=_stretch(what))
         self._asks[message.id] = said
@@ -297,7 +299,7 @@ def _gossip(message: Message) -> Said:
 
 
 def _maps(maps: TickMaps, to: str, ask: str) -> Said:
-    about = "" if maps.header.network is not None else "no data"
+    about = "no data" if maps.header.network is None else "hash" if maps.ticks_hash is not None else ""
     return Said("maps", _key(maps.header), maps.header.node, to, ask, ranges_text(maps.held), about=about)
 
 

@@ -94,11 +94,11 @@ def _heard(heard: Said, moment: Moment, events: str) -> str:
         case StepKind.INFO:
             return f"hears {_gossip(heard)} of {heard.sender}"
         case StepKind.OFFERED:
-            return f"gets the maps of {heard.sender}"
+            return f"gets the {'hash' if heard.about == 'hash' else 'maps'} of {heard.sender}"
         case StepKind.JOINER:
             return f"is asked for a download by {heard.sender}"
         case StepKind.MAPS:
-            return f"gets the maps of {heard.sender}"
+            return f"gets the {'hash' if heard.about == 'hash' else 'maps'} of {heard.sender}"
         case StepKind.EVENTS:
             return f"gets from {heard.sender}: {events}"
         case StepKind.KNOWN:
@@ -136,7 +136,7 @@ def _note(note: str, moment: Moment) -> str:
 def _sent(said: Said) -> str:
     match said.kind:
         case "ask maps":
-            return f"asks {said.to} for its maps"
+            return f"asks {said.to} for its {said.about or 'maps'}"
         case "ask events":
             wanted = f"for {said.ticks}" if said.ticks else ""
             return f"asks {said.to} {' and '.join(filter(None, [wanted, said.about]))}"
@@ -144,6 +144,8 @@ def _sent(said: Said) -> str:
             return f"asks {said.to} for {said.about}"
         case "ask snapshot":
             return f"asks {said.to} for a download"
+        case "maps" if said.about == "hash":
+            return "answers with its hash"
         case "maps" | "snapshot":
             return f"answers with its {said.kind}"
         case "update":

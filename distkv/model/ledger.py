@@ -50,6 +50,7 @@ class Ledger:
         self._is_sorted = True
         self._gappy: dict[Writer, None] = {}  # the writers of whom something is missing
         self._hash: bytes | None = None
+        self._shared_held: tuple[TickRanges, bytes | None] = {}, None
 
     # -- one tick
 
@@ -134,6 +135,14 @@ class Ledger:
             if book.held and (of is None or node in of):
                 found.setdefault(node, Ranges()).update(book.held)
         return found
+
+    def shared_held(self) -> TickRanges:
+        """The same, one object until it changes, so that a thousand peers may be known to hold it: not to be changed."""
+        held, as_of = self._shared_held
+        if as_of is not self.hash():
+            held = self.held()
+            self._shared_held = held, self.hash()
+        return held
 
     def held_past(self, ticks: Mapping[NodeName, int]) -> TickRanges:
         """Of these names what is held above the tick that stands with each."""

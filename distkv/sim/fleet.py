@@ -176,7 +176,10 @@ class Fleet:
 
     def at_address(self, addr: str) -> Host | None:
         """Who listens there."""
-        return next((host for host in self.running() if host.addr == addr), None)
+        for host in self.hosts.values():  # of a thousand, for each request
+            if host.addr == addr and host.process is not None:
+                return host
+        return None
 
     # -- the network
 

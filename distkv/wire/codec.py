@@ -218,10 +218,12 @@ def tick_maps_map(maps: TickMaps) -> dict[str, object]:
         "addr": maps.addr,
         "state": maps.state.value,
         "ticks": tick_map(maps.ticks),
-        "held": range_map(maps.held),
-        "lost": range_map(maps.lost),
         "digest": maps.digest,
     }
+    if maps.ticks_hash is not None:
+        fields["ticks_hash"] = maps.ticks_hash
+    else:
+        fields |= {"held": range_map(maps.held), "lost": range_map(maps.lost)}
     if maps.behind is not None:
         fields["behind"] = maps.behind
     if maps.is_stale:
@@ -238,18 +240,20 @@ def tick_maps_map(maps: TickMaps) -> dict[str, object]:
 def read_tick_maps(value: object) -> TickMaps:
     """Both sides of a tick-map exchange."""
     fields = read_map(value, "maps")
+    ticks_hash = read_hash(fields["ticks_hash"], "ticks_hash") if "ticks_hash" in fields else None
     return TickMaps(
         read_header(fields),
         read_address(fields),
         read_state(fields),
         read_ticks(fields.get("ticks"), "ticks"),
-        read_ranges(fields.get("held"), "held"),
-        read_ranges(fields.get("lost"), "lost"),
+        read_ranges(fields.get("held"), "held") if ticks_hash is None else {},
+        read_ranges(fields.get("lost"), "lost") if ticks_hash is None else {},
         read_int(fields, "digest", DIGEST_MAX),
         tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
         read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
         read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
         read_flag(fields, "stale"),
+        ticks_hash,
     )
 
 

@@ -156,6 +156,9 @@ class TickMaps:
     """The life in which the hearer lacks ticks that it reported before: its disk was set back."""
     is_stale: bool = False
     """Whether the sender's own disk was set back, or retired, and it could not download since."""
+    ticks_hash: bytes | None = None
+    """The short form: the hash of the ticks held, instead of them. `held` and `lost` are empty then, and `ticks` is only
+    what the sender heard of the hearer's life."""
 
 
 @attrs.frozen(slots=True)

@@ -229,7 +229,10 @@ link_tuples = st.lists(links, min_size=1, max_size=3).map(tuple)
 tombstones = st.builds(Tombstone, paths, link_tuples, tocks, st.booleans())
 tick_map_snapshots = st.builds(
     TickMaps, headers, addresses, states, tick_maps, tick_ranges, tick_ranges, digests,
-    st.lists(tombstones, max_size=3).map(tuple), st.just(()) | link_tuples, st.none() | lives,
+    st.lists(tombstones, max_size=3).map(tuple), st.just(()) | link_tuples, st.none() | lives, st.booleans(),
+) | st.builds(
+    TickMaps, headers, addresses, states, tick_maps, st.just({}), st.just({}), digests,
+    behind=st.none() | lives, is_stale=st.booleans(), ticks_hash=hashes,
 )  # fmt: skip
 payloads: st.SearchStrategy[Payload] = st.one_of(
     tick_map_snapshots,

@@ -235,6 +235,7 @@ INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CH
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
 MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1, True)
+SHORT_MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, {}, {}, 0, ticks_hash=HASH)
 SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1, True)
 
 
@@ -261,7 +262,7 @@ FIELDS = {
     "Update": _message_names(Update(HEADER, ())) - OF_HEADER,
     "Ping": _message_names(PING) - OF_HEADER,
     "Info": _message_names(INFO) - OF_HEADER,
-    "Exchange": _names(codec.payload_fields(MAPS)["maps"]) - OF_HEADER,
+    "Exchange": set().union(*(_names(codec.payload_fields(maps)["maps"]) for maps in (MAPS, SHORT_MAPS))) - OF_HEADER,
     "Pull": _names(codec.payload_fields(PullEnd(HELD, HELD))["pulled"]),
     "Comparison": _names(codec.payload_fields(Page(StorePath(("x",)), 1))["page"]),
     "Download": _names(codec.payload_fields(SNAPSHOT)["snapshot"]) - OF_HEADER,

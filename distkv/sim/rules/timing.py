@@ -185,9 +185,10 @@ def _shown_ms(process: Process) -> int:
 
 
 def _has_compared(process: Process, what: Input | None) -> bool:
-    """Whether this brought the tick maps of another node of the same network."""
+    """Whether this brought the tick maps of another node of the same network, or said that they are the same."""
     maps = what.maps if isinstance(what, PeerOffered) else what.answer if isinstance(what, PeerAnswered) else None
-    if not isinstance(maps, TickMaps):
+    replica = process.replica
+    if not isinstance(maps, TickMaps) or maps.ticks_hash not in (None, replica.tree.ledger.hash()):
         return False
-    replica, header = process.replica, maps.header
+    header = maps.header
     return header.node != replica.name and replica.network is not None and header.network == replica.network.id

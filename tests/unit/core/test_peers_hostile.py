@@ -5,6 +5,7 @@ Knows: docs/protocol, 'Between two nodes over TCP'.  Whom a node asks is what an
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from distkv.core.ready import Ask, AskEvents, AskMaps, PeerAnswered, PeerDone, PeerOffered, TransportGap
@@ -54,6 +55,17 @@ def test_snapshot_that_nobody_asked_for_changes_nothing(begin: object) -> None:
     assert ready.records == []
     assert held(fleet, "a") == before
     assert "mine" in before
+
+
+def test_short_answer_to_a_whole_exchange_changes_nothing_and_asks_nothing() -> None:
+    fleet = grown("a", "b")
+    fleet.set("b", "missed", 1)
+    ask = exchanging(fleet)
+    short = attrs.evolve(fleet["b"].maps(), held={}, lost={}, ticks={}, ticks_hash=bytes(8))
+    ready = fleet.step("a", PeerAnswered(ask.id, short))
+    ended = fleet.step("a", PeerDone(ask.id))
+    assert [note.id for note in ready.notes] == ["answer_unasked"]
+    assert not [message for message in (*ready.messages, *ended.messages) if isinstance(message, Ask)]
 
 
 def test_end_of_a_pull_tells_only_of_what_was_asked_for() -> None:

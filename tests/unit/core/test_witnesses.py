@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import AskMaps, Written
+from distkv.core.ready import AnnounceDue, AskMaps, Written
 from distkv.core.witnesses import ASKED_MAX, Witnesses
 from distkv.model.event import Event, NodeName, life_of
+from distkv.model.path import Path
 from distkv.sim.network import Faults
 from tests.fleet import Fleet, grown
 
@@ -173,15 +174,75 @@ def test_who_is_away_is_asked_once_only() -> None:
 def test_no_more_are_asked_at_once_than_is_good() -> None:
     machine = Witnesses(CLOCK_MS, is_needed=True)
     names = [NodeName(f"n{number}") for number in range(ASKED_MAX + 3)]
-    first = machine.due(0, names, lambda _: True)
+    machine.registered(lambda: names, 1)
+    first = machine.due(0, lambda _: True)
     machine.ended(first[0])
-    assert (first, machine.due(0, names, lambda _: True)) == (names[:ASKED_MAX], [names[ASKED_MAX]])
+    assert (first, machine.due(0, lambda _: True)) == (names[:ASKED_MAX], [names[ASKED_MAX]])
 
 
 def test_who_did_not_answer_is_asked_again_after_a_clock() -> None:
     machine = Witnesses(CLOCK_MS, is_needed=True)
     name = NodeName("n")
-    machine.due(0, [name], lambda _: True)
+    machine.registered(lambda: [name], 1)
+    machine.due(0, lambda _: True)
     machine.ended(name)
-    asked = [machine.due(now_ms, [name], lambda _: True) for now_ms in (1, CLOCK_MS // 5, CLOCK_MS - 1, 2 * CLOCK_MS)]
+    asked = [machine.due(now_ms, lambda _: True) for now_ms in (1, CLOCK_MS // 5, CLOCK_MS - 1, 2 * CLOCK_MS)]
     assert asked == [[], [], [], [name]]
+
+
+def test_who_is_no_longer_registered_is_not_waited_for() -> None:
+    machine = Witnesses(CLOCK_MS, is_needed=True)
+    machine.registered(lambda: [NodeName("n"), NodeName("m")], 1)
+    machine.shown(NodeName("n"))
+    machine.registered(lambda: [NodeName("n")], 2)
+    assert machine.have_all
+
+
+# -- the short form (XCHG-5) --------------------------------------------------------------------------------------
+
+
+def asked_of(fleet: Fleet, name: str) -> list[NodeName | None]:
+    """Of the exchanges that a node began, for whom each was short."""
+    return [ask.what.short_for for _, asker, ask in fleet.asked if asker == name and isinstance(ask.what, AskMaps)]
+
+
+def test_all_but_the_first_are_asked_for_a_hash() -> None:
+    fleet = grown("a", "b", "c", "d")
+    fleet.crash("b")
+    fleet.asked.clear()
+    fleet.start("b")
+    serving(fleet, "b")
+    assert asked_of(fleet, "b") == [None, "c", "d"]
+
+
+def test_who_holds_something_else_is_asked_once_more_in_whole() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.crash("b")
+    fleet.partition(["a", "b"], ["c"])
+    fleet.set("c", "x", 1)
+    fleet.run(100)
+    fleet.heal()
+    fleet.crash("a")
+    fleet.asked.clear()
+    fleet.start("b")
+    serving(fleet, "b")
+    assert asked_of(fleet, "b") == [None, "c", None]
+    assert fleet.run_until(lambda: fleet["b"].tree.get(Path(["x"])) is not None, CLOCK_MS // 2)
+
+
+def test_tick_that_a_peer_only_heard_of_is_told_with_the_hash() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.run(2 * CLOCK_MS)
+    old = fleet.records("b")
+    fleet.partition(["b", "c"], ["a"])
+    fleet.faults = Faults(update_loss=1.0)
+    fleet.set("b", "x", 1)
+    fleet.step("b", AnnounceDue())
+    fleet.run(50)
+    fleet.crash("b")
+    fleet.set_back("b", old)
+    fleet.faults = Faults()
+    fleet.heal()
+    assert fleet["c"].tree.ledger.missing()
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet.notes["rolled_back"] > 0, 50)

@@ -90,7 +90,11 @@ def _info_map() -> Map:
 
 def _tick_maps_map() -> Map:
     info = _info_map()
-    return {**info, "held": info["known"], "digest": 4}
+    return {**{name: info[name] for name in info if name != "ticks_hash"}, "held": info["known"], "digest": 4}
+
+
+def _short_maps_map() -> Map:
+    return {name: value for name, value in {**_info_map(), "digest": 4}.items() if name != "lost"}
 
 
 def _snapshot_map() -> Map:
@@ -244,6 +248,18 @@ CASES: dict[str, tuple[Reader, Callable[[], Map], dict[str, Wrongs]]] = {
             "ticks": WRONG_TICK_MAPS,
             "held": WRONG_RANGES,
             "lost": WRONG_RANGES,
+            "digest": (None, True, -1),
+        },
+    ),
+    "short maps": (
+        _decode_payload("maps"),
+        _short_maps_map,
+        {
+            **HEADER_CASES,
+            "addr": WRONG_ADDRESSES,
+            "state": WRONG_STATES,
+            "ticks": WRONG_TICK_MAPS,
+            "ticks_hash": WRONG_HASHES[1:],
             "digest": (None, True, -1),
         },
     ),
