@@ -137,7 +137,7 @@ class Ledger:
         return found
 
     def shared_held(self) -> TickRanges:
-        """The same, one object until it changes, so that a thousand peers may be known to hold it: not to be changed."""
+        """The same, one object until it changes, so that a thousand peers may hold it: not to be changed."""
         held, as_of = self._shared_held
         if as_of is not self.hash():
             held = self.held()

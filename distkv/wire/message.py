@@ -157,8 +157,8 @@ class TickMaps:
     is_stale: bool = False
     """Whether the sender's own disk was set back, or retired, and it could not download since."""
     ticks_hash: bytes | None = None
-    """The short form: the hash of the ticks held, instead of them. `held` and `lost` are empty then, and `ticks` is only
-    what the sender heard of the hearer's life."""
+    """The short form: the hash of the ticks held, instead of them. `held` and `lost` are empty then, and `ticks` is
+    only what the sender heard of the hearer's life."""
 
 
 @attrs.frozen(slots=True)
