@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from distkv.errors import BadValueError, RequestError
+from distkv.errors import BadValueError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName
 from distkv.model.path import Path
 from distkv.wire.values import unpack_value
@@ -73,16 +73,6 @@ def registration_of(event: Event) -> Registration | None:
             if 0 <= life <= LIFE_MAX and math.isfinite(since):  # a NaN would not have the same order on every node
                 return Registration(life, addr, float(since))
     return None
-
-
-def refuse_reserved(path: Path) -> None:
-    """Clients do not write below a null first name.
-
-    Raises:
-        RequestError: the path is the system's own.
-    """
-    if path.is_reserved:
-        raise RequestError(f"{path} belongs to the system (its first name is null) and cannot be written")
 
 
 def _map_of(event: Event) -> dict[str, object]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
+from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers
@@ -43,7 +44,7 @@ from distkv.core.ready import (
     Wake,
     Written,
 )
-from distkv.core.registry import Network, Registration, refuse_reserved
+from distkv.core.registry import Network, Registration
 from distkv.core.sponsor import Sponsor
 from distkv.errors import (
     DistkvError,
@@ -370,7 +371,7 @@ class Replica:
             turn.ready.reply = self._not_ready()
             return
         try:
-            entry, loser = store.check_decision(request)
+            entry, loser = check_decision(request, store.tree)
         except RequestError as error:
             turn.ready.reply = error
             return
@@ -395,7 +396,8 @@ class Replica:
             try:
                 if op.path.key in first:
                     raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
-                self._node.store.check(op)
+                refuse_reserved(op.path)
+                check_conditions(op, self._node.store.live(op.path))
             except RequestError as error:
                 raise error.at_op(index) from None
             first[op.path.key] = index

@@ -12,25 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from distkv.core.conditions import check_conditions
 from distkv.core.registry import (
     NETWORK_PATH,
     Network,
     Registration,
     network_of,
     node_path,
-    refuse_reserved,
     registration_of,
     retired_of,
     retired_path,
 )
-from distkv.errors import (
-    ChainMismatchError,
-    ExistsError,
-    LivesUsedUpError,
-    NotFoundError,
-    ValueMismatchError,
-    WrongDirectoryError,
-)
+from distkv.errors import LivesUsedUpError, WrongDirectoryError
 from distkv.model.entry import Entry
 from distkv.model.event import (
     COUNT_BITS,
@@ -45,7 +38,6 @@ from distkv.model.event import (
     is_above,
     life_of,
     next_chain,
-    tick_text,
 )
 from distkv.model.ledger import Book, TickRanges, lives
 from distkv.model.path import ROOT, Path
@@ -138,7 +130,7 @@ class Store:
         """
         entry = self.tree.get(request.path)
         before = entry.head if entry is not None and entry.is_live else None
-        _check_conditions(request, before)
+        check_conditions(request, before)
         if request.value is None:
             if before is None:
                 return None, None  # deleting nothing burns no tick
@@ -146,38 +138,6 @@ class Store:
         if request.idem and before is not None and before.value == request.value:
             return None, before
         return self.write(request.path, Kind.SET, request.value, wall, entry, ttl=request.ttl), before
-
-    def check(self, request: SetValue) -> None:
-        """Whether a write would be carried out; changes nothing.
-
-        Raises:
-            RequestError: the path is reserved, or a condition does not hold.
-        """
-        refuse_reserved(request.path)
-        _check_conditions(request, self.live(request.path))
-
-    def check_decision(self, request: Restore | Dismiss) -> tuple[Entry, Event]:
-        """The open loser that is decided about, behind the entry of its path; changes nothing.
-
-        Raises:
-            RequestError: there is no such open loser, its path is reserved, or the path holds something else than the
-                request says.
-        """
-        loser = self.tree.event(request.loser)
-        entry = None if loser is None else self.tree.get(loser.path)
-        text = tick_text(*request.loser)
-        if loser is None or entry is None:
-            known = self.tree.ledger.has(request.loser)
-            raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
-        refuse_reserved(loser.path)
-        if loser is entry.head:
-            raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
-        if loser not in entry.conflicts():
-            raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
-        if request.head is not None and request.head != entry.head.link:
-            now, said = tick_text(*entry.head.link), tick_text(*request.head)
-            raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
-        return entry, loser
 
     def decide(
         self, entry: Entry, loser: Event, request: Restore | Dismiss, wall: float
@@ -460,21 +420,3 @@ class Store:
             self.registry.pop(name, None)
         else:
             self.registry[name] = here
-
-
-def _check_conditions(request: SetValue, before: Event | None) -> None:
-    if not request.new and request.chain is None and request.prev is None:
-        return  # the usual write asks for nothing; making its path's text would cost more than its checks
-    where = f"{request.path}"
-    if request.new and before is not None:
-        raise ExistsError(f"{where} exists already, written by {tick_text(*before.link)}")
-    if request.chain is not None:
-        link = request.chain[0] if request.chain else None
-        if link != (before.link if before is not None else None):
-            now = f"at {tick_text(*before.link)}" if before is not None else "not there"
-            raise ChainMismatchError(f"{where} is {now}, the condition says {tick_text(*link) if link else 'absent'}")
-    if request.prev is not None:
-        if before is None:
-            raise NotFoundError(f"{where} has no value to compare with")
-        if before.value != request.prev:
-            raise ValueMismatchError(f"{where} has another value than the condition says; read it and decide again")

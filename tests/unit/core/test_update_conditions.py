@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.registry import refuse_reserved
+from distkv.core.conditions import refuse_reserved
 from distkv.core.update import Store
 from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, RequestError, ValueMismatchError
 from distkv.model.event import Chain, Event, Kind, Link, NodeName, Tick, Tock
