@@ -168,7 +168,7 @@ class Peers:
         node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
-        if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
+        if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
             node.found_stale("rolled_back", turn)
         self._pull_after_exchange(maps, turn)
         self._compare(maps, turn, is_answer=is_answer)
@@ -199,7 +199,7 @@ class Peers:
             )
         else:
             turn.ready.note("name_twice", start=other.time)
-            if node.store.has_data and header.life == node.store.life:
+            if node.store.has_data and header.life == node.store.own.life:
                 node.begin_new_life(turn)  # a copy of our directory: it may have used the ticks that we would use next
 
     def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
@@ -245,14 +245,14 @@ class Peers:
         is_good, has_same_ticks = maps.state.is_serving and not maps.is_stale, maps.held == tree.ledger.held()
         if has_same_ticks and maps.digest == tree.digest:
             node.agreed(name, turn, is_good=is_good)
-        elif node.is_serving and is_good and store.is_stale:
+        elif node.is_serving and is_good and store.own.is_stale:
             if not is_answer:  # anybody may connect and say so
                 node.recovery.exchange_soon(turn.now_ms, name)
-            elif name in store.registry and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
+            elif name in store.registry.nodes and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
                 turn.ready.note("stale", node=name)
                 error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
                 turn.ready.fatal = StaleError(error)
-        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
+        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
             if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
                 self._resync(name, maps.digest, turn)
@@ -309,7 +309,7 @@ class Peers:
             return
         for other in node.asks.values():  # what they answer is about what was here
             other.is_void = other is not asked
-        turn.ready.records += node.store.reset() + node.store.mark_stale(head.is_stale)
+        turn.ready.records += node.store.reset() + node.store.own.mark_stale(head.is_stale)
         node.election.sleep(turn.now_ms)
         node.startup.download_began()
         self._joining_life = head.life
@@ -324,7 +324,7 @@ class Peers:
         if isinstance(what.error, ExistsError) and not node.store.has_data:  # else it may be we, at another address
             turn.ready.fatal = DuplicateNameError(str(what.error))
             return
-        mine = node.store.registry.get(node.store.me)
+        mine = node.store.registry.nodes.get(node.store.me)
         stands = mine is not None and mine.life == life and node.network_id is not None
         if what.error is not None or life is None or not stands:
             if node.network_id is not None and not node.store.has_data:
@@ -336,7 +336,7 @@ class Peers:
             is_empty = isinstance(what.error, NotReadyError)
             node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
             return
-        turn.ready.records += node.store.begin_life(life)
+        turn.ready.records += node.store.own.begin_life(life)
         node.witnesses.is_needed = False
         node.waits_for = node.missing()
         node.startup.download_ended()

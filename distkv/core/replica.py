@@ -99,31 +99,31 @@ class Replica:
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
         node.waits_for = node.missing()
-        if store.network is not None and node.settings.init_value is not None and store.has_data:
+        if store.registry.network is not None and node.settings.init_value is not None and store.has_data:
             turn.ready.fatal = InitRefusedError(
-                f"the data directory holds a network already (id {store.network.id.hex()}):"
+                f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
                 " start without --init to go on with it, or name an empty directory"
             )
             return turn.ready
-        if store.life is None and len(store.tree) and store.network is None:
+        if store.own.life is None and len(store.tree) and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
         node.startup.has_data = store.has_data
         node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
-        is_retired = store.life is not None and store.is_retired(store.me, store.life)
-        if store.has_data and (store.is_life_over or node.settings.restored or is_retired):
-            turn.ready.records += store.mark_stale(True)
+        is_retired = store.own.life is not None and store.registry.is_retired(store.me, store.own.life)
+        if store.has_data and (store.own.is_life_over or node.settings.restored or is_retired):
+            turn.ready.records += store.own.mark_stale(True)
         with suppress(LivesUsedUpError):  # `fatal` says so
             self._begin(turn)
         return turn.ready
 
     def _begin(self, turn: Turn) -> None:
         node, store = self._node, self._node.store
-        for name, registration in store.registry.items():
+        for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
         node.take(node.startup.begin(turn.now_ms), turn)
-        if store.is_stale or (store.network is not None and not store.has_data):
+        if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
 
@@ -170,8 +170,8 @@ class Replica:
             case TransportGap():
                 node.recovery.exchange_soon(turn.now_ms)
             case AnnounceDue():
-                if node.store.has_written:
-                    node.broadcast_info(turn, {node.store.me: [node.store.tick]})
+                if node.store.own.has_written:
+                    node.broadcast_info(turn, {node.store.me: [node.store.own.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
                 node.recovery.members(others)
@@ -223,7 +223,7 @@ class Replica:
     @property
     def tick(self) -> Tick:
         """The last own tick, durable or not."""
-        return self._node.store.tick
+        return self._node.store.own.tick
 
     @property
     def tock(self) -> Tock:
@@ -231,20 +231,20 @@ class Replica:
 
     @property
     def life(self) -> int | None:
-        return self._node.store.life
+        return self._node.store.own.life
 
     @property
     def network(self) -> Network | None:
-        return self._node.store.network
+        return self._node.store.registry.network
 
     @property
     def registry(self) -> dict[NodeName, Registration]:
-        return self._node.store.registry
+        return self._node.store.registry.nodes
 
     @property
     def retired(self) -> dict[NodeName, list[int]]:
         """Which lives of which names are over for good."""
-        return self._node.store.retired
+        return self._node.store.registry.retired
 
     @property
     def tombstones_due(self) -> int:
@@ -345,7 +345,7 @@ class Replica:
     def _retire_node(self, what: RetireNode, turn: Turn) -> None:
         """The node is gone for good: nothing waits for it any more."""
         node, store, name = self._node, self._node.store, what.node
-        here, lives = store.registry.get(name), store.retired.get(name)
+        here, lives = store.registry.nodes.get(name), store.registry.retired.get(name)
         refused: DistkvError | None = None
         if not node.is_serving:
             refused = self._not_ready()
@@ -422,7 +422,7 @@ class Replica:
             node.seek_witnesses(turn)
         if not node.is_serving:
             node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), turn)
-        if node.election.is_due(turn.now_ms, len(store.registry)):
+        if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)

@@ -324,7 +324,7 @@ def told(fleet: Fleet, event: Event) -> None:
 def test_store_knows_a_retired_life() -> None:
     store = Store(ME, 5)
     store.remote(Event(retired_path("x", 4), Kind.SET, b"\xc3", ((OTHER, Tick(1)),), Tock(1), 0.0))
-    assert [store.is_retired("x", life) for life in (3, 4, 5)] == [False, True, False]
+    assert [store.registry.is_retired(NodeName("x"), life) for life in (3, 4, 5)] == [False, True, False]
 
 
 def without_b(*, alone: bool) -> Fleet:

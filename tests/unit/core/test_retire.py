@@ -93,7 +93,7 @@ def test_nothing_waits_for_the_word_of_a_retired_node() -> None:
 
 def store() -> Store:
     found = Store(A, 5)
-    found.begin_life(0)
+    found.own.begin_life(0)
     found.found_network(bytes(8), pack_value("root"), 1000.0)
     return found
 
@@ -107,14 +107,14 @@ def test_no_later_entry_of_the_same_life_outbids_a_retirement() -> None:
     found = store()
     found.retire(B, 7, 2.0)
     found.register(B, 7, "b:2", 3.0)
-    assert B not in found.registry
+    assert B not in found.registry.nodes
 
 
 def test_retirement_of_a_life_leaves_a_later_one_registered() -> None:
     found = store()
     found.register(B, 9, "b:2", 3.0)
     found.retire(B, 7, 2.0)
-    assert found.registry[B].life == 9
+    assert found.registry.nodes[B].life == 9
 
 
 def test_retired_youngest_life_counts_above_an_older_one_in_conflict_with_it() -> None:
@@ -122,13 +122,13 @@ def test_retired_youngest_life_counts_above_an_older_one_in_conflict_with_it() -
     found.remote(registered("x", 1, 50, life=7))
     found.remote(registered("y", 1, 51, life=3))
     found.retire(B, 7, 2.0)
-    assert B not in found.registry
+    assert B not in found.registry.nodes
 
 
 def test_life_that_was_retired_before_its_first_change_is_not_given_again() -> None:
     found = store()
     found.retire(B, 7, 1001.0)
-    assert found.next_life(B, 1002.0) == 8
+    assert found.registry.next_life(B, 1002.0) == 8
 
 
 def test_replay_of_records_knows_what_is_retired() -> None:
@@ -136,7 +136,7 @@ def test_replay_of_records_knows_what_is_retired() -> None:
     events = [found.register(B, 7, "b:2", 3.0).event, found.retire(B, 7, 2.0).event]
     for event in reversed(events):
         again.replay(EventRecord(event, 0.0))
-    assert (again.registry, again.retired) == ({}, {B: [7]})
+    assert (again.registry.nodes, again.registry.retired) == ({}, {B: [7]})
 
 
 @pytest.mark.parametrize("life", ["x", -1, 1.5, None, True])
@@ -144,4 +144,4 @@ def test_path_that_names_no_life_retires_nothing(life: object) -> None:
     found = store()
     found.register(B, 1, "b:1", 3.0)
     found.write(retired_path("b", life), Kind.SET, pack_value(1), 4.0)  # type: ignore[arg-type]
-    assert found.registry[B].life == 1
+    assert found.registry.nodes[B].life == 1
