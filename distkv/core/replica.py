@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
-from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
+from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers
@@ -21,9 +21,7 @@ from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
     AskMaps,
-    BatchDone,
     CoreSettings,
-    Found,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -35,35 +33,27 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
-    Retired,
     RetireNode,
     Rng,
     TransportDown,
     TransportGap,
     TransportUp,
     Wake,
-    Written,
 )
 from distkv.core.registry import Network, Registration
 from distkv.core.sponsor import Sponsor
 from distkv.errors import (
-    DistkvError,
-    ExistsError,
     InitRefusedError,
     LivesUsedUpError,
-    NotFoundError,
-    NotReadyError,
-    RequestError,
 )
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book, TickRanges
 from distkv.model.pages import Page, pages
-from distkv.model.path import Path, PathKey
+from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
-from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 from distkv.wire.states import Meta
 
 
@@ -76,6 +66,7 @@ class Replica:
         self._sponsor = Sponsor(self._node)
         self._peers = Peers(self._node, self._sponsor)
         self._ageing = Ageing(self._node)
+        self._clients = Clients(self._node)
         self._began_ms = 0
 
     # -- the start
@@ -143,13 +134,13 @@ class Replica:
         node = self._node
         match what:
             case LocalSet(request=request):
-                self._local_set(request, turn)
+                self._clients.set(request, turn)
             case LocalBatch(ops=ops):
-                self._local_batch(ops, turn)
+                self._clients.batch(ops, turn)
             case RetireNode():
-                self._retire_node(what, turn)
+                self._clients.retire(what, turn)
             case LocalDecision(request=request):
-                self._local_decision(request, turn)
+                self._clients.decide(request, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -299,112 +290,6 @@ class Replica:
         return self._peers.pull_end(asked, doubted)
 
     # -- inside
-
-    def _local_set(self, request: SetValue, turn: Turn) -> None:
-        node, ready = self._node, turn.ready
-        if not node.is_serving:
-            ready.reply = self._not_ready()
-            return
-        try:
-            refuse_reserved(request.path)
-            node.check_life(turn)
-            applied, before = node.store.local_set(request, turn.wall)
-        except RequestError as error:
-            ready.reply = error
-            return
-        if applied is None:
-            ready.reply = Written(None, before)
-            return
-        node.own(applied, turn)
-        ready.reply = Written(applied.event, before)
-
-    def _local_batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
-        """All operations in their order, or none."""
-        node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
-        try:
-            write_count = self._check_writes(ops)
-        except RequestError as error:
-            turn.ready.reply = error
-            return
-        if write_count:
-            node.check_life(turn, write_count)
-        results: list[Written | Found] = []
-        for op in ops:
-            if isinstance(op, GetValue):
-                results.append(Found(store.live(op.path)))
-                continue
-            applied, before = store.local_set(op, turn.wall)
-            if applied is not None:
-                node.own(applied, turn)
-            results.append(Written(None if applied is None else applied.event, before))
-        turn.ready.reply = BatchDone(tuple(results))
-
-    def _retire_node(self, what: RetireNode, turn: Turn) -> None:
-        """The node is gone for good: nothing waits for it any more."""
-        node, store, name = self._node, self._node.store, what.node
-        here, lives = store.registry.nodes.get(name), store.registry.retired.get(name)
-        refused: DistkvError | None = None
-        if not node.is_serving:
-            refused = self._not_ready()
-        elif name == self.name:
-            refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
-        elif here is None and lives is None:
-            refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
-        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
-            seen_s = 3 * node.settings.clock_ms / 1000
-            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
-        if refused is not None:
-            turn.ready.reply = refused
-        elif here is None:
-            turn.ready.reply = Retired(max(lives or [0]), False)
-        else:
-            node.check_life(turn)
-            node.own(store.retire(name, here.life, turn.wall), turn)
-            turn.ready.reply = Retired(here.life, True)
-
-    def _local_decision(self, request: Restore | Dismiss, turn: Turn) -> None:
-        node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
-        try:
-            entry, loser = check_decision(request, store.tree)
-        except RequestError as error:
-            turn.ready.reply = error
-            return
-        node.check_life(turn)
-        if any(other.writer == (self.name, self.life) for other in entry.conflicts() if other is not loser):
-            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
-        applied, before = store.decide(entry, loser, request, turn.wall)
-        node.own(applied, turn)
-        turn.ready.reply = Written(applied.event, before)
-
-    def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
-        """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
-        first one still holds when a later one's turn comes.
-
-        Raises:
-            RequestError: the first that would not.
-        """
-        first: dict[PathKey, int] = {}
-        for index, op in enumerate(ops):
-            if isinstance(op, GetValue):
-                continue
-            try:
-                if op.path.key in first:
-                    raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
-                refuse_reserved(op.path)
-                check_conditions(op, self._node.store.live(op.path))
-            except RequestError as error:
-                raise error.at_op(index) from None
-            first[op.path.key] = index
-        return len(first)
-
-    def _not_ready(self) -> NotReadyError:
-        return NotReadyError(f"{self.name} is {self.state}, it waits for {self.waits_for}; ask again in a moment")
 
     def _transport_up(self, turn: Turn) -> None:
         node = self._node

@@ -143,7 +143,7 @@ SIMULATED = (
     _of(
         "decision-in-one-life",
         "who has another open loser there decides in a new life (OPEN-7)",
-        "core/replica.py",
+        "core/clients.py",
         "            node.begin_new_life(turn)  # what this life writes",
         "            pass  # what this life writes",
         seed=7,
