@@ -16,6 +16,7 @@ from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
+from distkv.model.tree import Tree
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
 
 
@@ -284,21 +285,6 @@ class Peers:
         turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
         node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
 
-    # -- serving a pull
-
-    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
-        """What is superseded here, and what is not here at all; the rest of `asked` was sent as events."""
-        tree = self._node.store.tree
-        asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
-        held = tree.ledger.held(asked)
-        present: TickRanges = {}
-        for event in tree.present(asked):
-            present.setdefault(event.node, Ranges()).add(event.tick)
-        none = Ranges()
-        lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
-        known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
-        return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
-
     # -- downloads
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
@@ -342,6 +328,19 @@ class Peers:
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)
+
+
+def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:
+    """The end of the answer to a pull: what is superseded here, and what is not here at all; the rest was sent."""
+    asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
+    held = tree.ledger.held(asked)
+    present: TickRanges = {}
+    for event in tree.present(asked):
+        present.setdefault(event.node, Ranges()).add(event.tick)
+    none = Ranges()
+    lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
+    known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
+    return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
 
 
 def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:

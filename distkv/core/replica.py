@@ -8,7 +8,7 @@ the same rng give the same outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import assert_never
 
@@ -40,7 +40,7 @@ from distkv.core.ready import (
     TransportUp,
     Wake,
 )
-from distkv.core.registry import Network, Registration
+from distkv.core.registry import Registry
 from distkv.core.sponsor import Sponsor
 from distkv.errors import (
     InitRefusedError,
@@ -48,12 +48,11 @@ from distkv.errors import (
 )
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
-from distkv.model.ledger import Book, TickRanges
-from distkv.model.pages import Page, pages
+from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
+from distkv.wire.message import PingChain, Record, State, TickMaps
 from distkv.wire.states import Meta
 
 
@@ -198,11 +197,6 @@ class Replica:
         return self._node.settings
 
     @property
-    def addr(self) -> str:
-        """Where peers reach this node."""
-        return self._node.settings.addr
-
-    @property
     def started(self) -> float:
         """When this start of the server began, seconds since 1970."""
         return self._node.settings.start.time
@@ -225,17 +219,14 @@ class Replica:
         return self._node.store.own.life
 
     @property
-    def network(self) -> Network | None:
-        return self._node.store.registry.network
+    def registry(self) -> Registry:
+        """The nodes of its network, and the lives that are over."""
+        return self._node.store.registry
 
     @property
-    def registry(self) -> dict[NodeName, Registration]:
-        return self._node.store.registry.nodes
-
-    @property
-    def retired(self) -> dict[NodeName, list[int]]:
-        """Which lives of which names are over for good."""
-        return self._node.store.registry.retired
+    def network_id(self) -> bytes | None:
+        """None: it belongs to no network yet."""
+        return self._node.network_id
 
     @property
     def tombstones_due(self) -> int:
@@ -280,14 +271,6 @@ class Replica:
     def maps(self, what: AskMaps | None = None) -> TickMaps:
         """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
         return self._node.maps() if what is None else self._node.maps(what.tombstones, behind=what.behind)
-
-    def pages(self, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
-        """What a stretch of the tree comes to; it may change between two pages."""
-        return pages(self.tree, after, until, size)
-
-    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
-        """The end of the answer to a pull."""
-        return self._peers.pull_end(asked, doubted)
 
     # -- inside
 

@@ -190,4 +190,4 @@ def _has_compared(process: Process, what: Input | None) -> bool:
     if not isinstance(maps, TickMaps):
         return False
     replica, header = process.replica, maps.header
-    return header.node != replica.name and replica.network is not None and header.network == replica.network.id
+    return header.node != replica.name and replica.network_id is not None and header.network == replica.network_id

@@ -34,7 +34,7 @@ def test_restored_node_begins_a_life_that_nobody_heard_of_and_registers_it() -> 
     replica, begun = started(restored=True, wall=5000.0)
     assert begun == [4000]
     assert life_of(replica.tick) == replica.life == 4000
-    assert replica.registry[ME].life == 4000
+    assert replica.registry.nodes[ME].life == 4000
 
 
 @pytest.mark.parametrize("wall", [500.0, 1000.0])

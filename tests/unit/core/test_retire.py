@@ -27,18 +27,18 @@ def without_b() -> Fleet:
 
 def test_retired_node_is_registered_nowhere_any_more() -> None:
     fleet = without_b()
-    life = fleet["a"].registry[B].life
+    life = fleet["a"].registry.nodes[B].life
     assert fleet.step("a", RetireNode(B, force=False)).reply == Retired(life, True)
     fleet.run(100)
-    assert [sorted(fleet[name].registry) for name in "ac"] == [["a", "c"]] * 2
-    assert fleet["c"].retired == {B: [life]}
+    assert [sorted(fleet[name].registry.nodes) for name in "ac"] == [["a", "c"]] * 2
+    assert fleet["c"].registry.retired == {B: [life]}
 
 
 def test_node_that_is_retired_already_is_told_so() -> None:
     fleet = without_b()
     fleet.step("a", RetireNode(B, force=False))
     tick = fleet["a"].tick
-    assert fleet.step("a", RetireNode(B, force=False)).reply == Retired(fleet["a"].retired[B][0], False)
+    assert fleet.step("a", RetireNode(B, force=False)).reply == Retired(fleet["a"].registry.retired[B][0], False)
     assert fleet["a"].tick == tick
 
 
@@ -55,13 +55,13 @@ def test_retirement_that_cannot_be_meant_changes_nothing(name: str, error: type[
     ready = fleet.step("a", RetireNode(NodeName(name), force=False))
     assert isinstance(ready.reply, error)
     assert words in str(ready.reply)
-    assert (ready.records, sorted(fleet["a"].registry)) == ([], ["a", "b"])
+    assert (ready.records, sorted(fleet["a"].registry.nodes)) == ([], ["a", "b"])
 
 
 def test_node_that_seems_alive_is_retired_by_force() -> None:
     fleet = grown("a", "b")
     assert isinstance(fleet.step("a", RetireNode(B, force=True)).reply, Retired)
-    assert sorted(fleet["a"].registry) == ["a"]
+    assert sorted(fleet["a"].registry.nodes) == ["a"]
 
 
 def test_node_that_is_not_ready_retires_nobody() -> None:
@@ -72,12 +72,12 @@ def test_node_that_is_not_ready_retires_nobody() -> None:
 
 def test_name_comes_back_in_a_life_above_the_one_that_is_over() -> None:
     fleet = without_b()
-    over = fleet["a"].registry[B].life
+    over = fleet["a"].registry.nodes[B].life
     fleet.step("a", RetireNode(B, force=False))
     fleet.wipe("b", is_copied=True)
     fleet.start("b")
     assert fleet.run_until(fleet.is_converged, 60_000)
-    assert fleet["a"].registry[B].life > over
+    assert fleet["a"].registry.nodes[B].life > over
 
 
 def test_nothing_waits_for_the_word_of_a_retired_node() -> None:
