@@ -143,12 +143,20 @@ class Node:
         `tombstones` are what we want to forget, `asked` what the other side wants to; `behind`: the life in which the
         peer went back.
         """
-        tree = self.store.tree
-        ledger = tree.ledger
-        header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
-        ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
-        sums = tree.digest, tombstones, outlived, behind, self.store.own.is_stale
-        return TickMaps(header, addr, self.state, ticks, held, lost, *sums)
+        store, tree, ledger = self.store, self.store.tree, self.store.tree.ledger
+        return TickMaps(
+            self.header(),
+            self.settings.addr,
+            self.state,
+            ledger.ticks(),
+            ledger.held(),
+            ledger.lost(),
+            tree.digest,
+            tombstones=tombstones,
+            outlived=tuple(outlives(tree, asked)),
+            behind=behind,
+            is_stale=store.own.is_stale,
+        )
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""

@@ -246,10 +246,10 @@ def read_tick_maps(value: object) -> TickMaps:
         read_ranges(fields.get("held"), "held"),
         read_ranges(fields.get("lost"), "lost"),
         read_int(fields, "digest", DIGEST_MAX),
-        tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
-        read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
-        read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
-        read_flag(fields, "stale"),
+        tombstones=tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
+        outlived=read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
+        behind=read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
+        is_stale=read_flag(fields, "stale"),
     )
 
 
