@@ -91,10 +91,10 @@ class Ageing:
         node, now_ms = self._node, turn.now_ms
         store, deletion, recovery = node.store, node.deletion, node.recovery
         deletion.ripen(now_ms)
-        mine = store.registry.get(store.me)
-        lives = {name: registered.life for name, registered in store.registry.items() if name != store.me}
+        mine = store.registry.nodes.get(store.me)
+        lives = {name: registered.life for name, registered in store.registry.nodes.items() if name != store.me}
         is_alone = not all(recovery.is_alive(name, now_ms) and recovery.peers[name].addr for name in lives)
-        if mine is None or mine.life != store.life or is_alone or store.is_stale:
+        if mine is None or mine.life != store.own.life or is_alone or store.own.is_stale:
             deletion.wait(now_ms)  # who is away cannot report, and an old disk's word does not count
             return
         deletion.begin_round(store.tree, now_ms)

@@ -123,7 +123,7 @@ class Gossip:
         node = self._node
         if node.startup.state is State.PASSIVE:
             return  # without data there is nothing that an event could be merged into
-        if header.node not in node.store.registry:
+        if header.node not in node.store.registry.nodes:
             turn.ready.note("unregistered", node=header.node)
             self._compare_later(header.node, turn)
             return
@@ -155,7 +155,7 @@ class Gossip:
         node.take(node.startup.heard_data(name, ping.addr), turn)
         if not node.store.has_data:
             return
-        if name not in node.store.registry:
+        if name not in node.store.registry.nodes:
             turn.ready.note("unregistered", node=name)
             self._compare_later(name, turn)  # a stranger could keep us from pinging; a new node is registered by then
             return
@@ -209,7 +209,7 @@ class Gossip:
             return
         if info.reason and node.election.is_foreign(info.reason):
             self._reconcile(name, node.election.basis, info.reason, turn, has_lost=False)
-        if name not in node.store.registry:
+        if name not in node.store.registry.nodes:
             self._compare_later(name, turn)
             return
         if info.reason or (info.ticks is not None and len(info.ticks) > 1):
@@ -219,11 +219,11 @@ class Gossip:
 
     def _hear_ticks(self, name: NodeName, ticks: TickMap, turn: Turn) -> None:
         """Gossip says that these ticks exist. What cannot be believed from gossip is asked for over TCP."""
-        store = self._node.store
+        store, nodes = self._node.store, self._node.store.registry.nodes
         strange = [
             node
             for node, lasts in ticks.items()
-            if node not in store.registry or node == store.me or not all(self._is_near((node, last)) for last in lasts)
+            if node not in nodes or node == store.me or not all(self._is_near((node, last)) for last in lasts)
         ]
         store.hear_ticks((node, ticks[node]) for node in ticks if node not in strange)
         own = store.tree.ledger.last(store.me)

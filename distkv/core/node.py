@@ -124,13 +124,15 @@ class Node:
 
     @property
     def network_id(self) -> bytes | None:
-        return self.store.network.id if self.store.network is not None else None
+        network = self.store.registry.network
+        return network.id if network is not None else None
 
     def header(self) -> Header:
         """What our next message carries; its tock is new."""
         store = self.store
         store.tock = Tock(store.tock + 1)
-        return Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, self.settings.start)
+        own = store.own
+        return Header(store.me, own.tick, store.tock, own.life or 0, self.network_id, self.settings.start)
 
     def maps(
         self,
@@ -143,12 +145,20 @@ class Node:
         `tombstones` are what we want to forget, `asked` what the other side wants to; `behind`: the life in which the
         peer went back.
         """
-        tree = self.store.tree
-        ledger = tree.ledger
-        header, addr, outlived = self.header(), self.settings.addr, tuple(outlives(tree, asked))
-        ticks, held, lost = ledger.ticks(), ledger.held(), ledger.lost()
-        sums = tree.digest, tombstones, outlived, behind, self.store.is_stale
-        return TickMaps(header, addr, self.state, ticks, held, lost, *sums)
+        store, tree, ledger = self.store, self.store.tree, self.store.tree.ledger
+        return TickMaps(
+            self.header(),
+            self.settings.addr,
+            self.state,
+            ledger.ticks(),
+            ledger.held(),
+            ledger.lost(),
+            tree.digest,
+            tombstones=tombstones,
+            outlived=tuple(outlives(tree, asked)),
+            behind=behind,
+            is_stale=store.own.is_stale,
+        )
 
     def short_maps(self, name: NodeName, life: int | None, behind: int | None = None) -> TickMaps:
         """The same for a peer that may hold just what we hold: a hash says what, and of the ticks heard only those of
@@ -158,7 +168,7 @@ class Node:
         ticks = {name: [Tick(book.last)]} if book is not None else {}
         return TickMaps(
             self.header(), self.settings.addr, self.state, ticks, {}, {}, store.tree.digest,
-            behind=behind, is_stale=store.is_stale, ticks_hash=ledger.hash(),
+            behind=behind, is_stale=store.own.is_stale, ticks_hash=ledger.hash(),
         )  # fmt: skip
 
     def missing(self) -> TickRanges:
@@ -168,39 +178,40 @@ class Node:
     def others(self) -> list[NodeName]:
         """The other registered nodes; whose life was retired is not among them."""
         store = self.store
-        return [name for name in store.registry if name != store.me]
+        return [name for name in store.registry.nodes if name != store.me]
 
     # -- what changes the state
 
     def own(self, applied: Applied, turn: Turn) -> None:
         """An own event: log it, tell the others, tell the watchers."""
-        store = self.store
+        store, own = self.store, self.store.own
         self.record(applied, turn)
-        header = Header(store.me, store.tick, store.tock, store.life or 0, self.network_id, None)
+        header = Header(store.me, own.tick, store.tock, own.life or 0, self.network_id, None)
         turn.ready.messages.append(Update(header, (applied.event,)))
 
     def apply(self, event: Event, turn: Turn) -> bool:
         """Somebody's event, from anywhere; whether it said something new."""
-        if event.node == self.store.me and event.tick > self.store.tick and life_of(event.tick) == self.store.life:
+        store, own = self.store, self.store.own
+        if event.node == store.me and event.tick > own.tick and life_of(event.tick) == own.life:
             self.found_stale("rolled_back", turn)  # it is ours, and our disk does not know it
-        applied = self.store.remote(event)
+        applied = store.remote(event)
         if applied.changed:
             self.changed_ms = turn.now_ms
         self.record(applied, turn)
-        if applied.changed and event.path.is_reserved and self.store.life is not None:
-            self._saw_reserved(event, self.store.life, turn)
+        if applied.changed and event.path.is_reserved and own.life is not None:
+            self._saw_reserved(event, own.life, turn)
         return applied.is_new
 
     def _saw_reserved(self, event: Event, life: int, turn: Turn) -> None:
         """Whether somebody said something about us; `life` is ours."""
         store = self.store
-        mine, retired = store.registry.get(store.me), retired_of(event.path)
+        mine, retired = store.registry.nodes.get(store.me), retired_of(event.path)
         if mine is not None and mine.life > life:
             if mine.addr == self.settings.addr:  # our next disk's, or an attempt to join that broke off
                 self.found_stale("later_life", turn)
             elif self.is_serving:
                 self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
-        if retired is not None and retired[0] == store.me and store.first_life <= retired[1] <= life:
+        if retired is not None and retired[0] == store.me and store.own.first_life <= retired[1] <= life:
             self.found_stale("retired", turn)  # also a life before this one: nobody asked this disk since
 
     def merge(self, event: Event, turn: Turn) -> bool:
@@ -233,21 +244,22 @@ class Node:
     def is_rolled_back(self) -> bool:
         """Whether somebody heard a tick of our life that we never wrote: our disk is older than we are."""
         store = self.store
-        book = store.tree.ledger.book((store.me, store.life)) if store.life is not None else None
-        return book is not None and book.last > store.tick
+        book = store.tree.ledger.book((store.me, store.own.life)) if store.own.life is not None else None
+        return book is not None and book.last > store.own.tick
 
     def check_life(self, turn: Turn, count: int = 1) -> bool:
         """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be.
 
         Returns whether a new one was begun, which is registered then.
         """
-        if self.store.is_life_over:
+        own = self.store.own
+        if own.is_life_over:
             pass  # it was said when it was found
         elif self.is_rolled_back:
-            turn.ready.note("rolled_back", tick=self.store.tick)
+            turn.ready.note("rolled_back", tick=own.tick)
         elif self.witnesses.is_needed:
-            turn.ready.note("unwitnessed", tick=self.store.tick)
-        elif self.store.ticks_left >= count:
+            turn.ready.note("unwitnessed", tick=own.tick)
+        elif own.ticks_left >= count:
             return False
         self.begin_new_life(turn)
         return True
@@ -257,15 +269,16 @@ class Node:
 
         Nothing more is written in its life; a node that serves already begins a new one at once.
         """
-        if not self.store.is_life_over:
-            turn.ready.note(why, tick=self.store.tick)
+        own = self.store.own
+        if not own.is_life_over:
+            turn.ready.note(why, tick=own.tick)
         self._mark_stale(turn)
         if self.is_serving:
             self.check_life(turn)
 
     def _mark_stale(self, turn: Turn) -> None:
         """Others may have forgotten what is here: compare before it is served, or else soon."""
-        turn.ready.records += self.store.mark_stale(True)
+        turn.ready.records += self.store.own.mark_stale(True)
         if self.is_serving:
             self.recovery.exchange_soon(turn.now_ms)
         else:
@@ -273,10 +286,10 @@ class Node:
 
     def _want_own(self, ranges: Ranges, turn: Turn) -> None:
         """We lack changes that we made: the disk was set back, perhaps beyond a change of life."""
-        store = self.store
-        if store.life is None or store.is_stale:
+        own = self.store.own
+        if own.life is None or own.is_stale:
             return
-        if ranges & Ranges([(first_tick(store.first_life), first_tick(store.life + 1))]):
+        if ranges & Ranges([(first_tick(own.first_life), first_tick(own.life + 1))]):
             turn.ready.note("own_missing")
             self._mark_stale(turn)
 
@@ -284,20 +297,21 @@ class Node:
         """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
         store = self.store
         sums = store.tree.digest, store.tree.ledger.hash()
-        if store.is_stale and self.old_disk.agrees(name, sums, self.others(), is_good=is_good):
-            turn.ready.records += store.mark_stale(False)
+        if store.own.is_stale and self.old_disk.agrees(name, sums, self.others(), is_good=is_good):
+            turn.ready.records += store.own.mark_stale(False)
             self.startup.need_not_hand_over()
 
     def seek_witnesses(self, turn: Turn) -> None:
         """Ask all others what they heard of our life; when they have answered we may go on in it."""
         witnesses = self.witnesses
-        witnesses.registered(self.others, self.store.registry_changes)
+        witnesses.registered(self.others, self.store.registry.changes)
         if witnesses.have_all and not self.missing():  # what is missing may be another one's registration
             witnesses.is_needed = False
         elif self.is_up:
             for name in witnesses.due(turn.now_ms, lambda name: self.recovery.is_alive(name, turn.now_ms)):
                 short_for = name if self._ask_count else None  # the first one brings what came while we were away
-                self.ask(name, self.store.registry[name].addr, AskMaps(short_for=short_for), turn, is_witness=True)
+                addr = self.store.registry.nodes[name].addr
+                self.ask(name, addr, AskMaps(short_for=short_for), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
         """Go on under a life of our own that nobody heard of, in the same directory.
@@ -307,13 +321,13 @@ class Node:
         """
         store = self.store
         try:
-            life = store.next_life(store.me, turn.wall)
+            life = store.registry.next_life(store.me, turn.wall)
         except LivesUsedUpError as error:
             turn.ready.fatal = error
             raise
         self.witnesses.is_needed = False
         turn.ready.note("new_life", life=life)
-        turn.ready.records += store.begin_life(life)
+        turn.ready.records += store.own.begin_life(life)
         self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
 
     def reclaim_name(self, addr: str, turn: Turn) -> None:
@@ -322,8 +336,8 @@ class Node:
         Once in a start only: somebody may be there whom we cannot reach, and do the same.
         """
         store = self.store
-        mine = store.registry.get(store.me)
-        is_theirs = mine is not None and mine.addr == addr and mine.life > (store.life or 0)
+        mine = store.registry.nodes.get(store.me)
+        is_theirs = mine is not None and mine.addr == addr and mine.life > (store.own.life or 0)
         if is_theirs and self.is_serving and not self._has_reclaimed:
             self._has_reclaimed = True
             self.begin_new_life(turn)
@@ -400,15 +414,15 @@ class Node:
 
     def _found_network(self, turn: Turn) -> None:
         store, settings = self.store, self.settings
-        turn.ready.records += store.begin_life(0)
+        turn.ready.records += store.own.begin_life(0)
         for applied in store.found_network(settings.network_id, settings.init_value or b"\xc0", turn.wall):
             self.own(applied, turn)
 
     def _become_ready(self, turn: Turn) -> None:
         store, addr = self.store, self.settings.addr
-        life = store.life or 0
-        mine = store.registry.get(store.me)
-        if self.is_rolled_back or store.is_life_over:
+        life = store.own.life or 0
+        mine = store.registry.nodes.get(store.me)
+        if self.is_rolled_back or store.own.is_life_over:
             self.check_life(turn)
         elif mine is not None and mine.life > life and mine.addr == addr:
             self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see

@@ -18,6 +18,7 @@ from distkv.model.event import NodeName
 from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
+from distkv.model.tree import Tree
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
 
 
@@ -194,7 +195,7 @@ class Peers:
         node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
-        if node.is_rolled_back or (maps.behind is not None and maps.behind == store.life):
+        if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
             node.found_stale("rolled_back", turn)
         self._pull_after_exchange(maps, turn)
         self._compare(maps, turn, is_answer=is_answer)
@@ -225,7 +226,7 @@ class Peers:
             )
         else:
             turn.ready.note("name_twice", start=other.time)
-            if node.store.has_data and header.life == node.store.life:
+            if node.store.has_data and header.life == node.store.own.life:
                 node.begin_new_life(turn)  # a copy of our directory: it may have used the ticks that we would use next
 
     def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
@@ -271,14 +272,14 @@ class Peers:
         is_good, has_same_ticks = maps.state.is_serving and not maps.is_stale, maps.held == tree.ledger.held()
         if has_same_ticks and maps.digest == tree.digest:
             node.agreed(name, turn, is_good=is_good)
-        elif node.is_serving and is_good and store.is_stale:
+        elif node.is_serving and is_good and store.own.is_stale:
             if not is_answer:  # anybody may connect and say so
                 node.recovery.exchange_soon(turn.now_ms, name)
-            elif name in store.registry and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
+            elif name in store.registry.nodes and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
                 turn.ready.note("stale", node=name)
                 error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
                 turn.ready.fatal = StaleError(error)
-        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
+        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
             if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
                 self._resync(name, maps.digest, turn)
@@ -310,21 +311,6 @@ class Peers:
         turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
         node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
 
-    # -- serving a pull
-
-    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
-        """What is superseded here, and what is not here at all; the rest of `asked` was sent as events."""
-        tree = self._node.store.tree
-        asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
-        held = tree.ledger.held(asked)
-        present: TickRanges = {}
-        for event in tree.present(asked):
-            present.setdefault(event.node, Ranges()).add(event.tick)
-        none = Ranges()
-        lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
-        known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
-        return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
-
     # -- downloads
 
     def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
@@ -335,7 +321,7 @@ class Peers:
             return
         for other in node.asks.values():  # what they answer is about what was here
             other.is_void = other is not asked
-        turn.ready.records += node.store.reset() + node.store.mark_stale(head.is_stale)
+        turn.ready.records += node.store.reset() + node.store.own.mark_stale(head.is_stale)
         node.election.sleep(turn.now_ms)
         node.startup.download_began()
         self._joining_life = head.life
@@ -350,7 +336,7 @@ class Peers:
         if isinstance(what.error, ExistsError) and not node.store.has_data:  # else it may be we, at another address
             turn.ready.fatal = DuplicateNameError(str(what.error))
             return
-        mine = node.store.registry.get(node.store.me)
+        mine = node.store.registry.nodes.get(node.store.me)
         stands = mine is not None and mine.life == life and node.network_id is not None
         if what.error is not None or life is None or not stands:
             if node.network_id is not None and not node.store.has_data:
@@ -362,12 +348,25 @@ class Peers:
             is_empty = isinstance(what.error, NotReadyError)
             node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
             return
-        turn.ready.records += node.store.begin_life(life)
+        turn.ready.records += node.store.own.begin_life(life)
         node.witnesses.is_needed = False
         node.waits_for = node.missing()
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)
+
+
+def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:
+    """The end of the answer to a pull: what is superseded here, and what is not here at all; the rest was sent."""
+    asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
+    held = tree.ledger.held(asked)
+    present: TickRanges = {}
+    for event in tree.present(asked):
+        present.setdefault(event.node, Ranges()).add(event.tick)
+    none = Ranges()
+    lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
+    known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
+    return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
 
 
 def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:

@@ -1,9 +1,10 @@
-"""The system's own entries: which paths they have, and what their values say.
+"""The registry: the network, the nodes that belong to it, and the lives that are over for good.
 
-Knows: the network's identity, the registration of a node, the retirement of a life.  Does not know who writes them, nor
-which nodes are registered now (`update`).
+Knows: which paths the system's own entries have, what their values say, and what those of a tree say now.  Does not
+know who writes them, nor which node this is.
 
-Invariant: a value that is not well-formed says nothing; the same value says the same on every node.
+Invariant: a value that is not well-formed says nothing; the same entries say the same on every node, in whatever order
+they came.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from typing import Final
 
 import attrs
 
-from distkv.errors import BadValueError, RequestError
-from distkv.model.event import LIFE_MAX, Event, Kind, NodeName
+from distkv.errors import BadValueError, LivesUsedUpError
+from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
 from distkv.model.path import Path
-from distkv.wire.values import unpack_value
+from distkv.model.tree import Tree
+from distkv.wire.values import pack_value, unpack_value
 
 NETWORK_PATH: Final = Path((None,))
 """The root's reserved entry: the network's id and when it was created."""
+
+LIVES_SPARE: Final = 1 << 20
+"""So many lives no clock can use up."""
 
 
 @attrs.frozen(slots=True)
@@ -30,6 +35,10 @@ class Network:
     created: float
     """Seconds since 1970 by the founder's clock; lives count from here."""
 
+    def packed(self) -> bytes:
+        """The value of the entry that says so; `network_of` reads it."""
+        return pack_value({"network": self.id, "created": self.created})
+
 
 @attrs.frozen(slots=True)
 class Registration:
@@ -38,6 +47,76 @@ class Registration:
     life: int
     addr: str
     since: float
+
+    def packed(self) -> bytes:
+        """The value of the entry that says so; `registration_of` reads it."""
+        return pack_value({"life": self.life, "addr": self.addr, "since": self.since})
+
+
+class Registry:
+    """What the reserved entries of a tree say, kept at hand."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.network: Network | None = None
+        self.nodes: dict[NodeName, Registration] = {}
+        """The nodes that are registered and not retired."""
+        self.changes = 0
+        """How often that may have changed: a fleet is too many to look through at each step."""
+        self.retired: dict[NodeName, list[int]] = {}
+        """The lives that a person ended."""
+
+    def is_retired(self, name: NodeName, life: int) -> bool:
+        """Whether a node's life is over for good."""
+        return life in self.retired.get(name, ())
+
+    def changed(self, path: Path) -> None:
+        """The tree has something else at a reserved path."""
+        entry = self._tree.get(path)
+        if entry is None:
+            return
+        if path == NETWORK_PATH:
+            self.network = network_of(entry.head) or self.network
+            return
+        retired = retired_of(path)
+        match path.names:
+            case (None, "node", str() as name):
+                self._registration_changed(NodeName(name))
+            case _ if retired is not None and not self.is_retired(*retired):
+                node, life = retired
+                self.retired.setdefault(node, []).append(life)
+                self._registration_changed(node)
+
+    def next_life(self, name: NodeName, started: float) -> int:
+        """The life of a directory made at `started`: above any life heard of for its name.
+
+        Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
+
+        Raises:
+            LivesUsedUpError: there is none.
+        """
+        created = self.network.created if self.network is not None else started
+        heard = life_of(self._tree.ledger.last(name))
+        if name in self.nodes:
+            heard = max(heard, self.nodes[name].life)
+        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
+        if heard >= LIFE_MAX:
+            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
+        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
+        return max(seconds, heard + 1, 1)
+
+    def _registration_changed(self, name: NodeName) -> None:
+        """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""
+        entry = self._tree.get(node_path(name))
+        events = () if entry is None else (entry.head, *entry.losers)
+        found = [registration for registration in map(registration_of, events) if registration is not None]
+        here = max(found, key=lambda r: (r.life, r.since), default=None)
+        self.changes += 1
+        if here is None or self.is_retired(name, here.life):
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = here
 
 
 def node_path(name: str) -> Path:
@@ -73,16 +152,6 @@ def registration_of(event: Event) -> Registration | None:
             if 0 <= life <= LIFE_MAX and math.isfinite(since):  # a NaN would not have the same order on every node
                 return Registration(life, addr, float(since))
     return None
-
-
-def refuse_reserved(path: Path) -> None:
-    """Clients do not write below a null first name.
-
-    Raises:
-        RequestError: the path is the system's own.
-    """
-    if path.is_reserved:
-        raise RequestError(f"{path} belongs to the system (its first name is null) and cannot be written")
 
 
 def _map_of(event: Event) -> dict[str, object]:

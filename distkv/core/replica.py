@@ -8,11 +8,12 @@ the same rng give the same outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
+from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers
@@ -20,9 +21,7 @@ from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
     AskMaps,
-    BatchDone,
     CoreSettings,
-    Found,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -34,35 +33,26 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
-    Retired,
     RetireNode,
     Rng,
     TransportDown,
     TransportGap,
     TransportUp,
     Wake,
-    Written,
 )
-from distkv.core.registry import Network, Registration, refuse_reserved
+from distkv.core.registry import Registry
 from distkv.core.sponsor import Sponsor
 from distkv.errors import (
-    DistkvError,
-    ExistsError,
     InitRefusedError,
     LivesUsedUpError,
-    NotFoundError,
-    NotReadyError,
-    RequestError,
 )
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
-from distkv.model.ledger import Book, TickRanges
-from distkv.model.pages import Page, pages
-from distkv.model.path import Path, PathKey
+from distkv.model.ledger import Book
+from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
-from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
+from distkv.wire.message import PingChain, Record, State, TickMaps
 from distkv.wire.states import Meta
 
 
@@ -75,6 +65,7 @@ class Replica:
         self._sponsor = Sponsor(self._node)
         self._peers = Peers(self._node, self._sponsor)
         self._ageing = Ageing(self._node)
+        self._clients = Clients(self._node)
         self._began_ms = 0
 
     # -- the start
@@ -98,31 +89,31 @@ class Replica:
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
         node.waits_for = node.missing()
-        if store.network is not None and node.settings.init_value is not None and store.has_data:
+        if store.registry.network is not None and node.settings.init_value is not None and store.has_data:
             turn.ready.fatal = InitRefusedError(
-                f"the data directory holds a network already (id {store.network.id.hex()}):"
+                f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
                 " start without --init to go on with it, or name an empty directory"
             )
             return turn.ready
-        if store.life is None and len(store.tree) and store.network is None:
+        if store.own.life is None and len(store.tree) and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
         node.startup.has_data = store.has_data
         node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
-        is_retired = store.life is not None and store.is_retired(store.me, store.life)
-        if store.has_data and (store.is_life_over or node.settings.restored or is_retired):
-            turn.ready.records += store.mark_stale(True)
+        is_retired = store.own.life is not None and store.registry.is_retired(store.me, store.own.life)
+        if store.has_data and (store.own.is_life_over or node.settings.restored or is_retired):
+            turn.ready.records += store.own.mark_stale(True)
         with suppress(LivesUsedUpError):  # `fatal` says so
             self._begin(turn)
         return turn.ready
 
     def _begin(self, turn: Turn) -> None:
         node, store = self._node, self._node.store
-        for name, registration in store.registry.items():
+        for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
         node.take(node.startup.begin(turn.now_ms), turn)
-        if store.is_stale or (store.network is not None and not store.has_data):
+        if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
 
@@ -142,13 +133,13 @@ class Replica:
         node = self._node
         match what:
             case LocalSet(request=request):
-                self._local_set(request, turn)
+                self._clients.set(request, turn)
             case LocalBatch(ops=ops):
-                self._local_batch(ops, turn)
+                self._clients.batch(ops, turn)
             case RetireNode():
-                self._retire_node(what, turn)
+                self._clients.retire(what, turn)
             case LocalDecision(request=request):
-                self._local_decision(request, turn)
+                self._clients.decide(request, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():
@@ -169,8 +160,8 @@ class Replica:
             case TransportGap():
                 node.recovery.exchange_soon(turn.now_ms)
             case AnnounceDue():
-                if node.store.has_written:
-                    node.broadcast_info(turn, {node.store.me: [node.store.tick]})
+                if node.store.own.has_written:
+                    node.broadcast_info(turn, {node.store.me: [node.store.own.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
                 node.recovery.members(others)
@@ -206,11 +197,6 @@ class Replica:
         return self._node.settings
 
     @property
-    def addr(self) -> str:
-        """Where peers reach this node."""
-        return self._node.settings.addr
-
-    @property
     def started(self) -> float:
         """When this start of the server began, seconds since 1970."""
         return self._node.settings.start.time
@@ -222,7 +208,7 @@ class Replica:
     @property
     def tick(self) -> Tick:
         """The last own tick, durable or not."""
-        return self._node.store.tick
+        return self._node.store.own.tick
 
     @property
     def tock(self) -> Tock:
@@ -230,20 +216,17 @@ class Replica:
 
     @property
     def life(self) -> int | None:
-        return self._node.store.life
+        return self._node.store.own.life
 
     @property
-    def network(self) -> Network | None:
-        return self._node.store.network
-
-    @property
-    def registry(self) -> dict[NodeName, Registration]:
+    def registry(self) -> Registry:
+        """The nodes of its network, and the lives that are over."""
         return self._node.store.registry
 
     @property
-    def retired(self) -> dict[NodeName, list[int]]:
-        """Which lives of which names are over for good."""
-        return self._node.store.retired
+    def network_id(self) -> bytes | None:
+        """None: it belongs to no network yet."""
+        return self._node.network_id
 
     @property
     def tombstones_due(self) -> int:
@@ -292,123 +275,10 @@ class Replica:
             return node.maps()
         if what.short_for is None:
             return node.maps(what.tombstones, behind=what.behind)
-        there = node.store.registry.get(what.short_for)
+        there = node.store.registry.nodes.get(what.short_for)
         return node.short_maps(what.short_for, there.life if there is not None else None)
 
-    def pages(self, after: Path | None, until: Path | None, size: int) -> Iterator[Page]:
-        """What a stretch of the tree comes to; it may change between two pages."""
-        return pages(self.tree, after, until, size)
-
-    def pull_end(self, asked: TickRanges, doubted: TickRanges) -> PullEnd:
-        """The end of the answer to a pull."""
-        return self._peers.pull_end(asked, doubted)
-
     # -- inside
-
-    def _local_set(self, request: SetValue, turn: Turn) -> None:
-        node, ready = self._node, turn.ready
-        if not node.is_serving:
-            ready.reply = self._not_ready()
-            return
-        try:
-            refuse_reserved(request.path)
-            node.check_life(turn)
-            applied, before = node.store.local_set(request, turn.wall)
-        except RequestError as error:
-            ready.reply = error
-            return
-        if applied is None:
-            ready.reply = Written(None, before)
-            return
-        node.own(applied, turn)
-        ready.reply = Written(applied.event, before)
-
-    def _local_batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
-        """All operations in their order, or none."""
-        node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
-        try:
-            write_count = self._check_writes(ops)
-        except RequestError as error:
-            turn.ready.reply = error
-            return
-        if write_count:
-            node.check_life(turn, write_count)
-        results: list[Written | Found] = []
-        for op in ops:
-            if isinstance(op, GetValue):
-                results.append(Found(store.live(op.path)))
-                continue
-            applied, before = store.local_set(op, turn.wall)
-            if applied is not None:
-                node.own(applied, turn)
-            results.append(Written(None if applied is None else applied.event, before))
-        turn.ready.reply = BatchDone(tuple(results))
-
-    def _retire_node(self, what: RetireNode, turn: Turn) -> None:
-        """The node is gone for good: nothing waits for it any more."""
-        node, store, name = self._node, self._node.store, what.node
-        here, lives = store.registry.get(name), store.retired.get(name)
-        refused: DistkvError | None = None
-        if not node.is_serving:
-            refused = self._not_ready()
-        elif name == self.name:
-            refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
-        elif here is None and lives is None:
-            refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
-        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
-            seen_s = 3 * node.settings.clock_ms / 1000
-            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
-        if refused is not None:
-            turn.ready.reply = refused
-        elif here is None:
-            turn.ready.reply = Retired(max(lives or [0]), False)
-        else:
-            node.check_life(turn)
-            node.own(store.retire(name, here.life, turn.wall), turn)
-            turn.ready.reply = Retired(here.life, True)
-
-    def _local_decision(self, request: Restore | Dismiss, turn: Turn) -> None:
-        node, store = self._node, self._node.store
-        if not node.is_serving:
-            turn.ready.reply = self._not_ready()
-            return
-        try:
-            entry, loser = store.check_decision(request)
-        except RequestError as error:
-            turn.ready.reply = error
-            return
-        node.check_life(turn)
-        if any(other.writer == (self.name, self.life) for other in entry.conflicts() if other is not loser):
-            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
-        applied, before = store.decide(entry, loser, request, turn.wall)
-        node.own(applied, turn)
-        turn.ready.reply = Written(applied.event, before)
-
-    def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
-        """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
-        first one still holds when a later one's turn comes.
-
-        Raises:
-            RequestError: the first that would not.
-        """
-        first: dict[PathKey, int] = {}
-        for index, op in enumerate(ops):
-            if isinstance(op, GetValue):
-                continue
-            try:
-                if op.path.key in first:
-                    raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
-                self._node.store.check(op)
-            except RequestError as error:
-                raise error.at_op(index) from None
-            first[op.path.key] = index
-        return len(first)
-
-    def _not_ready(self) -> NotReadyError:
-        return NotReadyError(f"{self.name} is {self.state}, it waits for {self.waits_for}; ask again in a moment")
 
     def _transport_up(self, turn: Turn) -> None:
         node = self._node
@@ -426,7 +296,7 @@ class Replica:
             node.seek_witnesses(turn)
         if not node.is_serving:
             node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), turn)
-        if node.election.is_due(turn.now_ms, len(store.registry)):
+        if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)

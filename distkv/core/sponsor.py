@@ -53,7 +53,7 @@ class Sponsor:
         if not node.is_serving:  # others may have forgotten what is here, and would not know the joiner
             ready.reply = BusyError(f"{store.me} waits for {node.startup.waits_for} itself; ask again")
             return
-        here = store.registry.get(name)
+        here = store.registry.nodes.get(name)
         look = None
         if here is not None and here.addr != what.addr and name != store.me:
             look = self._look(name, here.addr, turn)
@@ -73,12 +73,12 @@ class Sponsor:
                 f"the clock of {name} is more than a day ahead of {store.me}'s: set it right, or its lives are used up"
             )
             return
-        life = store.next_life(name, what.created)
+        life = store.registry.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
         # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
         ticks, superseded = tree.ledger.ticks(), tree.superseded()
-        ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.is_stale)
+        ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.own.is_stale)
 
     def answered(self, name: NodeName, addr: str) -> None:
         """A node of this name answered at this address."""

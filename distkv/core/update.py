@@ -1,6 +1,6 @@
 """Local and remote updates: the one place that decides what a write or an arriving event does.
 
-Knows: the tree with its ledger, this node's identity (name, life, tick, tock) and the registry of nodes.
+Knows: the tree with its ledger, who this node writes as (`identity`), the registry of nodes, and the tock.
 Does not know: messages, timers, other nodes' addresses, or whether the node may serve.
 
 Invariant: a tick is used once; the tock is above every tock seen or used; every change of state has a record, and
@@ -12,29 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from distkv.core.registry import (
-    NETWORK_PATH,
-    Network,
-    Registration,
-    network_of,
-    node_path,
-    refuse_reserved,
-    registration_of,
-    retired_of,
-    retired_path,
-)
-from distkv.errors import (
-    ChainMismatchError,
-    ExistsError,
-    LivesUsedUpError,
-    NotFoundError,
-    ValueMismatchError,
-    WrongDirectoryError,
-)
+from distkv.core.conditions import check_conditions
+from distkv.core.identity import Identity
+from distkv.core.registry import NETWORK_PATH, Network, Registration, Registry, node_path, retired_path
 from distkv.model.entry import Entry
 from distkv.model.event import (
-    COUNT_BITS,
-    LIFE_MAX,
     Event,
     Fleeting,
     Kind,
@@ -45,7 +27,6 @@ from distkv.model.event import (
     is_above,
     life_of,
     next_chain,
-    tick_text,
 )
 from distkv.model.ledger import Book, TickRanges, lives
 from distkv.model.path import ROOT, Path
@@ -74,38 +55,19 @@ TOCK_MARGIN: Final = 4096
 """More tocks than messages leave between two steps."""
 
 
-LIVES_SPARE: Final = 1 << 20
-"""So many lives no clock can use up."""
-
-
 class Store:
     """The replicated state of this node and its own writing hand."""
 
     def __init__(self, me: NodeName, chain_length_max: int) -> None:
-        self.me = me
+        self.me: Final = me
+        self.own = Identity(me)
+        """Who we write as."""
         self.tree = Tree()
-        self.life: int | None = None
-        self.first_life = 0
-        """The life in which what is here was downloaded, or founded: whoever spoke of an earlier one meant another
-        disk."""
-        self.tick = Tick(0)
+        self.registry = Registry(self.tree)
         self.tock = Tock(0)
-        self.network: Network | None = None
-        self.registry: dict[NodeName, Registration] = {}
-        """The nodes that are registered and not retired."""
-        self.registry_changes = 0
-        """How often that changed: a fleet is too many to look through at each step."""
-        self.retired: dict[NodeName, list[int]] = {}
-        """The lives that are over for good."""
         self.fading: list[Event] = []
         """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
         by themselves."""
-        self.is_life_over = False
-        """Whether nothing more may be written in this life, because its ticks may have been used elsewhere: what was
-        loaded is a backup, or the disk was set back, or the life was retired."""
-        self.is_stale = False
-        """Whether others may have forgotten what is here: the disk was set back or its life retired, and nothing was
-        downloaded since."""
         self._ceiling = Tock(0)
         self._chain_length_max = chain_length_max
 
@@ -114,16 +76,7 @@ class Store:
     @property
     def has_data(self) -> bool:
         """Whether this directory belongs to a network and has a life in it."""
-        return self.network is not None and self.life is not None
-
-    @property
-    def has_written(self) -> bool:
-        """Whether this life has a change of its own; before the first one its tick names nothing."""
-        return self.tick & ((1 << COUNT_BITS) - 1) != 0
-
-    def is_retired(self, name: str, life: int) -> bool:
-        """Whether a node's life was ended by a person."""
-        return self.live(retired_path(name, life)) is not None
+        return self.registry.network is not None and self.own.life is not None
 
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""
@@ -140,7 +93,7 @@ class Store:
         """
         entry = self.tree.get(request.path)
         before = entry.head if entry is not None and entry.is_live else None
-        _check_conditions(request, before)
+        check_conditions(request, before)
         if request.value is None:
             if before is None:
                 return None, None  # deleting nothing burns no tick
@@ -148,38 +101,6 @@ class Store:
         if request.idem and before is not None and before.value == request.value:
             return None, before
         return self.write(request.path, Kind.SET, request.value, wall, entry, ttl=request.ttl), before
-
-    def check(self, request: SetValue) -> None:
-        """Whether a write would be carried out; changes nothing.
-
-        Raises:
-            RequestError: the path is reserved, or a condition does not hold.
-        """
-        refuse_reserved(request.path)
-        _check_conditions(request, self.live(request.path))
-
-    def check_decision(self, request: Restore | Dismiss) -> tuple[Entry, Event]:
-        """The open loser that is decided about, behind the entry of its path; changes nothing.
-
-        Raises:
-            RequestError: there is no such open loser, its path is reserved, or the path holds something else than the
-                request says.
-        """
-        loser = self.tree.event(request.loser)
-        entry = None if loser is None else self.tree.get(loser.path)
-        text = tick_text(*request.loser)
-        if loser is None or entry is None:
-            known = self.tree.ledger.has(request.loser)
-            raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
-        refuse_reserved(loser.path)
-        if loser is entry.head:
-            raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
-        if loser not in entry.conflicts():
-            raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
-        if request.head is not None and request.head != entry.head.link:
-            now, said = tick_text(*entry.head.link), tick_text(*request.head)
-            raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
-        return entry, loser
 
     def decide(
         self, entry: Entry, loser: Event, request: Restore | Dismiss, wall: float
@@ -209,10 +130,10 @@ class Store:
             entry = self.tree.get(path)
         if entry is not None:
             path = entry.head.path  # an equal one; so a path is kept once, however often it is written
-        self.tick = Tick(self.tick + 1)
+        tick = self.own.tick = Tick(self.own.tick + 1)
         self.tock = Tock(self.tock + 1)
         sources = entry.sources(decided) if entry is not None else []
-        chain, truncated = next_chain((self.me, self.tick), sources, self._chain_length_max)
+        chain, truncated = next_chain((self.me, tick), sources, self._chain_length_max)
         if ttl is not None:
             event: Event = Fleeting(path, value, chain, self.tock, wall, truncated, ttl)
         elif kind is Kind.EXPIRE and entry is not None:  # one above what expires, so that any renewal beats it
@@ -222,30 +143,28 @@ class Store:
         applied = self.tree.apply(event, entry)
         if kind is not Kind.SET or ttl is not None:
             self.fading.append(event)
-        self._note_reserved(event)
+        if path.is_reserved:
+            self.registry.changed(path)
         return applied
 
     def expire(self, event: Event, wall: float) -> Applied:
         """The time of a value is over; it is the winner of its path still."""
         return self.write(event.path, Kind.EXPIRE, b"", wall)
 
-    @property
-    def ticks_left(self) -> int:
-        """How many more changes this life has room for."""
-        return (1 << COUNT_BITS) - 1 - (self.tick & ((1 << COUNT_BITS) - 1))
-
     # -- what others say
 
     def remote(self, event: Event) -> Applied:
         """Take in an event from anywhere."""
         self.tock = max(self.tock, event.tock)
-        if event.node == self.me and life_of(event.tick) == self.life:
-            self.tick = max(self.tick, event.tick)  # our own, from the log, or back from others
+        own = self.own
+        if event.node == self.me and life_of(event.tick) == own.life:
+            own.tick = max(own.tick, event.tick)  # our own, from the log, or back from others
         applied = self.tree.apply(event)
         if applied.changed:
             if applied.won and (event.kind is not Kind.SET or event.ttl is not None):
                 self.fading.append(event)
-            self._note_reserved(event)
+            if event.path.is_reserved:
+                self.registry.changed(event.path)
         return applied
 
     def release(self, event: Event) -> list[Record]:
@@ -265,7 +184,8 @@ class Store:
         """Ticks are superseded, says somebody who has what superseded them."""
         new, closed = self.tree.close(ranges)
         for event in closed:
-            self._note_reserved(event)
+            if event.path.is_reserved:
+                self.registry.changed(event.path)
             node, tick = event.link
             new.setdefault(node, Ranges()).add(tick)
         return ([KnownRecord(new)] if new else []), closed
@@ -284,67 +204,29 @@ class Store:
         marked = self.tree.ledger.mark_lost(ranges)
         return [LostRecord(self.tree.ledger.spans(marked))] if marked else []
 
-    # -- identity
-
-    def begin_life(self, life: int) -> list[Record]:
-        """Write under `life` from now on."""
-        if self.life is None:
-            self.first_life = life
-        self.life, self.is_life_over = life, False
-        self.tick = Tick(life << COUNT_BITS)
-        return [LifeRecord(self.me, life)]
-
-    def next_life(self, name: NodeName, started: float) -> int:
-        """The life of a directory made at `started`: above any life heard of for its name.
-
-        Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
-
-        Raises:
-            LivesUsedUpError: there is none.
-        """
-        created = self.network.created if self.network is not None else started
-        heard = life_of(self.tree.ledger.last(name))
-        if name in self.registry:
-            heard = max(heard, self.registry[name].life)
-        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
-        if heard >= LIFE_MAX:
-            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
-        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
-        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
-        return max(seconds, heard + 1, 1)
+    # -- the network, and our place in it
 
     def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
         """`--init`: the root's value and the network's identity, in life 0."""
-        network = pack_value({"network": id, "created": wall})
         return [
-            self.write(NETWORK_PATH, Kind.SET, network, wall),
+            self.write(NETWORK_PATH, Kind.SET, Network(id, wall).packed(), wall),
             self.write(ROOT, Kind.SET, value, wall),
         ]
 
     def register(self, name: NodeName, life: int, addr: str, wall: float) -> Applied:
         """Write a node's registry entry."""
-        value = pack_value({"life": life, "addr": addr, "since": wall})
-        return self.write(node_path(name), Kind.SET, value, wall)
+        return self.write(node_path(name), Kind.SET, Registration(life, addr, wall).packed(), wall)
 
     def retire(self, name: NodeName, life: int, wall: float) -> Applied:
         """Write that a life of a node is over for good."""
         return self.write(retired_path(name, life), Kind.SET, pack_value({"since": wall}), wall)
 
-    def mark_stale(self, is_stale: bool) -> list[Record]:
-        """Keep in mind that others may have forgotten what is here, so that our life is over; or that they have not."""
-        if is_stale == self.is_stale and (self.is_life_over or not is_stale):
-            return []
-        self.is_stale = is_stale
-        self.is_life_over |= is_stale
-        return [StaleRecord(is_stale)]
-
     def reset(self) -> list[Record]:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
+        self.own.reset()
         self.tree = Tree()
-        self.life, self.tick, self.network = None, Tick(0), None
-        self.registry, self.retired, self.fading = {}, {}, []
-        self.registry_changes += 1
-        self.is_stale = self.is_life_over = False
+        self.registry = Registry(self.tree)
+        self.fading = []
         return [ResetRecord()]
 
     # -- the disk
@@ -371,10 +253,10 @@ class Store:
             case ReleaseRecord(ranges=ranges):
                 self.tree.release(ranges)
             case LifeRecord(node=node, life=life):
-                self._check_mine(node)
-                self.begin_life(life)
+                self.own.check(node)
+                self.own.begin_life(life)
             case StaleRecord(is_stale=is_stale):
-                self.mark_stale(is_stale)
+                self.own.mark_stale(is_stale)
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):
@@ -386,9 +268,19 @@ class Store:
 
     def meta(self) -> Meta:
         """Identity and sums, to go with the entries into the archive."""
-        tree, ceiling = self.tree, self._ceiling
-        sums, marks = (tree.digest, tree.live_count), (self.is_life_over, self.is_stale)
-        return Meta(self.me, self.life, self.tick, self.tock, ceiling, *sums, *marks, self.first_life)
+        own, tree = self.own, self.tree
+        return Meta(
+            self.me,
+            own.life,
+            own.tick,
+            self.tock,
+            self._ceiling,
+            tree.digest,
+            tree.live_count,
+            restored=own.is_life_over,
+            stale=own.is_stale,
+            first_life=own.first_life,
+        )
 
     def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over an archived state whole; the records after it are replayed then.
@@ -396,13 +288,11 @@ class Store:
         Raises:
             WrongDirectoryError: it is another node's.
         """
-        self._check_mine(meta.node)
-        self.is_life_over, self.is_stale = meta.restored, meta.stale
-        self.first_life = (meta.life or 0) if meta.first_life is None else meta.first_life
-        self.life, self.tick, self.tock, self._ceiling = meta.life, Tick(meta.tick), Tock(meta.tock), Tock(meta.ceiling)
+        self.own.load(meta)
+        self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
         self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
         for entry in self.tree.reserved():
-            self._note_reserved(entry.head)
+            self.registry.changed(entry.head.path)
 
     def replayed(self) -> None:
         """The log is at its end: go on above every tock that may have been used."""
@@ -423,62 +313,3 @@ class Store:
             if not entry.is_live or entry.head.ttl is not None:
                 self.fading.append(entry.head)
             yield entry
-
-    def _check_mine(self, node: NodeName) -> None:
-        if node != self.me:
-            raise WrongDirectoryError(
-                f"the data directory belongs to the node {node}, not to {self.me}:"
-                " start the server under that name, or give this one a directory of its own"
-            )
-
-    def _note_reserved(self, event: Event) -> None:
-        """Keep `network` and `registry` true when a reserved path changed."""
-        if not event.path.is_reserved:
-            return
-        names = event.path.names
-        entry = self.tree.get(event.path)
-        if entry is None:
-            return
-        if len(names) == 1:
-            self.network = network_of(entry.head) or self.network
-            return
-        retired = retired_of(event.path)
-        match names:
-            case (None, "node", str() as name):
-                self._note_registration(NodeName(name))
-            case _ if retired is not None:
-                name, life = retired
-                lives = self.retired.setdefault(name, [])
-                if life not in lives:
-                    lives.append(life)
-                    self._note_registration(name)
-
-    def _note_registration(self, name: NodeName) -> None:
-        """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""
-        entry = self.tree.get(node_path(name))
-        events = () if entry is None else (entry.head, *entry.losers)
-        found = [registration for registration in map(registration_of, events) if registration is not None]
-        here = max(found, key=lambda r: (r.life, r.since), default=None)
-        self.registry_changes += 1
-        if here is None or here.life in self.retired.get(name, ()):
-            self.registry.pop(name, None)
-        else:
-            self.registry[name] = here
-
-
-def _check_conditions(request: SetValue, before: Event | None) -> None:
-    if not request.new and request.chain is None and request.prev is None:
-        return  # the usual write asks for nothing; making its path's text would cost more than its checks
-    where = f"{request.path}"
-    if request.new and before is not None:
-        raise ExistsError(f"{where} exists already, written by {tick_text(*before.link)}")
-    if request.chain is not None:
-        link = request.chain[0] if request.chain else None
-        if link != (before.link if before is not None else None):
-            now = f"at {tick_text(*before.link)}" if before is not None else "not there"
-            raise ChainMismatchError(f"{where} is {now}, the condition says {tick_text(*link) if link else 'absent'}")
-    if request.prev is not None:
-        if before is None:
-            raise NotFoundError(f"{where} has no value to compare with")
-        if before.value != request.prev:
-            raise ValueMismatchError(f"{where} has another value than the condition says; read it and decide again")

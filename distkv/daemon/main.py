@@ -126,7 +126,7 @@ async def _run_at(
             if manager.is_there:
                 nursery.start_soon(_keep_status, driver, ", ".join(bound), manager)
                 nursery.start_soon(manager.keep_watchdog)
-            had_data = driver.replica.network is not None
+            had_data = driver.replica.network_id is not None
             await nursery.start(driver.run)
             if driver.transport is not None and not had_data and not driver.is_up:
                 serf = config.serf
@@ -145,7 +145,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
     directory.load_into(replica, settler)
-    if config.transport == "solo" and replica.network is None and beginning.init_value is None:
+    if config.transport == "solo" and replica.network_id is None and beginning.init_value is None:
         raise SettingsError(
             f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
             " give --init VALUE to begin with"

@@ -217,7 +217,7 @@ class Driver:
                 self.step(TransportUp())
             case Down():
                 # A first start without a messenger ends, with a line of its own: this one would only repeat it.
-                is_news = self.is_up or self.replica.network is not None
+                is_news = self.is_up or self.replica.network_id is not None
                 self.is_up = False
                 log.log(logging.WARNING if is_news else logging.INFO, "transport_down reason=%s", report.reason)
                 self.step(TransportDown())
@@ -375,4 +375,4 @@ class Driver:
             case AskPages(after=after, until=until, size=size):
                 return GetPages(1, after, until, size)
             case AskSnapshot():
-                return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.addr)
+                return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.settings.addr)

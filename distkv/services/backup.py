@@ -26,7 +26,7 @@ async def send_backup(driver: Driver, request: Backup, send: Callable[[int, byte
     Raises:
         RequestError: there is no archive, no space for the copy, or a backup under way already.
     """
-    if driver.settler is None or driver.replica.network is None:
+    if driver.settler is None or driver.replica.network_id is None:
         raise RequestError(f"{driver.replica.name} has nothing to back up")
     async with driver.settler.backup() as path, await trio.open_file(path, "rb") as file:
         await send(request.seq, encode_start(request.seq))

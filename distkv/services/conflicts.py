@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from distkv.core.conditions import refuse_reserved
 from distkv.core.ready import LocalDecision, Written
-from distkv.core.registry import refuse_reserved
 from distkv.engine.driver import Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
+from distkv.core.peers import pull_end
 from distkv.core.ready import JoinerAsked, PeerOffered
 from distkv.engine.driver import Driver
 from distkv.errors import BadValueError, DistkvError
 from distkv.model.event import Event, NodeName
+from distkv.model.pages import pages
 from distkv.wire.codec import Payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
 from distkv.wire.replies import encode_end, encode_payload, encode_start
@@ -49,7 +51,7 @@ async def send_events(driver: Driver, request: GetEvents, send: Send) -> None:
     seq = request.seq
     await send(seq, encode_start(seq))
     await _send_batches(driver.replica.tree.present(request.nodes), seq, send)
-    await send(seq, driver.replica.pull_end(request.nodes, request.doubted))
+    await send(seq, pull_end(driver.replica.tree, request.nodes, request.doubted))
     await send(seq, encode_end(seq))
 
 
@@ -57,7 +59,7 @@ async def send_pages(driver: Driver, request: GetPages, send: Send) -> None:
     """Compare trees: what each page comes to, made when it is sent."""
     seq = request.seq
     await send(seq, encode_start(seq))
-    for page in driver.replica.pages(request.after, request.until, request.size):
+    for page in pages(driver.replica.tree, request.after, request.until, request.size):
         await send(seq, page)
     await send(seq, encode_end(seq))
 

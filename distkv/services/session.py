@@ -270,10 +270,9 @@ class Session:
 
     def _hello(self) -> bytes:
         replica = self._driver.replica
-        network = replica.network.id if replica.network is not None else None
         return encode_hello(
             Hello((VERSION[0], VERSION[1], VERSION[2]), replica.name, replica.tick, replica.tock,
-                  replica.state, network, replica.life or 0)
+                  replica.state, replica.network_id, replica.life or 0)
         )
 
 

@@ -27,10 +27,10 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     committer = driver.committer
     fields: dict[str, object] = {
         "node": replica.name,
-        "addr": replica.addr,
+        "addr": replica.settings.addr,
         "time": time.time(),
         "state": replica.state.value,
-        "network": replica.network.id.hex() if replica.network is not None else None,
+        "network": replica.network_id.hex() if replica.network_id is not None else None,
         "life": replica.life or 0,
         "tick": replica.tick,
         "tock": replica.tock,
@@ -66,7 +66,8 @@ def get_state(driver: Driver, request: GetState) -> bytes:
 
 
 def _absence(replica: Replica, name: NodeName) -> str:
-    return "retired" if name in replica.retired and name not in replica.registry else "away"
+    registry = replica.registry
+    return "retired" if name in registry.retired and name not in registry.nodes else "away"
 
 
 def _settings(settings: CoreSettings) -> dict[str, int | float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from distkv.core.peers import pull_end
 from distkv.core.ready import (
     Ask,
     AskEvents,
@@ -26,6 +27,7 @@ from distkv.core.ready import (
 )
 from distkv.errors import DistkvError, PeerError
 from distkv.model.event import Event
+from distkv.model.pages import pages
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.frames import encode_request
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
@@ -113,9 +115,9 @@ class Conversation:
                 yield reply
         elif isinstance(what, AskEvents):
             yield from _batches(replica.tree.present(what.ranges))
-            yield replica.pull_end(what.ranges, what.doubted)
+            yield pull_end(replica.tree, what.ranges, what.doubted)
         elif isinstance(what, AskPages):
-            yield from replica.pages(what.after, what.until, what.size)
+            yield from pages(replica.tree, what.after, what.until, what.size)
         elif not peer.host.disk.has_room(EVENT_BYTES):
             yield PeerError(f"{peer.host.name}: the disk is full")
         else:

@@ -193,7 +193,7 @@ class Stage:
         Who is known at another address is left alone: empty, it would be refused for somebody else (NAME-2).
         """
         for other in self._fleet.ours():
-            mine_there = other.live.registry.get(host.node)
+            mine_there = other.live.registry.nodes.get(host.node)
             if mine_there is not None and mine_there.addr != host.own_addr:
                 return False
         mine, none = host.live.tree.ledger.held(), Ranges()

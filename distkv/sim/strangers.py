@@ -101,7 +101,7 @@ class Strangers:
         """A network that was founded elsewhere, and holds other values at our paths, comes onto our agents."""
         fleet = self._fleet
         ours = [host for host in fleet.hosts.values() if host.is_ours]
-        if self._is_foreign_over or not all(host.process and host.live.network for host in ours):
+        if self._is_foreign_over or not all(host.process and host.live.network_id for host in ours):
             return False
         if FOREIGNER in fleet.hosts:
             if fleet.hosts[FOREIGNER].process is None:
@@ -140,7 +140,7 @@ def _lie(host: Host, number: int) -> Message:
     replica, start = host.live, host.live.settings.start
     name, life = replica.name, replica.life or 0
     tick, tock = Tick(replica.tick + LIE_TICKS), Tock(replica.tock + LIE_TOCKS)
-    network = replica.network.id if replica.network is not None else None
+    network = replica.network_id
     honest = Header(name, replica.tick, replica.tock, life, network, start)
     early, liar = PingLink(LIAR, Tick(3), replica.tock), Header(LIAR, Tick(3), replica.tock, 0, network, start)
     digest, hash = replica.tree.digest, replica.tree.ledger.hash()
@@ -152,9 +152,9 @@ def _lie(host: Host, number: int) -> Message:
         case 2:
             return Update(honest, (_lying_event((name, tick), tock),))
         case 3:
-            return Info(Header(name, replica.tick, tock, life, network, start), replica.addr, State.READY)
+            return Info(Header(name, replica.tick, tock, life, network, start), replica.settings.addr, State.READY)
         case 4:
-            return Info(honest, replica.addr, State.READY, ticks={LIAR: [Tick(3)], name: [tick]})
+            return Info(honest, replica.settings.addr, State.READY, ticks={LIAR: [Tick(3)], name: [tick]})
         case _:
             return Ping(liar, (early,), "liar:1", State.READY, digest, hash)
 

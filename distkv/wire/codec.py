@@ -249,11 +249,11 @@ def read_tick_maps(value: object) -> TickMaps:
         read_ranges(fields.get("held"), "held") if ticks_hash is None else {},
         read_ranges(fields.get("lost"), "lost") if ticks_hash is None else {},
         read_int(fields, "digest", DIGEST_MAX),
-        tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
-        read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
-        read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
-        read_flag(fields, "stale"),
-        ticks_hash,
+        tombstones=tuple(map(_read_tombstone, read_list(fields.get("tombstones", []), "tombstones"))),
+        outlived=read_flat_links(fields["outlived"], "outlived") if "outlived" in fields else (),
+        behind=read_int(fields, "behind", LIFE_MAX) if "behind" in fields else None,
+        is_stale=read_flag(fields, "stale"),
+        ticks_hash=ticks_hash,
     )
 
 

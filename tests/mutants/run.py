@@ -176,8 +176,8 @@ MUTANTS = (
         "replay-tick",
         "a restart uses no tick twice",
         "core/update.py",
-        "self.tick = max(self.tick, event.tick)",
-        "self.tick = self.tick",
+        "own.tick = max(own.tick, event.tick)",
+        "own.tick = own.tick",
     ),
     Mutant(
         "ceiling",

@@ -62,7 +62,7 @@ class Run:
         return self._logged(*map(self.store.remote, self.history.events))
 
     def _write(self) -> list[Record]:
-        if self.store.life is None:
+        if self.store.own.life is None:
             return []
         kind = self.chance.choice([Kind.SET, Kind.SET, Kind.DELETE])
         value = pack_value(self.chance.randrange(99)) if kind is Kind.SET else b""
@@ -71,7 +71,7 @@ class Run:
 
     def _expire(self) -> list[Record]:
         heads = [entry.head for entry in self.store.tree.entries() if entry.is_live and not entry.head.path.is_reserved]
-        if self.store.life is None or not heads:
+        if self.store.own.life is None or not heads:
             return []
         return self._logged(self.store.expire(self.chance.choice(heads), 1.0))
 
@@ -97,10 +97,10 @@ class Run:
         return self.store.purge(self.chance.choice(stones)) if stones else []
 
     def _live(self) -> list[Record]:
-        return self.store.begin_life(self.store.next_life(ME, self.chance.randrange(100)))
+        return self.store.own.begin_life(self.store.registry.next_life(ME, self.chance.randrange(100)))
 
     def _register(self) -> list[Record]:
-        if self.store.life is None:
+        if self.store.own.life is None:
             return []
         name = self.chance.choice([ME, NodeName("a")])
         return self._logged(self.store.register(name, self.chance.randrange(9), "h:1", float(self.chance.randrange(9))))
@@ -109,14 +109,14 @@ class Run:
 def look_of(store: Store) -> dict[str, object]:
     """All that two stores must have in common to be the same node; comparable with ==."""
     lost = {node: ranges.to_list() for node, ranges in store.tree.ledger.lost().items()}
-    registry = dict(sorted(store.registry.items()))
-    return {**picture(store.tree), "lost": lost, "tick": store.tick, "life": store.life, "registry": registry}
+    registry = dict(sorted(store.registry.nodes.items()))
+    return {**picture(store.tree), "lost": lost, "tick": store.own.tick, "life": store.own.life, "registry": registry}
 
 
 def ran(history: History, chance: random.Random, steps: int) -> Run:
     """A node that has founded a network and taken so many random inputs."""
     run = Run(Store(ME, chance.choice([2, 3, 5])), history, chance)
-    run.log += run.store.begin_life(0)
+    run.log += run.store.own.begin_life(0)
     for applied in run.store.found_network(b"12345678", pack_value("root"), 5.0):
         run.log.append(EventRecord(applied.event, 0.0))
     run.looks.append((len(run.log), look_of(run.store), run.store.tock))

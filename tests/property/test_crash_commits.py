@@ -232,7 +232,7 @@ async def restart(world: World, plan: Plan, tear: Tear) -> Node:
     await old.kill()
     disk = old.disk.after_power_loss(tear)
     log = open_log(disk.after_power_loss(), segment_bytes=SEGMENT_BYTES)
-    is_founded = replayed(plan.crashing, log).network is not None
+    is_founded = replayed(plan.crashing, log).network_id is not None
     init = "hello" if plan.crashing == FOUNDER and not is_founded else None
     node = await world.start(plan.crashing, init=init, commit_s=plan.commit_s, disk=disk)
     if JOINER not in world.nodes:

@@ -40,7 +40,7 @@ class Fleet:
     def __attrs_post_init__(self) -> None:
         for name in NAMES:
             store = Store(name, self.chain_length)
-            store.begin_life(0)
+            store.own.begin_life(0)
             self.nodes.append(store)
             self.gone[name] = frozenset()
 
@@ -104,7 +104,7 @@ class Fleet:
         while (question := deletion.next_to_ask(lives)) is not None:
             name, stones = question
             tree = next(other.tree for other in self.nodes if other.me == name)
-            header = Header(name, node.tick, Tock(1), 0, bytes(8), None)
+            header = Header(name, node.own.tick, Tock(1), 0, bytes(8), None)
             said = TickMaps(
                 header, "h:1", State.READY, {}, tree.ledger.held(), {}, 0, outlived=tuple(outlives(tree, stones))
             )

@@ -95,7 +95,7 @@ class Host:
     async def take(self, records: list[Record], changes: list[Change]) -> None:
         """What a step decided is logged, durably."""
         encoded = [encode_record(record) for record in records]
-        self.committer.append(encoded, self.store.tick)
+        self.committer.append(encoded, self.store.own.tick)
         self.settler.note(records, encoded, changes)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.committer.run)
@@ -148,7 +148,7 @@ def check(run: Run, host: Host) -> None:
     host.store.replayed()
     whole = replayed(run.log)
     assert look_of(host.store) == look_of(whole)
-    assert host.store.network == whole.network
+    assert host.store.registry.network == whole.registry.network
     assert host.store.tock >= whole.tock
 
 
@@ -270,7 +270,7 @@ def test_reset_that_the_archive_could_not_take_is_not_forgotten(tmp_path: OsPath
         with pytest.raises(NoSpaceError):
             await host.settler.settle()
         log.append(LifeRecord(ME, 3))
-        host.store.begin_life(3)
+        host.store.own.begin_life(3)
         await host.take(log[2:], [])
         await host.settler.settle()
         host.kill()
@@ -350,7 +350,7 @@ def test_archive_of_another_node_is_refused(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)
         host.start()
-        await host.take(host.store.begin_life(0), [])
+        await host.take(host.store.own.begin_life(0), [])
         await host.settler.settle()
         host.kill()
         host.name = NodeName("other")
@@ -366,7 +366,7 @@ def test_writes_are_refused_while_too_much_waits_for_the_archive(tmp_path: OsPat
         host = Host(str(tmp_path / "state.sqlite"), 5)
         host.start()
         host.settler.check_room()
-        host.store.begin_life(0)
+        host.store.own.begin_life(0)
         made = [host.store.write(Path(["x"]), Kind.SET, b"\x01", 1.0) for _ in range(UNSETTLED_MAX + 1)]
         records: list[Record] = [EventRecord(applied.event, 0.0) for applied in made]
         await host.take(records[:-1], [])
@@ -399,7 +399,7 @@ def test_few_large_records_are_settled_at_once(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)
         host.start()
-        host.store.begin_life(0)
+        host.store.own.begin_life(0)
         value = pack_value("x" * 1_000_000)
         enough = SETTLE_BYTES // len(value) + 1
         async with trio.open_nursery() as nursery:
@@ -421,7 +421,7 @@ def test_full_batch_is_settled_at_once(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)
         host.start()
-        host.store.begin_life(0)
+        host.store.own.begin_life(0)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(host.settler.run)
             made = [host.store.write(Path(["x"]), Kind.SET, b"\x01", 1.0) for _ in range(SETTLE_RECORDS)]

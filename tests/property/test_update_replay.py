@@ -34,9 +34,9 @@ def test_replay_goes_on_above_every_tock_and_own_tick_that_was_used(
     for length, look, tock in run.looks[1:]:
         store = replayed(run.log[:length])
         assert store.tock >= tock
-        assert store.tick == look["tick"]
+        assert store.own.tick == look["tick"]
         own = [e.link[1] for e in store.tree.present(store.tree.ledger.held()) if e.node == ME]
-        assert all(tick <= store.tick for tick in own if life_of(tick) == store.life)
+        assert all(tick <= store.own.tick for tick in own if life_of(tick) == store.own.life)
 
 
 @few
@@ -53,7 +53,7 @@ def test_replay_of_a_log_cut_anywhere_gives_a_consistent_state(
 @given(histories(), st.randoms(use_true_random=False))
 def test_ticks_and_tocks_only_rise_and_no_tick_is_used_twice(history: History, chance: random.Random) -> None:
     store = Store(ME, 5)
-    store.begin_life(3)
+    store.own.begin_life(3)
     ticks, tocks = [], []
     for event in history.events:
         store.remote(event)
@@ -86,8 +86,8 @@ def test_registry_does_not_depend_on_the_order_of_events(chance: random.Random) 
             store.remote(event)
     entry = stores[0].tree.get(path)
     assert entry is not None
-    youngest = max(stores[0].registry.values(), key=lambda r: (r.life, r.since))
-    assert stores[0].registry == stores[1].registry
+    youngest = max(stores[0].registry.nodes.values(), key=lambda r: (r.life, r.since))
+    assert stores[0].registry.nodes == stores[1].registry.nodes
     assert youngest.addr in {str(_addr(event)) for event in (entry.head, *entry.losers)}
 
 

@@ -50,7 +50,7 @@ class Claims:
         assert not lost, f"own ticks that were shown are gone: {lost}"
         assert replica.tick >= self.last, f"tick {self.last} was said, the last one is {replica.tick}"
         assert replica.tock >= self.tock, f"tock {self.tock} was said, it goes on at {replica.tock}"
-        assert self.networks <= {replica.network.id if replica.network is not None else b""}
+        assert self.networks <= {replica.network_id or b""}
         said, life = max(self.lives, default=-1), -1 if replica.life is None else replica.life
         assert life >= said, f"life {said} was said, the present one is {life}"
         for link, content in self.contents.items():

@@ -168,7 +168,7 @@ async def test_joiner_with_a_full_disk_has_nobody_register_it_until_there_is_spa
         disk.faults.capacity_bytes = 200_000
         c = await a.world.start("c", disk=disk)
         await trio.sleep(20)
-        assert "c" not in b.replica.registry
+        assert "c" not in b.replica.registry.nodes
         assert c.failure is None
         disk.faults.capacity_bytes = None
         await a.world.ready("c")

@@ -44,7 +44,7 @@ async def founder(**options: Any) -> AsyncIterator[Node]:
 
 
 def network_id(node: Node) -> bytes | None:
-    return node.replica.network.id if node.replica.network is not None else None
+    return node.replica.network_id
 
 
 def updates(node: Node) -> list[int]:

@@ -33,7 +33,7 @@ def state_of(replica: Replica) -> Held:
     losers = frozenset(loser.link for entry in tree.contested() for loser in entry.conflicts())
     heads = frozenset(entry.head.link for entry in tree.entries() if entry.is_live)
     missing = tree.ledger.missing(but_lost=True)
-    return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry)
+    return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry.nodes)
 
 
 def is_at_rest(fleet: Fleet) -> bool:

@@ -191,4 +191,4 @@ def _has_compared(process: Process, what: Input | None) -> bool:
     if not isinstance(maps, TickMaps) or maps.ticks_hash not in (None, replica.tree.ledger.hash()):
         return False
     header = maps.header
-    return header.node != replica.name and replica.network is not None and header.network == replica.network.id
+    return header.node != replica.name and replica.network_id is not None and header.network == replica.network_id

@@ -207,4 +207,4 @@ def test_joiner_whose_name_has_no_life_left_is_refused_and_its_sponsor_goes_on()
     ready = replica.step(1, 1.7e9, JoinerAsked(NodeName("new"), 1.7e9, "new:1"))
     assert isinstance(ready.reply, LivesUsedUpError)
     assert ready.fatal is None
-    assert "new" not in replica.registry
+    assert "new" not in replica.registry.nodes

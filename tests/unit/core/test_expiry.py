@@ -192,7 +192,7 @@ def test_values_with_long_paths_that_end_at_once_take_no_more_room_than_was_aske
 @pytest.mark.parametrize("seen_tock", [0, 500])
 def test_expiry_is_one_tock_above_what_it_ends_whatever_else_was_heard(seen_tock: int) -> None:
     store = Store(NodeName("a"), 5)
-    store.begin_life(0)
+    store.own.begin_life(0)
     value = Fleeting(HERE, b"\x01", ((NodeName("b"), Tick(1)),), Tock(7), 0.0, False, 3.0)
     store.remote(value)
     store.tock = Tock(max(store.tock, seen_tock))
@@ -213,7 +213,7 @@ def test_event_without_a_ttl_has_no_room_for_one() -> None:
 
 def test_replayed_value_has_its_ttl() -> None:
     store, again = Store(NodeName("a"), 5), Store(NodeName("a"), 5)
-    store.begin_life(0)
+    store.own.begin_life(0)
     event = store.write(HERE, Kind.SET, b"\x01", 0.0, ttl=2.5).event
     again.replay(EventRecord(event, 0.0))
     found = again.tree.head(HERE)

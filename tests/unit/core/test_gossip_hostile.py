@@ -26,9 +26,9 @@ Sketch = Callable[[Fleet], Message]
 def header(fleet: Fleet, node: str, *, ahead: int = 1, network: bytes | None = None) -> Header:
     """A header that node a would accept."""
     a = fleet["a"]
-    assert a.network is not None
+    assert a.network_id is not None
     tock = Tock(min(a.tock + ahead, TICK_MAX))
-    return Header(NodeName(node), Tick(1), tock, 0, network or a.network.id, Start(2e9, 1))
+    return Header(NodeName(node), Tick(1), tock, 0, network or a.network_id, Start(2e9, 1))
 
 
 def event(node: str, tick: int, tock: int, path: str = "evil") -> Event:
@@ -71,7 +71,7 @@ def _settled() -> Fleet:
 
 def _state(fleet: Fleet) -> tuple[object, ...]:
     tree = fleet["a"].tree
-    return tree.digest, len(tree), tree.ledger.ticks(), tree.ledger.held(), dict(fleet["a"].registry)
+    return tree.digest, len(tree), tree.ledger.ticks(), tree.ledger.held(), dict(fleet["a"].registry.nodes)
 
 
 def _heard(fleet: Fleet, sketch: Sketch) -> Ready:
@@ -125,11 +125,11 @@ def test_message_that_may_not_change_anything_is_counted(sketch: Sketch, note: s
 def test_other_message_that_is_not_believed_adds_no_event_and_no_tick(sketch: Sketch) -> None:
     fleet = _settled()
     tree = fleet["a"].tree
-    before = tree.digest, len(tree), tree.ledger.ticks(), dict(fleet["a"].registry)
+    before = tree.digest, len(tree), tree.ledger.ticks(), dict(fleet["a"].registry.nodes)
     ready = _heard(fleet, sketch)
     assert ready.fatal is None
     assert not any(isinstance(record, EventRecord) for record in ready.records)
-    assert (tree.digest, len(tree), tree.ledger.ticks(), dict(fleet["a"].registry)) == before
+    assert (tree.digest, len(tree), tree.ledger.ticks(), dict(fleet["a"].registry.nodes)) == before
 
 
 def test_message_far_ahead_does_not_move_the_tock() -> None:

@@ -81,8 +81,8 @@ def _given_away() -> Fleet:
 def test_name_whose_new_owner_is_gone_is_ours_again() -> None:
     fleet = _given_away()
     fleet.crash("x")
-    assert fleet.run_until(lambda: fleet["a"].registry[NodeName("b")].addr == "b:1", 6 * CLOCK_MS)
-    assert fleet["a"].registry[NodeName("b")].life == fleet["b"].life
+    assert fleet.run_until(lambda: fleet["a"].registry.nodes[NodeName("b")].addr == "b:1", 6 * CLOCK_MS)
+    assert fleet["a"].registry.nodes[NodeName("b")].life == fleet["b"].life
 
 
 def test_name_is_taken_back_once_from_an_owner_who_is_not_reached() -> None:

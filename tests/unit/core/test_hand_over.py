@@ -115,7 +115,7 @@ def test_node_set_back_downloads_as_if_it_were_empty() -> None:
 
 def test_node_set_back_of_which_nothing_was_forgotten_downloads_nothing() -> None:
     fleet = set_back()
-    began_ms, before = fleet.now_ms, fleet["a"].registry[NodeName("b")].life
+    began_ms, before = fleet.now_ms, fleet["a"].registry.nodes[NodeName("b")].life
     fleet.start("b")
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
     assert downloads(fleet, "b", began_ms) == 0
@@ -144,7 +144,7 @@ def test_node_set_back_whose_download_breaks_off_goes_on_to_another_one() -> Non
 
 def test_node_set_back_that_reaches_nobody_serves_what_it_has_in_a_new_life() -> None:
     fleet = set_back()
-    before = fleet["a"].registry[NodeName("b")].life
+    before = fleet["a"].registry.nodes[NodeName("b")].life
     for name in "ac":
         fleet.crash(name)
     fleet.start("b", restored=True)
@@ -161,7 +161,7 @@ def test_node_set_back_from_whom_nobody_takes_over_serves_what_it_has_in_a_new_l
             disk.append([KnownRecord({})] * 50)
             disk.take_off()
             disk.land()
-    before = fleet["a"].registry[NodeName("b")].life
+    before = fleet["a"].registry.nodes[NodeName("b")].life
     fleet.start("b")
     assert fleet.run_until(lambda: fleet["b"].is_serving, 5 * CLOCK_MS)
     assert has(fleet, "b", "only.b")
@@ -309,7 +309,7 @@ def test_peer_that_lacks_what_it_held_before_its_start_was_set_back(now: Header,
 
 def retired(fleet: Fleet, name: str, by: str) -> Event:
     """A node that is down has retired the life of another one."""
-    life = fleet["a"].registry[NodeName(name)].life
+    life = fleet["a"].registry.nodes[NodeName(name)].life
     book = fleet["a"].tree.ledger.last(NodeName(by))
     path = retired_path(name, life)
     return Event(path, Kind.SET, b"\xc3", ((NodeName(by), Tick(book + 1)),), Tock(fleet["a"].tock + 1), 0.0)
@@ -324,7 +324,7 @@ def told(fleet: Fleet, event: Event) -> None:
 def test_store_knows_a_retired_life() -> None:
     store = Store(ME, 5)
     store.remote(Event(retired_path("x", 4), Kind.SET, b"\xc3", ((OTHER, Tick(1)),), Tock(1), 0.0))
-    assert [store.is_retired("x", life) for life in (3, 4, 5)] == [False, True, False]
+    assert [store.registry.is_retired(NodeName("x"), life) for life in (3, 4, 5)] == [False, True, False]
 
 
 def without_b(*, alone: bool) -> Fleet:
@@ -337,7 +337,7 @@ def without_b(*, alone: bool) -> Fleet:
         fleet.heal()
     fleet.run(4 * CLOCK_MS)
     assert fleet.step("a", RetireNode(NodeName("b"), force=False)).reply is not None
-    assert fleet.run_until(lambda: NodeName("b") not in fleet["c"].registry, CLOCK_MS)
+    assert fleet.run_until(lambda: NodeName("b") not in fleet["c"].registry.nodes, CLOCK_MS)
     fleet.set("a", "gone", None)
     assert fleet.run_until(lambda: not has(fleet, "a", "gone") and not has(fleet, "c", "gone"), 10 * CLOCK_MS)
     return fleet
@@ -345,7 +345,7 @@ def without_b(*, alone: bool) -> Fleet:
 
 def test_retired_node_that_returns_hands_over_and_downloads_in_a_new_life() -> None:
     fleet = without_b(alone=False)
-    before = fleet["a"].retired[NodeName("b")][0]
+    before = fleet["a"].registry.retired[NodeName("b")][0]
     began_ms = fleet.now_ms
     start(fleet, "b")
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)
@@ -380,7 +380,7 @@ def test_retired_node_that_meets_the_others_in_its_next_life_starts_anew_still()
     start(fleet, "b")  # alone; the retired life is not the one in which it writes now
     assert fleet.run_until(lambda: fleet["b"].is_serving, 3 * CLOCK_MS)
     fleet.set("b", "more", 1)
-    assert fleet["b"].life != fleet["a"].retired[NodeName("b")][0]
+    assert fleet["b"].life != fleet["a"].registry.retired[NodeName("b")][0]
     fleet.heal()
     assert fleet.run_until(lambda: not has(fleet, "b", "gone"), 6 * CLOCK_MS)
     assert fleet.run_until(fleet.is_converged, 3 * CLOCK_MS)

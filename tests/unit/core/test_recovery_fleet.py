@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from distkv.core.peers import pull_end
 from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
@@ -326,7 +327,8 @@ def test_pull_is_answered_with_what_is_superseded_and_what_is_not_there() -> Non
     for value in range(3):
         fleet.set("a", "x", value)
     last = fleet["a"].tick
-    end = fleet["a"].pull_end({NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])}, {})
+    asked = {NodeName("a"): Ranges([(last - 2, last + 5)]), NodeName("z"): Ranges([(1, 3)])}
+    end = pull_end(fleet["a"].tree, asked, {})
     assert end.known == {NodeName("a"): Ranges([(last - 2, last)])}
     assert end.lacks == {NodeName("a"): Ranges([(last + 1, last + 5)]), NodeName("z"): Ranges([(1, 3)])}
 
@@ -376,7 +378,7 @@ def test_what_burned_with_an_overwriter_is_compared_whatever_the_ledgers_say() -
     fleet.run(1000)
     fleet.partition(["a"], ["b", "c"])
     _unheard(fleet, "b", "x")
-    known = fleet["b"].pull_end({NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])}, {})
+    known = pull_end(fleet["b"].tree, {NodeName("b"): Ranges([(fleet["b"].tick - 1, fleet["b"].tick)])}, {})
     fleet.step("c", PeerOffered(fleet["a"].maps()))
     ask = fleet.asked[-1][2]
     fleet.step("c", PeerAnswered(ask.id, known))

@@ -20,7 +20,7 @@ ME = NodeName("a")
 def started(*, restored: bool, wall: float, alone: bool = True) -> tuple[Replica, list[int]]:
     """A node whose network was founded at 1000, started from what was archived; and the lives that it began."""
     store = Store(ME, 5)
-    store.begin_life(0)
+    store.own.begin_life(0)
     store.found_network(b"12345678", pack_value("root"), 1000.0)
     store.register(ME, 0, "a:1", 1000.0)
     replica = Replica(CoreSettings(ME, "a:1", Start(wall, 1), alone=alone), random.Random(0))
@@ -34,7 +34,7 @@ def test_restored_node_begins_a_life_that_nobody_heard_of_and_registers_it() -> 
     replica, begun = started(restored=True, wall=5000.0)
     assert begun == [4000]
     assert life_of(replica.tick) == replica.life == 4000
-    assert replica.registry[ME].life == 4000
+    assert replica.registry.nodes[ME].life == 4000
 
 
 @pytest.mark.parametrize("wall", [500.0, 1000.0])

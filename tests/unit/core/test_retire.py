@@ -27,18 +27,18 @@ def without_b() -> Fleet:
 
 def test_retired_node_is_registered_nowhere_any_more() -> None:
     fleet = without_b()
-    life = fleet["a"].registry[B].life
+    life = fleet["a"].registry.nodes[B].life
     assert fleet.step("a", RetireNode(B, force=False)).reply == Retired(life, True)
     fleet.run(100)
-    assert [sorted(fleet[name].registry) for name in "ac"] == [["a", "c"]] * 2
-    assert fleet["c"].retired == {B: [life]}
+    assert [sorted(fleet[name].registry.nodes) for name in "ac"] == [["a", "c"]] * 2
+    assert fleet["c"].registry.retired == {B: [life]}
 
 
 def test_node_that_is_retired_already_is_told_so() -> None:
     fleet = without_b()
     fleet.step("a", RetireNode(B, force=False))
     tick = fleet["a"].tick
-    assert fleet.step("a", RetireNode(B, force=False)).reply == Retired(fleet["a"].retired[B][0], False)
+    assert fleet.step("a", RetireNode(B, force=False)).reply == Retired(fleet["a"].registry.retired[B][0], False)
     assert fleet["a"].tick == tick
 
 
@@ -55,13 +55,13 @@ def test_retirement_that_cannot_be_meant_changes_nothing(name: str, error: type[
     ready = fleet.step("a", RetireNode(NodeName(name), force=False))
     assert isinstance(ready.reply, error)
     assert words in str(ready.reply)
-    assert (ready.records, sorted(fleet["a"].registry)) == ([], ["a", "b"])
+    assert (ready.records, sorted(fleet["a"].registry.nodes)) == ([], ["a", "b"])
 
 
 def test_node_that_seems_alive_is_retired_by_force() -> None:
     fleet = grown("a", "b")
     assert isinstance(fleet.step("a", RetireNode(B, force=True)).reply, Retired)
-    assert sorted(fleet["a"].registry) == ["a"]
+    assert sorted(fleet["a"].registry.nodes) == ["a"]
 
 
 def test_node_that_is_not_ready_retires_nobody() -> None:
@@ -72,12 +72,12 @@ def test_node_that_is_not_ready_retires_nobody() -> None:
 
 def test_name_comes_back_in_a_life_above_the_one_that_is_over() -> None:
     fleet = without_b()
-    over = fleet["a"].registry[B].life
+    over = fleet["a"].registry.nodes[B].life
     fleet.step("a", RetireNode(B, force=False))
     fleet.wipe("b", is_copied=True)
     fleet.start("b")
     assert fleet.run_until(fleet.is_converged, 60_000)
-    assert fleet["a"].registry[B].life > over
+    assert fleet["a"].registry.nodes[B].life > over
 
 
 def test_nothing_waits_for_the_word_of_a_retired_node() -> None:
@@ -93,7 +93,7 @@ def test_nothing_waits_for_the_word_of_a_retired_node() -> None:
 
 def store() -> Store:
     found = Store(A, 5)
-    found.begin_life(0)
+    found.own.begin_life(0)
     found.found_network(bytes(8), pack_value("root"), 1000.0)
     return found
 
@@ -107,14 +107,14 @@ def test_no_later_entry_of_the_same_life_outbids_a_retirement() -> None:
     found = store()
     found.retire(B, 7, 2.0)
     found.register(B, 7, "b:2", 3.0)
-    assert B not in found.registry
+    assert B not in found.registry.nodes
 
 
 def test_retirement_of_a_life_leaves_a_later_one_registered() -> None:
     found = store()
     found.register(B, 9, "b:2", 3.0)
     found.retire(B, 7, 2.0)
-    assert found.registry[B].life == 9
+    assert found.registry.nodes[B].life == 9
 
 
 def test_retired_youngest_life_counts_above_an_older_one_in_conflict_with_it() -> None:
@@ -122,13 +122,13 @@ def test_retired_youngest_life_counts_above_an_older_one_in_conflict_with_it() -
     found.remote(registered("x", 1, 50, life=7))
     found.remote(registered("y", 1, 51, life=3))
     found.retire(B, 7, 2.0)
-    assert B not in found.registry
+    assert B not in found.registry.nodes
 
 
 def test_life_that_was_retired_before_its_first_change_is_not_given_again() -> None:
     found = store()
     found.retire(B, 7, 1001.0)
-    assert found.next_life(B, 1002.0) == 8
+    assert found.registry.next_life(B, 1002.0) == 8
 
 
 def test_replay_of_records_knows_what_is_retired() -> None:
@@ -136,7 +136,7 @@ def test_replay_of_records_knows_what_is_retired() -> None:
     events = [found.register(B, 7, "b:2", 3.0).event, found.retire(B, 7, 2.0).event]
     for event in reversed(events):
         again.replay(EventRecord(event, 0.0))
-    assert (again.registry, again.retired) == ({}, {B: [7]})
+    assert (again.registry.nodes, again.registry.retired) == ({}, {B: [7]})
 
 
 @pytest.mark.parametrize("life", ["x", -1, 1.5, None, True])
@@ -144,4 +144,4 @@ def test_path_that_names_no_life_retires_nothing(life: object) -> None:
     found = store()
     found.register(B, 1, "b:1", 3.0)
     found.write(retired_path("b", life), Kind.SET, pack_value(1), 4.0)  # type: ignore[arg-type]
-    assert found.registry[B].life == 1
+    assert found.registry.nodes[B].life == 1

@@ -85,7 +85,7 @@ def test_networks_that_meet_do_not_merge() -> None:
     fleet = _two_networks()
     digests = [fleet[name].tree.digest for name in ("a", "b", "x", "y")]
     assert digests[0] == digests[1] != digests[2] == digests[3]
-    assert sorted(fleet["a"].registry) == ["a", "b"]
+    assert sorted(fleet["a"].registry.nodes) == ["a", "b"]
 
 
 def test_networks_that_meet_say_so() -> None:

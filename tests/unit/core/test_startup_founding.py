@@ -58,8 +58,8 @@ def test_founder_writes_root_network_and_its_own_registration() -> None:
     root = a.tree.get(ROOT)
     assert root is not None
     assert unpack_value(root.head.value) == "root"
-    assert a.network is not None
-    assert (a.registry[NodeName("a")].life, a.registry[NodeName("a")].addr) == (0, "a:1")
+    assert a.network_id is not None
+    assert (a.registry.nodes[NodeName("a")].life, a.registry.nodes[NodeName("a")].addr) == (0, "a:1")
 
 
 def test_founder_is_in_life_zero() -> None:

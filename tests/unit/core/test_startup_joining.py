@@ -121,7 +121,7 @@ def test_several_new_nodes_join_at_once() -> None:
     for name in "bcdefgh":
         fleet.start(name)
     assert fleet.run_until(fleet.is_converged, 2 * CLOCK_MS)
-    assert len(fleet["h"].registry) == 8
+    assert len(fleet["h"].registry.nodes) == 8
 
 
 def test_joiner_waits_for_a_founder_that_starts_later() -> None:
@@ -146,7 +146,7 @@ def test_sponsor_registers_before_it_takes_the_snapshot() -> None:
     fleet = grown("a")
     ready = fleet.step("a", JoinerAsked(NodeName("b"), WALL + 100, "b:1"))
     assert isinstance(ready.reply, SnapshotHead)
-    assert fleet["a"].registry[NodeName("b")].life == ready.reply.life == 95
+    assert fleet["a"].registry.nodes[NodeName("b")].life == ready.reply.life == 95
     assert max(ready.reply.ticks[NodeName("a")]) == fleet["a"].tick
     assert any(isinstance(message, Update) for message in ready.messages)
 
@@ -156,13 +156,13 @@ def test_joiner_whose_clock_is_years_ahead_is_refused_and_not_registered() -> No
     reply = fleet.step("a", JoinerAsked(NodeName("b"), WALL + 1e9, "b:1")).reply
     assert isinstance(reply, RequestError)
     assert "more than a day ahead" in str(reply)
-    assert NodeName("b") not in fleet["a"].registry
+    assert NodeName("b") not in fleet["a"].registry.nodes
 
 
 def test_joiner_writes_in_the_life_it_was_given() -> None:
     fleet = grown("a", "b")
     fleet.set("b", "x", 1)
-    assert life_of(fleet["b"].tick) == fleet["b"].life == fleet["a"].registry[NodeName("b")].life
+    assert life_of(fleet["b"].tick) == fleet["b"].life == fleet["a"].registry.nodes[NodeName("b")].life
 
 
 def test_joiner_gets_tombstones_and_open_losers() -> None:
@@ -317,7 +317,7 @@ def test_registration_replaced_before_ready_is_answered_by_a_new_life() -> None:
     fleet.step("new", PeerOffered(fleet["b"].maps()))
     fleet.heal()
     assert fleet.run_until(fleet.is_converged, 10 * CLOCK_MS)
-    assert fleet["a"].registry[NodeName("new")].life == fleet["new"].life
+    assert fleet["a"].registry.nodes[NodeName("new")].life == fleet["new"].life
 
 
 # -- its name
@@ -354,7 +354,7 @@ def test_lost_node_comes_back_under_its_name_at_another_address() -> None:
     fleet.wipe("b")
     fleet.start("b", addr="elsewhere:1")
     assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
-    assert fleet["a"].registry[NodeName("b")].addr == "elsewhere:1"
+    assert fleet["a"].registry.nodes[NodeName("b")].addr == "elsewhere:1"
 
 
 def test_name_is_not_given_away_while_it_is_asked_who_is_there() -> None:
@@ -396,19 +396,19 @@ def test_joiner_makes_the_dead_node_of_its_name_not_seem_alive(members_seen: boo
     fleet.host("x").node = NodeName("b")
     fleet.start("x")
     assert fleet.run_until(fleet.is_converged, 2 * CLOCK_MS)
-    assert fleet["a"].registry[NodeName("b")].addr == "x:1"
+    assert fleet["a"].registry.nodes[NodeName("b")].addr == "x:1"
 
 
 @pytest.mark.parametrize(("members_seen", "silent_clocks"), [(True, 4), (False, 1)])
 def test_joiner_does_not_hide_the_live_node_of_its_name(members_seen: bool, silent_clocks: int) -> None:
     fleet = grown("a", "b", members_seen=members_seen)
     fleet.run(silent_clocks * CLOCK_MS)
-    before = fleet["a"].registry[NodeName("b")]
+    before = fleet["a"].registry.nodes[NodeName("b")]
     fleet.host("x").node = NodeName("b")
     host = fleet.start("x")
     fleet.run(2 * CLOCK_MS)
     assert isinstance(host.fatal, DuplicateNameError)
-    assert fleet["a"].registry[NodeName("b")] == before
+    assert fleet["a"].registry.nodes[NodeName("b")] == before
 
 
 def test_wiped_node_at_its_old_address_may_join_at_once() -> None:

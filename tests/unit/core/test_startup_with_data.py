@@ -105,7 +105,7 @@ def test_node_whose_address_changed_says_so_in_the_registry() -> None:
     fleet.crash("b")
     fleet.start("b", addr="elsewhere:9")
     assert fleet.run_until(fleet.is_converged, 20_000)
-    assert fleet["a"].registry[NodeName("b")].addr == "elsewhere:9"
+    assert fleet["a"].registry.nodes[NodeName("b")].addr == "elsewhere:9"
 
 
 def test_first_peer_asked_without_data_is_not_the_last_word() -> None:
@@ -264,7 +264,7 @@ def test_voice_of_a_node_that_is_gone_does_not_keep_a_start_waiting() -> None:
 def _as_if_by(fleet: Fleet, name: str, start: Start, ahead: int = 5) -> Header:
     """What begins a message in the name of a running node, from another start."""
     replica = fleet[name]
-    network = replica.network
+    network = replica.registry.network
     assert network is not None
     return Header(replica.name, replica.tick, type(replica.tock)(replica.tock + ahead), 0, network.id, start)
 
@@ -333,7 +333,7 @@ def _rolled_back() -> Fleet:
 def test_rolled_back_node_begins_a_new_life() -> None:
     fleet = _rolled_back()
     assert fleet.notes["rolled_back"] == 1
-    assert fleet["b"].life == life_of(fleet["b"].tick) == fleet["a"].registry[NodeName("b")].life
+    assert fleet["b"].life == life_of(fleet["b"].tick) == fleet["a"].registry.nodes[NodeName("b")].life
 
 
 def test_rolled_back_node_gets_its_old_writes_back() -> None:
@@ -485,7 +485,7 @@ def test_rolled_back_sponsor_that_learned_it_by_a_chain_registers_in_a_new_life(
     fleet = _rolled_back_and_alone()
     fleet.step("b", HeardMessage(_updates(fleet, "a")[-1]))
     fleet.step("b", JoinerAsked(NodeName("new"), 0.0, "new:1"))
-    assert NodeName("new") in fleet["b"].registry
+    assert NodeName("new") in fleet["b"].registry.nodes
 
 
 def test_node_rolled_back_beyond_a_change_of_life_notices() -> None:

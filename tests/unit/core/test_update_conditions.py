@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.registry import refuse_reserved
+from distkv.core.conditions import refuse_reserved
 from distkv.core.update import Store
 from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, RequestError, ValueMismatchError
 from distkv.model.event import Chain, Event, Kind, Link, NodeName, Tick, Tock
@@ -18,7 +18,7 @@ MY_FIRST: Link = (NodeName("me"), Tick(1))
 
 def store_with(*values: bytes | None) -> Store:
     store = Store(NodeName("me"), 5)
-    store.begin_life(0)
+    store.own.begin_life(0)
     for value in values:
         store.local_set(SetValue(1, HERE, value), 0.0)
     return store
@@ -109,24 +109,24 @@ def test_condition_that_does_not_hold_changes_nothing(
     values: tuple[bytes | None, ...], conditions: dict[str, object], error: type[RequestError], says: str
 ) -> None:
     store = store_with(*values)
-    before = store.tick, store.tock, store.tree.digest, store.tree.ledger.hash()
+    before = store.own.tick, store.tock, store.tree.digest, store.tree.ledger.hash()
     with pytest.raises(error, match=says):
         write(store, **conditions)
-    assert (store.tick, store.tock, store.tree.digest, store.tree.ledger.hash()) == before
+    assert (store.own.tick, store.tock, store.tree.digest, store.tree.ledger.hash()) == before
 
 
 @pytest.mark.parametrize("values", [(), (ONE, None)], ids=["never written", "deleted already"])
 def test_delete_of_nothing_burns_no_tick(values: tuple[bytes | None, ...]) -> None:
     store = store_with(*values)
-    before = store.tick, store.tock
+    before = store.own.tick, store.tock
     assert store.local_set(SetValue(1, HERE, None), 0.0) == (None, None)
-    assert (store.tick, store.tock) == before
+    assert (store.own.tick, store.tock) == before
 
 
 def test_idem_with_the_same_value_burns_no_tick() -> None:
     store = store_with(ONE)
     assert store.local_set(SetValue(1, HERE, ONE, idem=True), 0.0) == (None, store.live(HERE))
-    assert store.tick == 1
+    assert store.own.tick == 1
 
 
 def test_idem_with_another_value_writes() -> None:
@@ -137,7 +137,7 @@ def test_idem_with_another_value_writes() -> None:
 def test_same_value_without_idem_writes() -> None:
     store = store_with(ONE)
     assert write(store, ONE) is store.live(HERE)
-    assert store.tick == 2
+    assert store.own.tick == 2
 
 
 def test_delete_leaves_no_value() -> None:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from distkv.core.registry import NETWORK_PATH, Network, Registration, node_path
-from distkv.core.update import LIVES_SPARE, TOCK_AHEAD, TOCK_MARGIN, Store
+from distkv.core.registry import LIVES_SPARE, NETWORK_PATH, Network, Registration, node_path
+from distkv.core.update import TOCK_AHEAD, TOCK_MARGIN, Store
 from distkv.errors import LivesUsedUpError, WrongDirectoryError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import ROOT, Path
@@ -22,7 +22,7 @@ LIFE = 1 << 32
 
 def store_in(life: int = 0) -> Store:
     store = Store(ME, 5)
-    store.begin_life(life)
+    store.own.begin_life(life)
     return store
 
 
@@ -70,7 +70,7 @@ def test_life_is_used_up_one_tick_before_the_next_life(written: int, left: int) 
     store = store_in(1)
     event = Event(HERE, Kind.SET, b"\x01", ((ME, Tick(LIFE + 1 + written)),), Tock(1), 0.0)
     store.replay(EventRecord(event, 0.0))
-    assert store.ticks_left == left
+    assert store.own.ticks_left == left
 
 
 # -- the tock's ceiling -------------------------------------------------------------------------------------------
@@ -121,42 +121,42 @@ def founded() -> Store:
     [(1500.5, 500), (1000.0, 1), (3.0, 1), (1e300, LIFE_MAX - LIVES_SPARE), (-1e308, 1)],
 )
 def test_next_life_is_the_network_age_in_seconds(started: float, life: int) -> None:
-    assert founded().next_life(OTHER, started) == life
+    assert founded().registry.next_life(OTHER, started) == life
 
 
 def test_next_life_is_above_a_life_heard_in_a_tick() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick(700 * LIFE + 1)])])
-    assert store.next_life(OTHER, 1500.0) == 701
+    assert store.registry.next_life(OTHER, 1500.0) == 701
 
 
 def test_next_life_is_above_a_registered_life() -> None:
     store = founded()
     store.register(OTHER, 900, "h:1", 0.0)
-    assert store.next_life(OTHER, 1500.0) == 901
+    assert store.registry.next_life(OTHER, 1500.0) == 901
 
 
 def test_lives_above_those_of_a_clock_that_shows_nonsense_are_given_one_by_one() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick((LIFE_MAX - LIVES_SPARE) * LIFE + 1)])])
-    assert store.next_life(OTHER, 1e300) == LIFE_MAX - LIVES_SPARE + 1
+    assert store.registry.next_life(OTHER, 1e300) == LIFE_MAX - LIVES_SPARE + 1
 
 
 def test_life_is_not_given_again_when_all_are_used_up() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick(LIFE_MAX * LIFE + 1)])])
     with pytest.raises(LivesUsedUpError, match="all lives of the name other are used up"):
-        store.next_life(OTHER, 1500.0)
+        store.registry.next_life(OTHER, 1500.0)
 
 
 def test_next_life_without_a_network_is_above_life_zero() -> None:
-    assert Store(ME, 5).next_life(ME, 1500.0) == 1
+    assert Store(ME, 5).registry.next_life(ME, 1500.0) == 1
 
 
 def test_begun_life_is_recorded_and_starts_its_ticks() -> None:
     store = Store(ME, 5)
-    assert store.begin_life(4) == [LifeRecord(ME, 4)]
-    assert (store.life, store.tick) == (4, 4 * LIFE)
+    assert store.own.begin_life(4) == [LifeRecord(ME, 4)]
+    assert (store.own.life, store.own.tick) == (4, 4 * LIFE)
 
 
 # -- network and registry -----------------------------------------------------------------------------------------
@@ -166,7 +166,8 @@ def test_founding_writes_network_and_root() -> None:
     store = founded()
     root = store.live(ROOT)
     assert root is not None
-    assert (root.value, store.network, store.has_data) == (pack_value("root"), Network(b"12345678", 1000.0), True)
+    assert (root.value, store.has_data) == (pack_value("root"), True)
+    assert store.registry.network == Network(b"12345678", 1000.0)
 
 
 def test_store_without_a_life_has_no_data() -> None:
@@ -183,26 +184,26 @@ def test_store_without_a_life_has_no_data() -> None:
 def test_network_entry_that_is_none_is_not_believed(value: object) -> None:
     store = Store(ME, 5)
     store.remote(said(OTHER, 1, 1, NETWORK_PATH, value))
-    assert store.network is None
+    assert store.registry.network is None
 
 
 def test_network_is_kept_when_its_entry_is_overwritten_by_nonsense() -> None:
     store = founded()
     store.remote(said(OTHER, 1, 99, NETWORK_PATH, "nonsense"))
-    assert store.network == Network(b"12345678", 1000.0)
+    assert store.registry.network == Network(b"12345678", 1000.0)
 
 
 def test_registered_node_is_in_the_registry() -> None:
     store = store_in()
     store.register(OTHER, 7, "host:1", 5.0)
-    assert store.registry == {OTHER: Registration(7, "host:1", 5.0)}
+    assert store.registry.nodes == {OTHER: Registration(7, "host:1", 5.0)}
 
 
 def test_of_two_registrations_the_youngest_life_counts_though_it_lost() -> None:
     store = store_in()
     store.remote(said(NodeName("x"), 1, 5, node_path(OTHER), {"life": 3, "addr": "old:1", "since": 1.0}))
     store.remote(said(NodeName("y"), 1, 4, node_path(OTHER), {"life": 8, "addr": "new:1", "since": 1.0}))
-    assert store.registry[OTHER].addr == "new:1"
+    assert store.registry.nodes[OTHER].addr == "new:1"
 
 
 def test_closed_registration_counts_no_more() -> None:
@@ -211,7 +212,7 @@ def test_closed_registration_counts_no_more() -> None:
     store.remote(said(NodeName("y"), 1, 4, node_path(OTHER), {"life": 8, "addr": "new:1", "since": 1.0}))
     records, closed = store.learn_known({NodeName("y"): Ranges([(1, 2)])})
     assert (records, len(closed)) == ([KnownRecord({NodeName("y"): Ranges([(1, 2)])})], 1)
-    assert store.registry[OTHER].addr == "old:1"
+    assert store.registry.nodes[OTHER].addr == "old:1"
 
 
 @pytest.mark.parametrize(
@@ -228,28 +229,28 @@ def test_registration_that_is_none_leaves_the_registry(value: object) -> None:
     store = store_in()
     store.register(OTHER, 7, "host:1", 5.0)
     store.remote(said(ME, 2, 99, node_path(OTHER), value))
-    assert store.registry == {}
+    assert store.registry.nodes == {}
 
 
 def test_reserved_entry_whose_bytes_are_no_value_is_not_believed() -> None:
     store = store_in()
     store.remote(Event(node_path(OTHER), Kind.SET, b"\xc1", ((OTHER, Tick(1)),), Tock(1), 0.0))
     store.remote(Event(NETWORK_PATH, Kind.SET, b"\xc1", ((OTHER, Tick(2)),), Tock(1), 0.0))
-    assert (store.registry, store.network) == ({}, None)
+    assert (store.registry.nodes, store.registry.network) == ({}, None)
 
 
 def test_deleted_registration_leaves_the_registry() -> None:
     store = store_in()
     store.register(OTHER, 7, "host:1", 5.0)
     store.write(node_path(OTHER), Kind.DELETE, b"", 6.0)
-    assert store.registry == {}
+    assert store.registry.nodes == {}
 
 
 @pytest.mark.parametrize("path", [(None, "node", 5), (None, "node"), (None, "other", "a"), (None, "node", "a", "b")])
 def test_other_reserved_paths_register_nobody(path: tuple[str | int | None, ...]) -> None:
     store = store_in()
     store.remote(said(OTHER, 1, 1, Path(path), {"life": 3, "addr": "h:1", "since": 1.0}))
-    assert store.registry == {}
+    assert store.registry.nodes == {}
 
 
 # -- records ------------------------------------------------------------------------------------------------------
@@ -272,24 +273,24 @@ def test_reset_forgets_all_but_the_tock() -> None:
     store = founded()
     store.remote(said(OTHER, 1, 900))
     assert store.reset() == [ResetRecord()]
-    assert (len(store.tree), store.life, store.tick, store.network, store.registry) == (0, None, 0, None, {})
-    assert store.tock == 900
+    assert (len(store.tree), store.own.life, store.own.tick, store.tock) == (0, None, 0, 900)
+    assert (store.registry.network, store.registry.nodes) == (None, {})
 
 
 def test_restart_after_a_reset_is_empty() -> None:
     event = EventRecord(said(OTHER, 1, 900), 0.0)
     store = replayed(LifeRecord(ME, 4), event, ResetRecord())
-    assert (len(store.tree), store.life, store.has_data) == (0, None, False)
+    assert (len(store.tree), store.own.life, store.has_data) == (0, None, False)
 
 
 def test_restart_knows_its_last_tick() -> None:
     store = replayed(LifeRecord(ME, 4), EventRecord(said(ME, 4 * LIFE + 9, 1), 0.0))
-    assert store.tick == 4 * LIFE + 9
+    assert store.own.tick == 4 * LIFE + 9
 
 
 def test_restart_in_a_new_life_does_not_go_back_to_a_tick_of_the_old_one() -> None:
     store = replayed(LifeRecord(ME, 4), EventRecord(said(ME, 2 * LIFE + 9, 1), 0.0))
-    assert store.tick == 4 * LIFE
+    assert store.own.tick == 4 * LIFE
 
 
 def test_restart_remembers_what_was_known() -> None:
@@ -306,8 +307,8 @@ def test_own_change_that_comes_back_is_counted_at_once_as_after_a_restart() -> N
     tick = Tick((3 << COUNT_BITS) + 7)
     live, again = Store(ME, 5), Store(ME, 5)
     for store in (live, again):
-        store.begin_life(3)
+        store.own.begin_life(3)
     event = Event(Path(["x"]), Kind.SET, b"\x01", ((ME, tick),), Tock(9), 0.0)
     live.remote(event)
     again.replay(EventRecord(event, 0.0))
-    assert live.tick == again.tick == tick
+    assert live.own.tick == again.own.tick == tick

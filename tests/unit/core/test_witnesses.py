@@ -157,7 +157,7 @@ def test_readiness_waits_for_all_answers(seed: int) -> None:
     fleet.faults = Faults(answer_ms=(1, 300))
     fleet.start("b")
     assert serving(fleet, "b") < CLOCK_MS
-    assert life_of(wrote(fleet, "b").tick) == fleet["a"].registry[NodeName("b")].life
+    assert life_of(wrote(fleet, "b").tick) == fleet["a"].registry.nodes[NodeName("b")].life
 
 
 def test_who_is_away_is_asked_once_only() -> None:

@@ -83,7 +83,7 @@ def test_address_of_another_node_is_noticed_and_put_right() -> None:
     strangers.all_is_well()
     assert fleet.run_until(lambda: is_at_rest(fleet), 60_000)
     assert {host.addr for host in fleet.ours()} == {"n0:1", "n1:1", "n2:1"}
-    assert fleet.hosts["n0"].live.registry[fleet.hosts["n1"].node].addr == "n1:1"
+    assert fleet.hosts["n0"].live.registry.nodes[fleet.hosts["n1"].node].addr == "n1:1"
 
 
 def test_event_of_another_network_on_a_disk_is_noticed() -> None:

@@ -1,0 +1,134 @@
+"""What a node does for its clients: it writes, decides about conflicts and retires nodes, or says why not.
+
+Knows: which requests change the state, and that a node which is not ready refuses them all.  Does not know reads, which
+need no step, nor who may ask.
+
+Invariant: a request is carried out in whole, or refused and nothing of it is; a batch is one step.
+"""
+
+from __future__ import annotations
+
+from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
+from distkv.core.node import Node, Turn
+from distkv.core.ready import BatchDone, Found, Retired, RetireNode, Written
+from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
+from distkv.model.path import PathKey
+from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
+
+
+class Clients:
+    """Serves clients for one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def set(self, request: SetValue, turn: Turn) -> None:
+        """Write one value, or delete it."""
+        node, ready = self._node, turn.ready
+        if not node.is_serving:
+            ready.reply = self._not_ready()
+            return
+        try:
+            refuse_reserved(request.path)
+            node.check_life(turn)
+            applied, before = node.store.local_set(request, turn.wall)
+        except RequestError as error:
+            ready.reply = error
+            return
+        if applied is None:
+            ready.reply = Written(None, before)
+            return
+        node.own(applied, turn)
+        ready.reply = Written(applied.event, before)
+
+    def batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
+        """All operations in their order, or none."""
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            write_count = self._check_writes(ops)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        if write_count:
+            node.check_life(turn, write_count)
+        results: list[Written | Found] = []
+        for op in ops:
+            if isinstance(op, GetValue):
+                results.append(Found(store.live(op.path)))
+                continue
+            applied, before = store.local_set(op, turn.wall)
+            if applied is not None:
+                node.own(applied, turn)
+            results.append(Written(None if applied is None else applied.event, before))
+        turn.ready.reply = BatchDone(tuple(results))
+
+    def decide(self, request: Restore | Dismiss, turn: Turn) -> None:
+        """Close one open loser, by what it says or by what won over it."""
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            entry, loser = check_decision(request, store.tree)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        node.check_life(turn)
+        if any(other.writer == (store.me, store.own.life) for other in entry.conflicts() if other is not loser):
+            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
+        applied, before = store.decide(entry, loser, request, turn.wall)
+        node.own(applied, turn)
+        turn.ready.reply = Written(applied.event, before)
+
+    def retire(self, what: RetireNode, turn: Turn) -> None:
+        """The node is gone for good: nothing waits for it any more."""
+        node, store, name = self._node, self._node.store, what.node
+        here, lives = store.registry.nodes.get(name), store.registry.retired.get(name)
+        refused: DistkvError | None = None
+        if not node.is_serving:
+            refused = self._not_ready()
+        elif name == store.me:
+            refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
+        elif here is None and lives is None:
+            refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
+        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
+            seen_s = 3 * node.settings.clock_ms / 1000
+            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
+        if refused is not None:
+            turn.ready.reply = refused
+        elif here is None:
+            turn.ready.reply = Retired(max(lives or [0]), False)
+        else:
+            node.check_life(turn)
+            node.own(store.retire(name, here.life, turn.wall), turn)
+            turn.ready.reply = Retired(here.life, True)
+
+    # -- inside
+
+    def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
+        """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the
+        first one still holds when a later one's turn comes.
+
+        Raises:
+            RequestError: the first that would not.
+        """
+        first: dict[PathKey, int] = {}
+        for index, op in enumerate(ops):
+            if isinstance(op, GetValue):
+                continue
+            try:
+                if op.path.key in first:
+                    raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
+                refuse_reserved(op.path)
+                check_conditions(op, self._node.store.live(op.path))
+            except RequestError as error:
+                raise error.at_op(index) from None
+            first[op.path.key] = index
+        return len(first)
+
+    def _not_ready(self) -> NotReadyError:
+        node, waits_for = self._node, self._node.startup.waits_for
+        return NotReadyError(f"{node.store.me} is {node.state}, it waits for {waits_for}; ask again in a moment")

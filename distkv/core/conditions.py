@@ -1,0 +1,73 @@
+"""Which writes are refused: what a client may ask of a path before its write is made.
+
+Knows: reserved paths, the conditions `new`, `chain` and `prev`, and when an open loser can be decided about.  Does not
+know how a write is made.
+
+Invariant: nothing is changed here; a refusal says what holds instead.
+"""
+
+from __future__ import annotations
+
+from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, RequestError, ValueMismatchError
+from distkv.model.entry import Entry
+from distkv.model.event import Event, tick_text
+from distkv.model.path import Path
+from distkv.model.tree import Tree
+from distkv.wire.request import Dismiss, Restore, SetValue
+
+
+def refuse_reserved(path: Path) -> None:
+    """Clients do not write below a null first name.
+
+    Raises:
+        RequestError: the path is the system's own.
+    """
+    if path.is_reserved:
+        raise RequestError(f"{path} belongs to the system (its first name is null) and cannot be written")
+
+
+def check_conditions(request: SetValue, before: Event | None) -> None:
+    """Whether the conditions of a write hold; `before` is the event that gives its path a value now, if any does.
+
+    Raises:
+        RequestError: one does not.
+    """
+    if not request.new and request.chain is None and request.prev is None:
+        return  # the usual write asks for nothing; making its path's text would cost more than its checks
+    where = f"{request.path}"
+    if request.new and before is not None:
+        raise ExistsError(f"{where} exists already, written by {tick_text(*before.link)}")
+    if request.chain is not None:
+        link = request.chain[0] if request.chain else None
+        if link != (before.link if before is not None else None):
+            now = f"at {tick_text(*before.link)}" if before is not None else "not there"
+            raise ChainMismatchError(f"{where} is {now}, the condition says {tick_text(*link) if link else 'absent'}")
+    if request.prev is not None:
+        if before is None:
+            raise NotFoundError(f"{where} has no value to compare with")
+        if before.value != request.prev:
+            raise ValueMismatchError(f"{where} has another value than the condition says; read it and decide again")
+
+
+def check_decision(request: Restore | Dismiss, tree: Tree) -> tuple[Entry, Event]:
+    """The open loser that is decided about, behind the entry of its path.
+
+    Raises:
+        RequestError: there is no such open loser, its path is reserved, or the path holds something else than the
+            request says.
+    """
+    loser = tree.event(request.loser)
+    entry = None if loser is None else tree.get(loser.path)
+    text = tick_text(*request.loser)
+    if loser is None or entry is None:
+        known = tree.ledger.has(request.loser)
+        raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
+    refuse_reserved(loser.path)
+    if loser is entry.head:
+        raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
+    if loser not in entry.conflicts():
+        raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
+    if request.head is not None and request.head != entry.head.link:
+        now, said = tick_text(*entry.head.link), tick_text(*request.head)
+        raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
+    return entry, loser
