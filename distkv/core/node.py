@@ -20,7 +20,6 @@ from distkv.core.resync import OldDisk, Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
-from distkv.errors import LivesUsedUpError
 from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -151,6 +150,10 @@ class Node:
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
         return self.store.tree.ledger.missing(but_lost=True)
+
+    def is_too_much(self, ticks: TickRanges) -> bool:
+        """Whether these are more than one pull asks for."""
+        return sum(map(len, ticks.values())) > self.settings.pull_events_max
 
     def others(self) -> list[NodeName]:
         """The other registered nodes; whose life was retired is not among them."""
@@ -285,17 +288,9 @@ class Node:
                 self.ask(name, self.store.registry[name].addr, AskMaps(), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory.
-
-        Raises:
-            LivesUsedUpError: there is none; the node must end.
-        """
+        """Go on under a life of our own that nobody heard of, in the same directory."""
         store = self.store
-        try:
-            life = store.next_life(store.me, turn.wall)
-        except LivesUsedUpError as error:
-            turn.ready.fatal = error
-            raise
+        life = store.next_life(store.me, turn.wall)
         self.witnesses.is_needed = False
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.begin_life(life)

@@ -205,6 +205,14 @@ class Recovery:
         peer.is_reachable = True
         peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}
 
+    def lacks(self, name: NodeName, missing: TickRanges, held: TickRanges) -> None:
+        """A peer holds this now, so of `missing` it lacks the rest: pulls would say the same piece by piece."""
+        peer = self.peers.get(name)
+        if peer is not None:
+            for node, ranges in missing.items():
+                if rest := ranges - held.get(node, Ranges()):
+                    peer.lacks[node] = peer.lacks.get(node, Ranges()) | rest
+
     def pull_ended(self, name: NodeName, lacks: TickRanges, now_ms: int, *, brought: bool, is_whole: bool) -> None:
         """A pull was answered: of what was asked, `lacks` is not there."""
         self._is_pulling = False

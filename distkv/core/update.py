@@ -26,7 +26,6 @@ from distkv.core.registry import (
 from distkv.errors import (
     ChainMismatchError,
     ExistsError,
-    LivesUsedUpError,
     NotFoundError,
     ValueMismatchError,
     WrongDirectoryError,
@@ -286,30 +285,32 @@ class Store:
 
     def begin_life(self, life: int) -> list[Record]:
         """Write under `life` from now on."""
-        if self.life is None:
+        if self.life is None or life < self.first_life:
             self.first_life = life
         self.life, self.is_life_over = life, False
         self.tick = Tick(life << COUNT_BITS)
         return [LifeRecord(self.me, life)]
 
     def next_life(self, name: NodeName, started: float) -> int:
-        """The life of a directory made at `started`: above any life heard of for its name.
+        """The life of a directory made at `started`: above any life heard of for its name, where there is one.
 
         Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
-
-        Raises:
-            LivesUsedUpError: there is none.
         """
         created = self.network.created if self.network is not None else started
-        heard = life_of(self.tree.ledger.last(name))
+        # Clamped: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = max(int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE)), 1)
+        taken = {life_of(tick) for tick in self.tree.ledger.ticks().get(name, ())}
+        taken.update(self.retired.get(name, ()))  # such a life may have ended before its first change
         if name in self.registry:
-            heard = max(heard, self.registry[name].life)
-        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
-        if heard >= LIFE_MAX:
-            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
-        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
-        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
-        return max(seconds, heard + 1, 1)
+            taken.add(self.registry[name].life)
+        life = max(seconds, max(taken, default=0) + 1)
+        if life <= LIFE_MAX:
+            return life
+        # Somebody says that the last life is taken. Nobody takes so many: it is wrong, or a lie, and ends no node.
+        life = max(seconds, (self.life or 0) + 1 if name == self.me else 1)
+        while life in taken or life > LIFE_MAX:
+            life = life + 1 if life < LIFE_MAX else 1
+        return life
 
     def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
         """`--init`: the root's value and the network's identity, in life 0."""
