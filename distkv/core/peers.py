@@ -142,7 +142,7 @@ class Peers:
         node.witnesses.shown(header.node)
         if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
-        self._sponsor.answered(header.node, asked.ask.addr)
+        self._sponsor.answered(header.node, asked.ask.addr, is_serving=maps.state.is_serving)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
@@ -333,7 +333,7 @@ class Peers:
                 node.found = node.store.tree.ledger.held()
                 node.startup.must_hand_over(turn.now_ms)
             if isinstance(what.error, BusyError):
-                node.startup.attempt_postponed(turn.now_ms)
+                node.startup.attempt_postponed(turn.now_ms, name)
                 return
             is_empty = isinstance(what.error, NotReadyError)
             node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)

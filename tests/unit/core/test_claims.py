@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import attrs
 
-from distkv.core.ready import PeerOffered
+from distkv.core.ready import JoinerAsked, PeerOffered
+from distkv.errors import BusyError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, NodeName, Tick
 from tests.fleet import Fleet, grown
 
@@ -49,3 +50,23 @@ def test_claim_about_a_tick_far_ahead_keeps_no_start_from_readiness() -> None:
     claim(fleet, "b", C, fleet["c"].tick + (1 << 31))
     fleet.start("a")
     assert fleet.run_until(lambda: fleet["a"].is_serving, 5 * CLOCK_MS)
+
+
+def test_nobody_gets_a_new_life_for_a_node_that_serves_at_its_own_address() -> None:
+    fleet = grown("a", "b", "c")
+    before = fleet["b"].life
+    for _ in range(12):
+        reply = fleet.step("a", JoinerAsked(B, fleet["b"].started + 1, fleet["b"].addr)).reply
+        assert isinstance(reply, BusyError)
+        fleet.run(2000)
+    assert (fleet["b"].life, fleet["a"].registry[B].life) == (before, before)
+
+
+def test_node_that_lost_its_disk_is_sponsored_at_the_same_address() -> None:
+    fleet = grown("a", "b", *(f"n{number}" for number in range(20)))
+    before = fleet["b"].life or 0
+    fleet.wipe("b")
+    fleet.run(1000)
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet["b"].is_serving, 2 * CLOCK_MS)
+    assert (fleet["b"].life or 0) > before
