@@ -85,7 +85,7 @@ class Node:
         name, clock_ms = settings.node, settings.clock_ms
         self.settings = settings
         self.store = Store(name, settings.chain_length_max)
-        self.recovery = Recovery(name, clock_ms, rng)
+        self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.expiry = Expiry()
         self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)

@@ -139,7 +139,8 @@ class Peers:
         asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
         if not asked.brought:
             return
-        node.witnesses.shown(header.node)
+        if header.node == asked.name:
+            node.witnesses.shown(header.node)
         if isinstance(asked.ask.what, AskMaps) and asked.ask.what.tombstones and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
         self._sponsor.answered(header.node, asked.ask.addr, is_serving=maps.state.is_serving)
@@ -254,6 +255,8 @@ class Peers:
                 turn.ready.note("stale", node=name)
                 error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
                 turn.ready.fatal = StaleError(error)
+        elif name not in store.registry:
+            pass  # it is none of us, or not yet
         elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
             if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):

@@ -53,10 +53,10 @@ class Sponsor:
             turn.ready.reply = refused
             return
         node.check_life(turn)
-        node.recovery.saw(name, what.addr, turn.now_ms)
         self._looks.pop(name, None)  # before the next life of this name somebody looks again
         life = store.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
+        node.recovery.saw(name, what.addr, turn.now_ms)
         tree = store.tree
         # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
         ticks, superseded = tree.ledger.ticks(), tree.superseded()
@@ -107,7 +107,10 @@ class Sponsor:
         node, look = self._node, self._looks.get(name)
         if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
             if name not in self._looks and len(self._looks) >= LOOKS_MAX:
-                self._looks.pop(next(iter(self._looks)))
+                known = next((name for name, other in self._looks.items() if other.found is not None), None)
+                if known is None:
+                    return Look(addr, turn.now_ms, None)  # so many are being asked: this one later
+                del self._looks[known]
             look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
             if addr:
                 node.ask(name, addr, AskMaps(), turn, is_witness=True)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import attrs
 
-from distkv.core.ready import JoinerAsked, PeerOffered
+from distkv.core.ready import AskMaps, JoinerAsked, PeerAnswered, PeerDone, PeerOffered
+from distkv.core.sponsor import LOOKS_MAX
 from distkv.errors import BusyError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, NodeName, Tick
-from tests.fleet import Fleet, grown
+from tests.fleet import WALL, Faults, Fleet, grown
 
 CLOCK_MS = 5000
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
@@ -70,3 +71,46 @@ def test_node_that_lost_its_disk_is_sponsored_at_the_same_address() -> None:
     fleet.start("b")
     assert fleet.run_until(lambda: fleet["b"].is_serving, 2 * CLOCK_MS)
     assert (fleet["b"].life or 0) > before
+
+
+def test_no_more_questions_are_under_way_than_names_are_looked_for() -> None:
+    fleet = grown("a")
+    moved = [NodeName(f"n{number}") for number in range(LOOKS_MAX + 5)]
+    for name in moved:
+        fleet.step("a", JoinerAsked(name, WALL, f"{name}:1"))
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    count = len(fleet.asked)
+    replies = [fleet.step("a", JoinerAsked(name, WALL, f"{name}:2")).reply for name in moved]
+    assert all(isinstance(reply, BusyError) for reply in replies)
+    assert len(fleet.asked) - count == LOOKS_MAX
+
+
+def test_answer_in_another_name_is_no_word_of_who_was_asked() -> None:
+    fleet = grown("a", "b", "c")
+    fleet.run(3 * CLOCK_MS)
+    before = fleet["a"].life
+    fleet.crash("a")
+    fleet.crash("c")
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.start("a")
+    for ask in [ask for _, name, ask in fleet.asked if name == "a" and ask.addr == fleet["b"].addr]:
+        if isinstance(ask.what, AskMaps):
+            for name in (B, C):
+                maps = fleet["b"].maps()
+                header = attrs.evolve(maps.header, node=name)
+                fleet.step("a", PeerAnswered(ask.id, attrs.evolve(maps, header=header)))
+            fleet.step("a", PeerDone(ask.id))
+    assert fleet.run_until(lambda: fleet["a"].is_serving, 3 * CLOCK_MS)
+    fleet.set("a", "x", 1)
+    assert fleet["a"].life != before  # c said nothing
+
+
+def test_strangers_values_are_not_compared_with_ours() -> None:
+    fleet = grown("a", "b")
+    fleet.run(3 * CLOCK_MS)
+    maps = fleet["b"].maps()
+    stranger = attrs.evolve(maps.header, node=NodeName("x"))
+    for _ in range(3):
+        fleet.step("a", PeerOffered(attrs.evolve(maps, header=stranger, digest=7, held=fleet["a"].tree.ledger.held())))
+        fleet.run(CLOCK_MS)
+    assert fleet.notes["digest_differs"] == 0
