@@ -167,7 +167,7 @@ class Peers:
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
-        if not store.tree.ledger.is_whole and node.is_too_much(missing := node.missing()):
+        if is_answer and not store.tree.ledger.is_whole and node.is_too_much(missing := node.missing()):
             node.recovery.lacks(header.node, missing, maps.held)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
