@@ -74,10 +74,6 @@ class NotReadyError(RequestError):
     code = "not_ready"
 
 
-class LivesUsedUpError(RequestError):
-    """A node's name has no life left in which it could write: some clock was far ahead, again and again."""
-
-
 class NoSpaceError(RequestError):
     """The disk is full: writes are refused, reads go on."""
 

@@ -47,7 +47,7 @@ class Identity:
 
     def begin_life(self, life: int) -> list[Record]:
         """Write under `life` from now on."""
-        if self.life is None:
+        if self.life is None or life < self.first_life:
             self.first_life = life
         self.life, self.is_life_over = life, False
         self.tick = Tick(life << COUNT_BITS)

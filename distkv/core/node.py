@@ -20,7 +20,6 @@ from distkv.core.resync import OldDisk, Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
-from distkv.errors import LivesUsedUpError
 from distkv.model.event import Event, NodeName, Tick, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
@@ -88,7 +87,7 @@ class Node:
         name, clock_ms = settings.node, settings.clock_ms
         self.settings = settings
         self.store = Store(name, settings.chain_length_max)
-        self.recovery = Recovery(name, clock_ms, rng)
+        self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.expiry = Expiry()
         self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
@@ -174,6 +173,10 @@ class Node:
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
         return self.store.tree.ledger.missing(but_lost=True)
+
+    def is_too_much(self, ticks: TickRanges) -> bool:
+        """Whether these are more than one pull asks for."""
+        return sum(map(len, ticks.values())) > self.settings.pull_events_max
 
     def others(self) -> list[NodeName]:
         """The other registered nodes; whose life was retired is not among them."""
@@ -314,17 +317,9 @@ class Node:
                 self.ask(name, addr, AskMaps(short_for=short_for), turn, is_witness=True)
 
     def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory.
-
-        Raises:
-            LivesUsedUpError: there is none; the node must end.
-        """
+        """Go on under a life of our own that nobody heard of, in the same directory."""
         store = self.store
-        try:
-            life = store.registry.next_life(store.me, turn.wall)
-        except LivesUsedUpError as error:
-            turn.ready.fatal = error
-            raise
+        life = store.registry.next_life(store.me, turn.wall, store.own.life or 0)
         self.witnesses.is_needed = False
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.own.begin_life(life)

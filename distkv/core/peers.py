@@ -157,10 +157,11 @@ class Peers:
         asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
         if not asked.brought:
             return
-        node.witnesses.shown(header.node)
+        if header.node == asked.name:
+            node.witnesses.shown(header.node)
         if isinstance(what, AskMaps) and what.tombstones and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
-        self._sponsor.answered(header.node, asked.ask.addr)
+        self._sponsor.answered(header.node, asked.ask.addr, is_serving=maps.state.is_serving)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
 
@@ -193,6 +194,8 @@ class Peers:
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
+        if is_answer and not store.tree.ledger.is_whole and node.is_too_much(missing := node.missing()):
+            node.recovery.lacks(header.node, missing, maps.held)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
@@ -279,6 +282,8 @@ class Peers:
                 turn.ready.note("stale", node=name)
                 error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
                 turn.ready.fatal = StaleError(error)
+        elif name not in store.registry.nodes:
+            pass  # it is none of us, or not yet
         elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
             if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
@@ -343,7 +348,7 @@ class Peers:
                 node.found = node.store.tree.ledger.held()
                 node.startup.must_hand_over(turn.now_ms)
             if isinstance(what.error, BusyError):
-                node.startup.attempt_postponed(turn.now_ms)
+                node.startup.attempt_postponed(turn.now_ms, name)
                 return
             is_empty = isinstance(what.error, NotReadyError)
             node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)

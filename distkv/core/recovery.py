@@ -9,6 +9,7 @@ or an exchange is due within bounded time (docs/protocol, GAP-1 to GAP-4).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -70,7 +71,9 @@ class Recovery:
     me: NodeName
     clock_ms: int
     rng: Rng
+    is_registered: Callable[[NodeName], bool] = lambda _: False
     peers: dict[NodeName, Peer] = attrs.field(factory=dict)
+    """At most `PEERS_MAX`; who is registered, or a member, has the place of a stranger when there is none left."""
     _pull_ms: int | None = None
     _exchange_ms: int | None = None
     _exchange_name: NodeName | None = None
@@ -96,9 +99,9 @@ class Recovery:
     def members(self, alive: dict[NodeName, str]) -> None:
         """The transport's view, whole."""
         for peer in self.peers.values():
-            peer.is_member = False
+            peer.is_member = peer.name in alive
         for name, addr in alive.items():
-            member = self._peer(name)
+            member = self._peer(name, is_member=True)
             if member is not None:
                 member.is_member = True
                 member.addr = addr or member.addr
@@ -205,6 +208,14 @@ class Recovery:
         peer.is_reachable = True
         peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}
 
+    def lacks(self, name: NodeName, missing: TickRanges, held: TickRanges) -> None:
+        """A peer holds this now, so of `missing` it lacks the rest: pulls would say the same piece by piece."""
+        peer = self.peers.get(name)
+        if peer is not None:
+            for node, ranges in missing.items():
+                if rest := ranges - held.get(node, Ranges()):
+                    peer.lacks[node] = peer.lacks.get(node, Ranges()) | rest
+
     def pull_ended(self, name: NodeName, lacks: TickRanges, now_ms: int, *, brought: bool, is_whole: bool) -> None:
         """A pull was answered: of what was asked, `lacks` is not there."""
         self._is_pulling = False
@@ -248,13 +259,22 @@ class Recovery:
 
     # -- inside
 
-    def _peer(self, name: NodeName) -> Peer | None:
+    def _peer(self, name: NodeName, *, is_member: bool = False) -> Peer | None:
         if name == self.me:
             return None
         peer = self.peers.get(name)
+        if peer is None and len(self.peers) >= PEERS_MAX and (is_member or self.is_registered(name)):
+            self._drop_stranger()
         if peer is None and len(self.peers) < PEERS_MAX:
             peer = self.peers[name] = Peer(name)
         return peer
+
+    def _drop_stranger(self) -> None:
+        """Forget the first peer that is neither registered nor a member, if there is one."""
+        for name, peer in self.peers.items():
+            if not peer.is_member and not self.is_registered(name):
+                del self.peers[name]
+                return
 
     def _draw(self, bounds_ms: tuple[int, int]) -> int:
         low, high = bounds_ms

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from distkv.errors import BadValueError, LivesUsedUpError
+from distkv.errors import BadValueError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
 from distkv.model.path import Path
 from distkv.model.tree import Tree
@@ -87,24 +87,27 @@ class Registry:
                 self.retired.setdefault(node, []).append(life)
                 self._registration_changed(node)
 
-    def next_life(self, name: NodeName, started: float) -> int:
-        """The life of a directory made at `started`: above any life heard of for its name.
+    def next_life(self, name: NodeName, started: float, mine: int = 0) -> int:
+        """The life of a directory made at `started`: above any life heard of for its name, where there is one.
 
         Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
-
-        Raises:
-            LivesUsedUpError: there is none.
+        `mine` is the life in which it is.
         """
         created = self.network.created if self.network is not None else started
-        heard = life_of(self._tree.ledger.last(name))
+        # Clamped: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = max(int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE)), 1)
+        taken = {life_of(tick) for tick in self._tree.ledger.ticks().get(name, ())}
+        taken.update(self.retired.get(name, ()))  # such a life may have ended before its first change
         if name in self.nodes:
-            heard = max(heard, self.nodes[name].life)
-        heard = max(heard, *self.retired.get(name, [0]))  # such a life may have ended before its first change
-        if heard >= LIFE_MAX:
-            raise LivesUsedUpError(f"all lives of the name {name} are used up: give that node another name")
-        # Clamped first: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
-        seconds = int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE))
-        return max(seconds, heard + 1, 1)
+            taken.add(self.nodes[name].life)
+        life = max(seconds, max(taken, default=0) + 1)
+        if life <= LIFE_MAX:
+            return life
+        # Somebody says that the last life is taken. Nobody takes so many: it is wrong, or a lie, and ends no node.
+        life = max(seconds, mine + 1)
+        while life in taken or life > LIFE_MAX:
+            life = life + 1 if life < LIFE_MAX else 1
+        return life
 
     def _registration_changed(self, name: NodeName) -> None:
         """Of several entries of one name the youngest life counts; when that is retired, the name is not registered."""

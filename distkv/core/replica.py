@@ -9,7 +9,6 @@ the same rng give the same outputs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
@@ -44,7 +43,6 @@ from distkv.core.registry import Registry
 from distkv.core.sponsor import Sponsor
 from distkv.errors import (
     InitRefusedError,
-    LivesUsedUpError,
 )
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
@@ -103,12 +101,6 @@ class Replica:
         is_retired = store.own.life is not None and store.registry.is_retired(store.me, store.own.life)
         if store.has_data and (store.own.is_life_over or node.settings.restored or is_retired):
             turn.ready.records += store.own.mark_stale(True)
-        with suppress(LivesUsedUpError):  # `fatal` says so
-            self._begin(turn)
-        return turn.ready
-
-    def _begin(self, turn: Turn) -> None:
-        node, store = self._node, self._node.store
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
@@ -116,17 +108,15 @@ class Replica:
         if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
+        return turn.ready
 
     # -- the one entrance
 
     def step(self, now_ms: int, wall: float, what: Input) -> Ready:
         """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored."""
         turn = Turn(now_ms, wall)
-        try:
-            self._take(what, turn)
-            self._do_what_is_due(turn)
-        except LivesUsedUpError as error:
-            turn.ready.reply = error  # `fatal` says it, too, where it is about our own name
+        self._take(what, turn)
+        self._do_what_is_due(turn)
         return turn.ready
 
     def _take(self, what: Input, turn: Turn) -> None:
@@ -337,4 +327,6 @@ class Replica:
             return
         peer = recovery.next_pull(now_ms, missing)
         if peer is not None:
+            if node.is_too_much(missing) and not peer.holds(missing):
+                recovery.exchange_soon(now_ms, peer.name)  # what it lacks need not be asked for piece by piece
             node.ask(peer.name, peer.addr, AskEvents(missing), turn)

@@ -69,7 +69,7 @@ class Resync:
         if mine != self._mine:
             self._mine, self._seen = mine, {}
         if len(self._seen) >= SUSPECTS_MAX and theirs not in self._seen:
-            return False
+            del self._seen[next(iter(self._seen))]
         return now_ms - self._seen.setdefault(theirs, now_ms) >= self.clock_ms // 2
 
     # -- how

@@ -4,7 +4,7 @@ Knows: who asked for a name that is registered elsewhere, and whether the regist
 Does not know how the rest of a download is sent.
 
 Invariant: a joiner is registered before the snapshot for it is taken, and never under the name of a node that answers
-at its registered address (docs/protocol, REG-2, NAME-2).
+at its registered address; one that says that it is itself there does not serve there (docs/protocol, REG-2, NAME-2).
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Look:
     at_ms: int
     found: bool | None
     """None: the answer is not there yet."""
+    is_serving: bool = False
+    """Whether the node that was found is ready: then it needs no download."""
 
 
 class Sponsor:
@@ -45,46 +47,26 @@ class Sponsor:
 
     def asked(self, what: JoinerAsked, turn: Turn) -> None:
         """Sponsor a joiner: its registry entry is written before the snapshot is taken."""
-        node, name = self._node, what.node
-        store, ready = node.store, turn.ready
-        if not store.has_data or node.startup.hands_over:
-            ready.reply = NotReadyError(f"{store.me} has no data itself; ask another node")
-            return
-        if not node.is_serving:  # others may have forgotten what is here, and would not know the joiner
-            ready.reply = BusyError(f"{store.me} waits for {node.startup.waits_for} itself; ask again")
-            return
-        here = store.registry.nodes.get(name)
-        look = None
-        if here is not None and here.addr != what.addr and name != store.me:
-            look = self._look(name, here.addr, turn)
-            if look.found is None:
-                ready.reply = BusyError(f"{store.me} asks whether the {name} at {here.addr} is there; ask again")
-                return
-        if name == store.me or (look is not None and look.found):
-            ready.reply = ExistsError(
-                f"a live node at {here.addr if here else node.settings.addr} is called {name}:"
-                " give the new one a name of its own, or stop the other"
-            )
+        node, store, name = self._node, self._node.store, what.node
+        refused = self._refusal(what, turn)
+        if refused is not None:
+            turn.ready.reply = refused
             return
         node.check_life(turn)
-        node.recovery.saw(name, what.addr, turn.now_ms)
-        if what.created > turn.wall + CLOCK_AHEAD_S:
-            ready.reply = RequestError(
-                f"the clock of {name} is more than a day ahead of {store.me}'s: set it right, or its lives are used up"
-            )
-            return
+        self._looks.pop(name, None)  # before the next life of this name somebody looks again
         life = store.registry.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
+        node.recovery.saw(name, what.addr, turn.now_ms)
         tree = store.tree
         # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
         ticks, superseded = tree.ledger.ticks(), tree.superseded()
-        ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.own.is_stale)
+        turn.ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.own.is_stale)
 
-    def answered(self, name: NodeName, addr: str) -> None:
-        """A node of this name answered at this address."""
+    def answered(self, name: NodeName, addr: str, *, is_serving: bool) -> None:
+        """A node of this name, and with data, answered at this address."""
         look = self._looks.get(name)
         if look is not None and look.addr == addr:
-            look.found = True
+            look.found, look.is_serving = True, is_serving
 
     def silent(self, name: NodeName, addr: str) -> None:
         """A question to this address is over; when it was not answered, nobody of this name is there."""
@@ -92,12 +74,43 @@ class Sponsor:
         if look is not None and look.found is None and look.addr == addr:
             look.found = False
 
+    def _refusal(self, what: JoinerAsked, turn: Turn) -> RequestError | None:
+        """Why a joiner is not sponsored, or not yet."""
+        node, store, name = self._node, self._node.store, what.node
+        if not store.has_data or node.startup.hands_over:
+            return NotReadyError(f"{store.me} has no data itself; ask another node")
+        if not node.is_serving:  # others may have forgotten what is here, and would not know the joiner
+            return BusyError(f"{store.me} waits for {node.startup.waits_for} itself; ask again")
+        here = store.registry.nodes.get(name)
+        addr = here.addr if here is not None else node.settings.addr
+        is_taken = name == store.me
+        if here is not None and not is_taken:
+            look = self._look(name, addr, turn)
+            if look.found is None:
+                return BusyError(f"{store.me} asks whether the {name} at {addr} is there; ask again")
+            if addr != what.addr:
+                is_taken = look.found
+            elif look.is_serving:  # it does not ask; and if it does it has begun anew, and its next try will show that
+                return BusyError(f"the {name} at {addr} is ready, and needs no download; ask again")
+        if is_taken:
+            return ExistsError(
+                f"a live node at {addr} is called {name}: give the new one a name of its own, or stop the other"
+            )
+        if what.created > turn.wall + CLOCK_AHEAD_S:
+            return RequestError(
+                f"the clock of {name} is more than a day ahead of {store.me}'s: set it right, or its lives are used up"
+            )
+        return None
+
     def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
         """Whether a node of this name is at an address. What is heard of the name may be the joiner's own."""
         node, look = self._node, self._looks.get(name)
         if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
             if name not in self._looks and len(self._looks) >= LOOKS_MAX:
-                self._looks.pop(next(iter(self._looks)))
+                known = next((name for name, other in self._looks.items() if other.found is not None), None)
+                if known is None:
+                    return Look(addr, turn.now_ms, None)  # so many are being asked: this one later
+                del self._looks[known]
             look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
             if addr:
                 node.ask(name, addr, AskMaps(), turn, is_witness=True)

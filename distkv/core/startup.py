@@ -62,6 +62,8 @@ class Startup:
     _has_map: bool = False
     _hand_over_until_ms: int | None = None
     _gave_up: bool = False
+    _postponed: int = 0
+    """How often peers wanted to be asked again, since a download began."""
 
     # -- inputs
 
@@ -120,10 +122,17 @@ class Startup:
         """A peer has answered with its maps."""
         self._asking = self.state is State.DOWNLOADING
 
-    def attempt_postponed(self, now_ms: int) -> None:
-        """A peer wants to be asked again, or somebody else."""
+    def attempt_postponed(self, now_ms: int, name: NodeName) -> None:
+        """A peer wants to be asked again, or somebody else: first the next one, then two, then three, until one takes
+        us. Whoever has to find out something first forgets what he found when he is not asked again soon."""
         self._asking = False
         self._next_ms = now_ms + RETRY_MS
+        self._postponed += 1
+        addr = self._sources.pop(name, None)
+        if addr is not None:
+            sources = list(self._sources.items())
+            sources.insert(self._postponed, (name, addr))
+            self._sources = dict(sources)
 
     def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
         """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
@@ -164,6 +173,7 @@ class Startup:
             self.waits_for = "events that are missing"
 
     def download_began(self) -> None:
+        self._postponed = 0
         self.state = State.DOWNLOADING
         self.waits_for = "the download"
         self.has_data = False

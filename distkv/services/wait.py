@@ -4,7 +4,8 @@ Knows: how many of them a connection may have, and what each is told at its end.
 event finds who waits for it (`engine.arrivals`).
 
 Invariant: a wait has one reply: when there is something, when its time is over, or when it is stopped, whichever comes
-first; what the reply shows is durable.
+first; what the reply shows is durable, and is not told before the node is ready: until then it may have to void what it
+holds, and download (docs/protocol, LIFE-8).
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ class Waits:
         driver, scope = self._driver, self._open[request.seq]
         scope.deadline = trio.current_time() + request.timeout_s
         try:
-            with scope, driver.arrivals.expect(request.nodes) as expectation:
-                while not self._held(request):
-                    await expectation.wait()
-            held = self._held(request)
+            with scope:
+                await driver.wait_ready()
+                with driver.arrivals.expect(request.nodes) as expectation:
+                    while not self._held(request):
+                        await expectation.wait()
+            held = self._held(request) if driver.replica.is_serving else {}
             if held:
                 await driver.committer.wait_durable(driver.position)
             await self._send(encode_reply(request.seq, {"held": range_map(held)}))

@@ -134,6 +134,40 @@ async def test_node_without_data_lets_a_peer_wait_until_it_has_some(autojump_clo
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.trio
+async def test_node_that_is_not_ready_tells_what_it_holds_when_it_is(autojump_clock: MockClock) -> None:
+    # Until then it may find that its disk is an old one, and void it.
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        a, b = await world.start("a", init=1), await world.start("b")
+        await world.ready("a", "b")
+        await trio.sleep(20)
+        await b.kill()
+        await a.kill()
+        b = await world.start("b", disk=b.disk.after_kill())
+        async with waiting(b, a=0) as peer:
+            assert await is_silent(peer, 0.3)
+            assert not b.replica.is_serving
+            await world.ready("b")
+            assert (await answer(peer))["held"].keys() == {"a"}
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_wait_that_ends_before_the_node_is_ready_is_answered_with_nothing(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        a = await world.start("a", init=1)
+        await world.ready("a")
+        await trio.sleep(20)
+        await a.kill()
+        a = await world.start("a", disk=a.disk.after_kill())
+        async with a.client() as peer:
+            assert (await peer.ask("events_wait", nodes={"a": 0}, timeout=0.3))["held"] == {}
+        assert not a.replica.is_serving
+        nursery.cancel_scope.cancel()
+
+
 # -- only what is durable -----------------------------------------------------------------------------------------
 
 

@@ -12,12 +12,11 @@ import pytest
 
 from distkv.core.ready import CoreSettings, JoinerAsked, LocalBatch, LocalDecision, LocalSet, Ready, Written
 from distkv.core.replica import Replica
-from distkv.errors import LivesUsedUpError
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.wire.message import EventRecord, KnownRecord, LostRecord, Start
+from distkv.wire.message import EventRecord, KnownRecord, LostRecord, SnapshotHead, Start
 from distkv.wire.request import Dismiss, Restore, SetValue
 
 ME = NodeName("me")
@@ -185,26 +184,19 @@ def test_clock_that_shows_nonsense_does_not_make_a_tick_stand_for_two_writes() -
     assert len(set(links)) == 3
 
 
-def with_all_lives_used_up() -> Replica:
+def test_word_that_the_last_life_is_taken_ends_no_node() -> None:
     replica = ready_replica()
-    replica.tree.ledger.hear((ME, Tick((LIFE_MAX << COUNT_BITS) + 7)))
-    replica.tree.ledger.hear((ME, Tick(replica.tick + 1)))
-    return replica
+    for _ in range(3):
+        replica.tree.ledger.hear((ME, Tick((LIFE_MAX << COUNT_BITS) + 7)))
+        replica.tree.ledger.hear((ME, Tick(replica.tick + 1)))
+        made = done(put(replica))
+        assert kept(replica) == [made.link]
+    assert 0 < (replica.life or 0) < 10
 
 
-def test_node_without_a_life_left_ends_and_acknowledges_nothing() -> None:
-    replica = with_all_lives_used_up()
-    tick = replica.tick
-    ready = put(replica)
-    assert isinstance(ready.fatal, LivesUsedUpError)
-    assert ready.reply is ready.fatal
-    assert (replica.tick, replica.tree.get(HERE)) == (tick, None)
-
-
-def test_joiner_whose_name_has_no_life_left_is_refused_and_its_sponsor_goes_on() -> None:
+def test_word_that_the_last_life_is_taken_keeps_no_joiner_out() -> None:
     replica = ready_replica()
     replica.tree.ledger.hear((NodeName("new"), Tick(LIFE_MAX << COUNT_BITS)))
-    ready = replica.step(1, 1.7e9, JoinerAsked(NodeName("new"), 1.7e9, "new:1"))
-    assert isinstance(ready.reply, LivesUsedUpError)
-    assert ready.fatal is None
-    assert "new" not in replica.registry.nodes
+    reply = replica.step(1, 1.7e9, JoinerAsked(NodeName("new"), 1.7e9 + 100, "new:1")).reply
+    assert isinstance(reply, SnapshotHead)
+    assert (reply.life, replica.registry.nodes[NodeName("new")].life) == (100, 100)

@@ -262,10 +262,39 @@ def test_own_name_is_no_peer() -> None:
     assert recovery.peers == {}
 
 
+def full_of_strangers(*registered: str) -> Recovery:
+    recovery = Recovery(NodeName("me"), CLOCK_MS, random.Random(0), registered.__contains__)
+    for number in range(PEERS_MAX + 5):
+        recovery.saw(NodeName(f"n{number}"), f"n{number}:1", 0)
+    return recovery
+
+
 def test_peers_are_bounded() -> None:
-    recovery = machine(*(f"n{number}" for number in range(PEERS_MAX + 5)))
-    recovery.members({NodeName("late"): "late:1"})
-    recovery.registered(NodeName("later"), "later:1")
+    recovery = full_of_strangers()
+    recovery.members({NodeName(f"late{number}"): "late:1" for number in range(PEERS_MAX + 5)})
+    recovery.saw(NodeName("later"), "later:1", 0)
+    assert len(recovery.peers) == PEERS_MAX
+    assert "later" not in recovery.peers
+
+
+def test_member_takes_the_place_of_a_stranger() -> None:
+    recovery = full_of_strangers()
+    recovery.members({NodeName("n0"): "n0:1", NodeName("late"): "late:1"})
+    assert recovery.peers.keys() >= {"n0", "late"}
+    assert len(recovery.peers) == PEERS_MAX
+
+
+@pytest.mark.parametrize("how", ["saw", "registered", "maps_came"])
+def test_registered_node_takes_the_place_of_a_stranger(how: str) -> None:
+    recovery = full_of_strangers("n0", "late")
+    match how:
+        case "saw":
+            recovery.saw(NodeName("late"), "late:1", 0)
+        case "registered":
+            recovery.registered(NodeName("late"), "late:1")
+        case _:
+            recovery.maps_came(NodeName("late"), {})
+    assert recovery.peers.keys() >= {"n0", "late"}
     assert len(recovery.peers) == PEERS_MAX
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distkv.core.ready import AskEvents, AskPages, PeerAnswered, PeerDone, PeerOffered
-from distkv.core.resync import AGAIN_CLOCKS, OldDisk, Resync
+from distkv.core.resync import AGAIN_CLOCKS, SUSPECTS_MAX, OldDisk, Resync
 from distkv.errors import PeerError
 from distkv.model.event import NodeName
 from distkv.model.pages import Page
@@ -140,6 +140,13 @@ def test_difference_between_other_digests_is_another_one() -> None:
     machine.differs(OURS, 2, 0)
     assert not machine.differs(OURS, 3, CLOCK_MS)
     assert not machine.differs((5, OURS[1]), 2, CLOCK_MS)
+
+
+def test_many_digests_do_not_keep_out_one_that_lasts() -> None:
+    machine = Resync(CLOCK_MS)
+    for theirs in range(SUSPECTS_MAX):
+        machine.differs(OURS, 100 + theirs, 0)
+    assert [machine.differs(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS)] == [False, True]
 
 
 def test_one_comparison_at_a_time() -> None:

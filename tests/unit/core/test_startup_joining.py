@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from distkv.core.ready import (
+    Ask,
     AskMaps,
     AskSnapshot,
     HeardMessage,
@@ -36,9 +37,14 @@ def _asks(fleet: Fleet, kind: type, name: str) -> list[str]:
 def _sponsored(fleet: Fleet, sponsor: str, name: str) -> SnapshotHead:
     """What the sponsor says first to a joiner."""
     member = fleet.members[name]
-    reply = fleet.step(sponsor, JoinerAsked(member.name, member.live.started, member.addr)).reply
-    assert isinstance(reply, SnapshotHead)
-    return reply
+    asked = JoinerAsked(member.name, member.live.started, member.addr)
+    ready = fleet.step(sponsor, asked)
+    for message in ready.messages:
+        if isinstance(message, Ask):  # the name is registered; nobody answers there
+            fleet.step(sponsor, PeerDone(message.id, PeerError("nobody")))
+            ready = fleet.step(sponsor, asked)
+    assert isinstance(ready.reply, SnapshotHead)
+    return ready.reply
 
 
 def _entries(fleet: Fleet, name: str) -> EventBatch:

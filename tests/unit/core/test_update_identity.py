@@ -8,7 +8,7 @@ import pytest
 
 from distkv.core.registry import LIVES_SPARE, NETWORK_PATH, Network, Registration, node_path
 from distkv.core.update import TOCK_AHEAD, TOCK_MARGIN, Store
-from distkv.errors import LivesUsedUpError, WrongDirectoryError
+from distkv.errors import WrongDirectoryError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
@@ -142,11 +142,37 @@ def test_lives_above_those_of_a_clock_that_shows_nonsense_are_given_one_by_one()
     assert store.registry.next_life(OTHER, 1e300) == LIFE_MAX - LIVES_SPARE + 1
 
 
-def test_life_is_not_given_again_when_all_are_used_up() -> None:
+def test_word_that_the_last_life_is_taken_leads_to_one_that_nobody_heard_of() -> None:
     store = founded()
-    store.hear_ticks([(OTHER, [Tick(LIFE_MAX * LIFE + 1)])])
-    with pytest.raises(LivesUsedUpError, match="all lives of the name other are used up"):
-        store.registry.next_life(OTHER, 1500.0)
+    store.hear_ticks([(OTHER, [Tick(500 * LIFE + 1), Tick(LIFE_MAX * LIFE + 1)])])
+    assert store.registry.next_life(OTHER, 1500.0) == 501
+
+
+def test_own_life_goes_on_upwards_when_the_last_one_is_said_to_be_taken() -> None:
+    store = founded()
+    store.own.begin_life(700)
+    store.hear_ticks([(ME, [Tick(LIFE_MAX * LIFE + 1)])])
+    assert store.registry.next_life(ME, 1500.0, mine=700) == 701
+
+
+def test_life_behind_the_last_one_is_a_low_one_that_nobody_heard_of() -> None:
+    store = founded()
+    store.own.begin_life(LIFE_MAX)
+    store.hear_ticks([(ME, [Tick(LIFE + 1), Tick(LIFE_MAX * LIFE + 1)])])
+    assert store.registry.next_life(ME, 1500.0, mine=LIFE_MAX) == 2
+
+
+def test_lower_life_is_one_that_the_disk_lived() -> None:
+    store = store_in(9)
+    store.own.begin_life(2)
+    assert store.own.first_life == 2
+
+
+def test_registration_in_the_last_life_is_followed_by_a_lower_one() -> None:
+    store = founded()
+    store.remote(said(OTHER, 1, 900, node_path(ME), {"life": LIFE_MAX, "addr": "h:1", "since": 1.0}))
+    store.register(ME, store.registry.next_life(ME, 1500.0, mine=0), "me:1", 0.0)
+    assert store.registry.nodes[ME].life == 500
 
 
 def test_next_life_without_a_network_is_above_life_zero() -> None:
