@@ -123,12 +123,8 @@ class _Node:
     def tell(self) -> None:
         """What is durable now is told to those who have time."""
         self.feeds.deliver(self.durable)
-        while self.feeds.news:
-            feed, _ = self.feeds.news.popitem()
-            for watcher in list(feed.watchers):
-                while watcher.is_waiting and feed.tell(watcher, {}):
-                    pass
-            feed.forget_told()
+        for _ in self.feeds.turns():
+            pass
         for connection in list(self.connections):
             connection.landed()
 
