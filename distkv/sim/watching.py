@@ -26,7 +26,7 @@ from distkv.services.telling import Answer, Durable, Rows, Send, Telling, Wait
 from distkv.sim.belief import RULE, Belief
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
-from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.watched import WatchedProcess
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
@@ -72,7 +72,7 @@ def draw(seed: int) -> tuple[list[Habits], Limits]:
     return found, Limits(watch_changes=rng.choice([4, 30, 1000]), watch_bytes=rng.choice([3000, 1 << 20]))
 
 
-class SlowWatchers(Watcher):
+class SlowWatchers(Observer):
     """All watchers of a run. No change is told after a later one of its path, no queue is longer than it may be, and in
     the end each knows its part of the tree."""
 

@@ -16,7 +16,7 @@ from distkv.model.ranges import Ranges
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import Info, Message, PingChain, Record, State, TickMaps
 
 GAP_MS: Final = 8000
@@ -40,7 +40,7 @@ class _Start:
     """What was missing when it had compared with somebody for the first time."""
 
 
-class ReadyInTime(Watcher):
+class ReadyInTime(Observer):
     """A node with data compares with somebody, or listens for a clock, before it is ready (START-7 to START-9)."""
 
     rule = "ready is not too early"
@@ -77,7 +77,7 @@ class ReadyInTime(Watcher):
                 raise self.broken(f"{name} is ready, and still misses {left} of {node}")
 
 
-class TakesTurns(Watcher):
+class TakesTurns(Observer):
     """After a split nobody takes over before the one whose turn it is had half a clock (REC-6)."""
 
     rule = "nodes speak in turn"
@@ -112,7 +112,7 @@ class _Since:
     """What was missing when this was looked at before."""
 
 
-class GapsArePulled(Watcher):
+class GapsArePulled(Observer):
     """Who misses something asks for it (GAP-1, GAP-2)."""
 
     rule = "gaps are pulled"
@@ -164,7 +164,7 @@ class _Followed:
     at_ms: int
 
 
-class PingsCome(Watcher):
+class PingsCome(Observer):
     """Whoever has data and a transport follows another ping, heard or sent, after three clocks (PING-3, PING-12)."""
 
     rule = "pings come"

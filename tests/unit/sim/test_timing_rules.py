@@ -13,14 +13,14 @@ from distkv.core.recovery import Recovery
 from distkv.model.event import NodeName, Tick
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
-from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import is_at_rest
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 
 
-def _fleet(*rules: Watcher) -> Fleet:
+def _fleet(*rules: Observer) -> Fleet:
     """Two nodes at rest."""
-    fleet = Fleet(watchers=rules)
+    fleet = Fleet(observers=rules)
     fleet.start("n0", init="root")
     fleet.start("n1")
     assert fleet.run_until(lambda: all(h.live.is_serving for h in fleet.running()) and is_at_rest(fleet), 60_000)
