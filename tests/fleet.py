@@ -18,7 +18,7 @@ from distkv.sim.fleet import Fleet as SimulatedFleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.sim.rules import always
 from distkv.sim.rules.alike import state_of
 from distkv.sim.rules.contents import OneContent
@@ -29,7 +29,7 @@ from distkv.wire.values import pack_value
 __all__ = ["WALL", "Faults", "Fleet", "grown", "meet_namesake"]
 
 
-class _Ear(Watcher):
+class _Ear(Observer):
     """Writes down what leaves."""
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class Fleet(SimulatedFleet):
         faults: Faults | None = None,
         *,
         members_seen: bool = True,
-        watchers: Sequence[Watcher] = (),
+        observers: Sequence[Observer] = (),
     ) -> None:
         ear = _Ear()
-        every = [*always(), OneContent(), ear, *watchers]
-        super().__init__(seed, faults, members_seen=members_seen, watchers=every)
+        every = [*always(), OneContent(), ear, *observers]
+        super().__init__(seed, faults, members_seen=members_seen, observers=every)
         self.sent, self.asked = ear.sent, ear.asked
 
     def __getitem__(self, name: str) -> Replica:

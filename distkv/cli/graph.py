@@ -180,7 +180,7 @@ def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, wr
     from distkv.sim.run import run
 
     scenario = draw(seed, off)
-    outcome = run(scenario if only is None else scenario.only(only), watchers=[Recording(write)])
+    outcome = run(scenario if only is None else scenario.only(only), observers=[Recording(write)])
     complain(outcome_line(outcome))
     return exits.DONE
 

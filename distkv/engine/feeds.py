@@ -9,13 +9,14 @@ all of them, and what it is in bytes is made once.
 
 Invariant: a watcher gets every change at or below its path whose position is above the one it began at, in order and
 not before it is durable; or it is marked as lost. Each queue has bounds in number and bytes, and what one watcher
-leaves lying slows nobody.
+leaves lying slows nobody. Queues take turns, the one that waited longest first, each with one batch: so one that never
+ends keeps no other waiting.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -33,6 +34,8 @@ CHANGE_BYTES: Final = 256
 """What a waiting change counts besides its value."""
 BATCH_BYTES: Final = 64 << 10
 """About so much is told at once."""
+TURN: Final = 64
+"""After so many watchers whoever tells them lets others work."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -241,9 +244,9 @@ class Feeds:
     def __init__(self, limits: Limits) -> None:
         self.count = 0
         """How many watchers there are."""
-        self.news: Final = dict[Feed, None]()
-        """Where something waits for those who have time."""
         self._limits: Final = limits
+        self._news: Final = OrderedDict[Feed, None]()
+        """Where something waits for those who have time, the oldest first."""
         self._feeds: Final = dict[PathKey, dict[range, Feed]]()
         self._pending = deque[Seen]()  # not durable yet: the records that wait for the disk bound it
 
@@ -284,7 +287,7 @@ class Feeds:
         for feeds in self._feeds.values():
             for feed in feeds.values():
                 feed.lose_all()
-                self.news[feed] = None
+                self._news[feed] = None
 
     def note(self, records: Sequence[Record], changes: Sequence[Change], position: int, tree: Tree) -> None:
         """What a step changed, and its records, which are durable as soon as the first `position` of all are."""
@@ -312,6 +315,22 @@ class Feeds:
         while pending and pending[0].position <= durable:
             self._offer(pending.popleft())
 
+    def turns(self) -> Iterator[None]:
+        """Push what there is to all who wait, a batch of each queue in turn; pauses now and then to let others work."""
+        count = 0
+        while self._news:
+            feed, _ = self._news.popitem(last=False)
+            batches, has_more = dict[int, Batch](), False
+            for watcher in list(feed.watchers):
+                if watcher.is_waiting and feed.tell(watcher, batches):
+                    has_more = True
+                count += 1
+                if count % TURN == 0:
+                    yield
+            feed.forget_told()
+            if has_more:
+                self._news[feed] = None
+
     def _offer(self, seen: Seen) -> None:
         path = seen.event.path
         key, find = path.key, self._feeds.get
@@ -322,4 +341,4 @@ class Feeds:
                 for feed in feeds.values():
                     if len(key) in feed.depths:
                         feed.offer(seen)
-                        self.news[feed] = None
+                        self._news[feed] = None

@@ -34,7 +34,7 @@ PART_BYTES: Final = 256 << 10
 """A part of what is there ends when it has so much."""
 
 
-class Node(Protocol):
+class WatchedNode(Protocol):
     """What a watch has to know of its node."""
 
     @property
@@ -96,7 +96,7 @@ SendNowait: TypeAlias = Callable[[bytes], bool]
 class Telling:
     """One watch."""
 
-    def __init__(self, node: Node, feeds: Feeds, request: Watch, send_nowait: SendNowait) -> None:
+    def __init__(self, node: WatchedNode, feeds: Feeds, request: Watch, send_nowait: SendNowait) -> None:
         self._node: Final = node
         self._request: Final = request
         self._send_nowait: Final = send_nowait

@@ -33,9 +33,9 @@ class Watches:
         self._driver = driver
         self._send = send
         self._send_nowait = send_nowait
-        self._open: dict[int, Watching] = {}
+        self._open: dict[int, OpenWatch] = {}
 
-    def begin(self, request: Watch) -> Watching:
+    def begin(self, request: Watch) -> OpenWatch:
         """Watch from this moment on; what is returned is to be `run`.
 
         Raises:
@@ -45,7 +45,7 @@ class Watches:
         check_serving(self._driver)
         if len(self._open) >= self._driver.limits.watches:
             raise BusyError(f"this connection has {len(self._open)} watches already: stop one, or open another one")
-        found = self._open[request.seq] = Watching(self._driver, request, self._send, self._send_nowait, self._forget)
+        found = self._open[request.seq] = OpenWatch(self._driver, request, self._send, self._send_nowait, self._forget)
         return found
 
     def stop(self, seq: int) -> bool:
@@ -59,7 +59,7 @@ class Watches:
         del self._open[seq]
 
 
-class Watching:
+class OpenWatch:
     """One watch."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Watching:
         self._request: Final = request
         self._send: Final = send
         self._ended: Final = ended
-        self._telling: Final = Telling(_Watched(driver), driver.hub, request, send_nowait)
+        self._telling: Final = Telling(_RunningNode(driver), driver.hub, request, send_nowait)
 
     def stop(self) -> None:
         """Let it come to its end, as soon as what is being sent has left."""
@@ -104,7 +104,7 @@ class Watching:
         return None
 
 
-class _Watched:
+class _RunningNode:
     """The node of a watch."""
 
     def __init__(self, driver: Driver) -> None:

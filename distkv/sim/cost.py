@@ -27,7 +27,7 @@ from distkv.model.ranges import Ranges
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
-from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import AllAlike
 from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
 from distkv.wire.request import SetValue
@@ -100,7 +100,7 @@ class Counts:
         return max((later - before for (before, _), (later, _) in pairwise(self.pings)), default=0)
 
 
-class Meter(Watcher):
+class Meter(Observer):
     """Counts."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Course:
         self._meter = Meter()
         spread_ms = ROUND_MS * math.ceil(math.log(nodes, 4))
         faults = Faults(loss=LOSS, delay_ms=(10, spread_ms), silence_ms=10_000)
-        self._fleet = Fleet(nodes, faults, is_large=True, watchers=[self._meter])
+        self._fleet = Fleet(nodes, faults, is_large=True, observers=[self._meter])
         self._written = 0
 
     def figures(self) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """All hosts and what is between them, in virtual time: no event loop, no socket, no real clock.
 
-Knows: when everything happens, and who meets whom.  Does not know what is right (watchers do), nor what shall happen
+Knows: when everything happens, and who meets whom.  Does not know what is right (observers do), nor what shall happen
 (a scenario or a test says).
 
 Invariant: the same seed and the same calls give the same run, under any hash seed.
@@ -33,7 +33,7 @@ from distkv.sim.conversation import Conversation
 from distkv.sim.host import Host
 from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
-from distkv.sim.rule import Told, Watcher
+from distkv.sim.rule import Observer, Told
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
 from distkv.wire.codec import decode_message, encode_message
@@ -57,14 +57,14 @@ class Fleet:
         *,
         members_seen: bool = True,
         is_large: bool = False,
-        watchers: Sequence[Watcher] = (),
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.rng = random.Random(seed)
         self.network = Network(seed, faults, is_large=is_large)
         self.now_ms = 0
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
-        self.told = Told(watchers)
+        self.told = Told(observers)
         self.commit_ms = (0, 0)
         """How long a commit takes; nothing: it is done at once."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
@@ -145,7 +145,7 @@ class Fleet:
         host.agent.is_up = False
 
     def wipe(self, name: str, *, is_copied: bool = False) -> None:
-        """End the process if it runs, and lose its disk; watchers hear whether another one has all that was on it."""
+        """End the process if it runs, and lose its disk; observers hear whether another one has all that was on it."""
         host = self.hosts[name]
         self.end(host)
         host.disk.wipe()

@@ -130,7 +130,7 @@ class Player:
             int(world["seed"]),
             faults,
             members_seen=bool(world["members"]),
-            watchers=[*always(), OneContent(), Recording(self._happened)],
+            observers=[*always(), OneContent(), Recording(self._happened)],
         )
         for name in script.nodes:
             self._fleet.host(name)

@@ -1,7 +1,7 @@
 """Which rules of the protocol a run came by, so that a rule that no run reaches is seen.
 
 Knows: by what each rule shows itself from outside: a note, a record, a message, an answer.  Does not know
-whether the rule was followed: other watchers do.
+whether the rule was followed: other observers do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from distkv.model.event import Kind
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import (
     CeilingRecord,
     EventRecord,
@@ -143,7 +143,7 @@ _BY_ASK: Final = {
 }
 
 
-class Reached(Watcher):
+class Reached(Observer):
     """Counts the signs."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Records what a fleet does as moments of a trace.
 
-Knows: which watched happenings are a node's steps and which befell it.  Does not know what becomes of the moments.
+Knows: which observed happenings are a node's steps and which befell it.  Does not know what becomes of the moments.
 
 Invariant: moments are written in the order in which they happened; nothing is kept but what requests need.
 """
@@ -15,11 +15,11 @@ from distkv.core.ready import Input, Ready
 from distkv.graph.recorder import Recorder, outside
 from distkv.graph.trace import ENDED, Moment
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import Record
 
 
-class Recording(Watcher):
+class Recording(Observer):
     """Hands each moment to `write`, with the true time."""
 
     def __init__(self, write: Callable[[Moment], object]) -> None:

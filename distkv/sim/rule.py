@@ -1,8 +1,8 @@
-"""What a run must not break, as something that watches it.
+"""What a run must not break, as something that observes it.
 
-Knows: what a watcher is told, and when.  Does not know any rule.
+Knows: what an observer is told, and when.  Does not know any rule.
 
-Invariant: a watcher changes nothing.
+Invariant: an observer changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BrokenRuleError(Exception):
         self.rule = rule
 
 
-class Watcher:
+class Observer:
     """Told of everything that happens; by itself it does nothing.
 
     All methods may raise BrokenRuleError.
@@ -78,10 +78,10 @@ class Watcher:
 
 
 class Told:
-    """For each thing that happens, who is told of it: those watchers only that make something of it."""
+    """For each thing that happens, who is told of it: those observers only that make something of it."""
 
-    def __init__(self, watchers: Sequence[Watcher]) -> None:
-        every, none = watchers, Watcher
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        every, none = observers, Observer
         self.started = [one.started for one in every if type(one).started is not none.started]
         self.stepped = [one.stepped for one in every if type(one).stepped is not none.stepped]
         self.landed = [one.landed for one in every if type(one).landed is not none.landed]

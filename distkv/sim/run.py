@@ -20,7 +20,7 @@ from distkv.errors import DistkvError, DuplicateNameError
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.reached import Reached
-from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules import always
 from distkv.sim.rules.alike import AllAlike, is_at_rest
 from distkv.sim.rules.apart import StaysApart
@@ -78,7 +78,7 @@ class Outcome:
     virtual_ms: int
 
 
-class _Traffic(Watcher):
+class _Traffic(Observer):
     """Counts what arrives from other hosts, and what clients were told."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Run:
     """A scenario under way."""
 
     def __init__(
-        self, scenario: Scenario, write: Callable[[str], object] | None = None, watchers: Sequence[Watcher] = ()
+        self, scenario: Scenario, write: Callable[[str], object] | None = None, observers: Sequence[Observer] = ()
     ) -> None:
         self._scenario = scenario
         self._trace, self._reached, self._traffic = Trace(write), Reached(), _Traffic()
@@ -105,8 +105,8 @@ class Run:
         rules = [*always(), OneContent(), TicksRise(), self._writes, RingStays(), StaysApart()]
         habits, limits = draw_watchers(scenario.seed)
         slow = [SlowWatchers(scenario.seed, habits, limits)] if habits else []
-        seen = [*watchers, *slow, self._trace, self._reached, self._traffic, *rules]
-        self._fleet = Fleet(scenario.seed, members_seen=True, watchers=seen)
+        seen = [*observers, *slow, self._trace, self._reached, self._traffic, *rules]
+        self._fleet = Fleet(scenario.seed, members_seen=True, observers=seen)
         self._fleet.own_every = OWN_EVERY
         self._stage = Stage(self._fleet, scenario)
         self._before_faults: int | None = None
@@ -183,10 +183,10 @@ class Run:
 
 
 def run(
-    scenario: Scenario, write: Callable[[str], object] | None = None, watchers: Sequence[Watcher] = ()
+    scenario: Scenario, write: Callable[[str], object] | None = None, observers: Sequence[Observer] = ()
 ) -> Outcome:
-    """Run a scenario; `write` gets the lines of its trace, and `watchers` see it, too."""
-    return Run(scenario, write, watchers).outcome()
+    """Run a scenario; `write` gets the lines of its trace, and `observers` see it, too."""
+    return Run(scenario, write, observers).outcome()
 
 
 def _place(error: BaseException) -> str:

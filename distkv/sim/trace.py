@@ -12,10 +12,10 @@ from hashlib import blake2b
 
 from distkv.core.ready import HeardMessage, Input, PeerAnswered, PeerDone, Ready
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 
 
-class Trace(Watcher):
+class Trace(Observer):
     """Writes down every step; `write` gets the lines, if somebody wants them."""
 
     def __init__(self, write: Callable[[str], object] | None = None) -> None:

@@ -1,11 +1,15 @@
 """Any watchers that stall, go on, come and go while changes come: each is told all that it has to be, or to begin anew.
 
+And who waits longest is told next.
+
 Knows: the hub, and watchers that do what those of a connection do.  Does not know nodes or frames.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 
 import attrs
 import trio
@@ -14,10 +18,10 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
-from distkv.engine.feeds import Batch, Seen
+from distkv.engine.feeds import BATCH_BYTES, Batch, Feeds, Push, Seen
 from distkv.engine.hub import Hub, wait
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
-from distkv.model.path import Path
+from distkv.model.path import NAMES_MAX, Path
 
 LIMITS = Limits(watch_changes=6, watch_bytes=3000)
 RESYNC = -1
@@ -130,3 +134,42 @@ def _judge(connection: Connection, due: Sequence[int]) -> None:
         assert place == last + 1 or (was_resync and place > last)
         last, was_resync = place, False
     assert last == len(due) - 1 or was_resync
+
+
+# -- whose turn it is ---------------------------------------------------------------------------------------------
+
+NEWS = st.lists(st.sampled_from("abcd"), max_size=12)
+"""Below which names something changed, each time so much that it is a batch of its own."""
+
+
+@given(NEWS, st.lists(NEWS, max_size=6))
+def test_queue_that_waited_longest_is_told_next_whatever_comes(first: list[str], later: list[list[str]]) -> None:
+    feeds = Feeds(Limits(watch_changes=1000, watch_bytes=1 << 30))
+    left, turns = Counter[str](), list[str]()
+    positions, meanwhile = count(1), iter(later)
+
+    def come(names: list[str]) -> None:
+        for name in names:
+            left[name] += 1
+            if name not in turns:
+                turns.append(name)
+            feeds.hold(change(position := next(positions), Path(name), BATCH_BYTES))
+            feeds.deliver(position)
+
+    def taker(name: str) -> Push:
+        def push(batch: Batch) -> bool:
+            assert name == turns.pop(0)
+            left[name] -= len(batch.changes)
+            come(next(meanwhile, []))
+            if left[name] and name not in turns:
+                turns.append(name)
+            return True
+
+        return push
+
+    for name in "abcd":
+        feeds.add(Path(name), 0, NAMES_MAX, 0, taker(name)).is_waiting = True
+    come(first)
+    for _ in feeds.turns():
+        pass
+    assert not turns

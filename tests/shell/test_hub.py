@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
 from distkv.core.ready import Change
-from distkv.engine.feeds import BATCH_BYTES, Batch, Seen, Watcher, open_losers
+from distkv.engine.feeds import BATCH_BYTES, TURN, Batch, Seen, Watcher, open_losers
 from distkv.engine.hub import Hub, wait
 from distkv.model.entry import Entry
 from distkv.model.event import Chain, Event, Kind, NodeName, Tick, Tock
@@ -247,6 +247,16 @@ async def test_much_is_pushed_in_batches_of_bounded_size() -> None:
         assert len(sizes) > 2
         assert max(sizes) < 2 * BATCH_BYTES
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("queues", "watchers"), [(1, 3 * TURN), (3 * TURN, 1)])
+def test_others_work_while_many_watchers_are_told(queues: int, watchers: int) -> None:
+    hub = Hub(LIMITS)
+    for number in range(queues):
+        for _ in range(watchers):
+            watch(hub, f"a.n{number}").is_waiting = True
+        deliver(hub, seen(f"a.n{number}", number + 1))
+    assert len(list(hub.turns())) == 3
 
 
 @pytest.mark.trio

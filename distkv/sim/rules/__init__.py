@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
@@ -12,7 +12,7 @@ from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import DecisionsCloseOne, WritesWin
 
 
-def always() -> list[Watcher]:
+def always() -> list[Observer]:
     """The rules that need no more than to watch."""
     return [
         DecisionsCloseOne(),

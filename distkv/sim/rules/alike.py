@@ -11,7 +11,7 @@ from distkv.core.replica import Replica
 from distkv.model.event import Link
 from distkv.model.ledger import TickRanges
 from distkv.sim.fleet import Fleet
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ def is_at_rest(fleet: Fleet) -> bool:
     return all(state == states[0] and not state.missing for state in states)
 
 
-class AllAlike(Watcher):
+class AllAlike(Observer):
     """Equal trees, open losers, digests, tick maps and registries."""
 
     rule = "all nodes end alike"

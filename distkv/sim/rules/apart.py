@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from distkv.model.event import tick_text
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.sim.strangers import FOREIGNER, LIAR
 from distkv.wire.message import EventRecord, Record
 
 
-class StaysApart(Watcher):
+class StaysApart(Observer):
     """No disk of ours holds what another network wrote, none of theirs what ours did, and nobody keeps a lie."""
 
     rule = "networks stay apart"

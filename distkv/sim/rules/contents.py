@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from distkv.model.event import Event, Link, tick_text
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import EventRecord, Record
 
 
-class OneContent(Watcher):
+class OneContent(Observer):
     """No (node, tick) with two contents."""
 
     rule = "one content per tick"

@@ -11,7 +11,7 @@ import attrs
 
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import Record
 from distkv.wire.records import encode_record
 
@@ -30,7 +30,7 @@ class _Kept:
     """What the replica held, if all of it was durable when the process ended."""
 
 
-class DiskKeeps(Watcher):
+class DiskKeeps(Observer):
     """What a start replays is what was durable."""
 
     rule = "disks keep what they said they have"

@@ -16,14 +16,14 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import EventRecord, PurgeRecord
 
 WHOLE_EVERY: Final = 2000
 """After so many steps the whole tree is looked at."""
 
 
-class LedgerPartition(Watcher):
+class LedgerPartition(Observer):
     """Present, superseded and missing make up every writer's ticks, and no two of them overlap."""
 
     rule = "ledger and tree agree"

@@ -9,13 +9,13 @@ from typing import Final
 
 from distkv.core.ready import Input, Ready, Wake
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 
 WAKES_MAX: Final = 50
 """How many wakes in one virtual millisecond are a busy loop."""
 
 
-class ReadyStays(Watcher):
+class ReadyStays(Observer):
     """A process that served clients serves them until it ends (docs/protocol, START-2)."""
 
     rule = "ready stays"
@@ -31,7 +31,7 @@ class ReadyStays(Watcher):
             raise self.broken(f"{name} served clients and is {process.replica.state} now")
 
 
-class NoBusyLoop(Watcher):
+class NoBusyLoop(Observer):
     """Who is woken has something to do, or asks for a later moment."""
 
     rule = "no busy loop"

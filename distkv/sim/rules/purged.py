@@ -15,14 +15,14 @@ from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 
 Known: TypeAlias = dict[Writer, int]
 """Of each writer the tick up to which its changes of one path were known."""
 
 
-class PurgedStays(Watcher):
+class PurgedStays(Observer):
     """On a host that purged a deletion, and in the end on all, nothing shows that the deletion knew of."""
 
     rule = "purged stays purged"

@@ -13,12 +13,12 @@ from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.sim.workload import OWNER, RING_LENGTH, ring_links
 from distkv.wire.message import Record
 
 
-class RingStays(Watcher):
+class RingStays(Observer):
     """Whoever follows the links comes by every path once."""
 
     rule = "the ring stays one"

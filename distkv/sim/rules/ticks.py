@@ -9,11 +9,11 @@ from distkv.core.ready import Ask, Input, PeerAnswered, Ready
 from distkv.model.event import Event, Writer, tick_text
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import EventBatch, Message, Update
 
 
-class TicksRise(Watcher):
+class TicksRise(Observer):
     """Ticks and tocks of a node are above all that others heard of it."""
 
     rule = "ticks and tocks rise"

@@ -10,20 +10,24 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready
+from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready, TransportUp
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
-from distkv.wire.message import Info, Message, Ping, Record, State, TickMaps
+from distkv.sim.rule import Observer
+from distkv.wire.message import Info, Message, PingChain, Record, State, TickMaps
 
 GAP_MS: Final = 8000
 """A gap that is there twice, so long apart, and for which nothing was asked meanwhile, is not pulled at all (GAP-1).
 Twice this is longer than an answer is waited for."""
-SILENCE_CLOCKS: Final = 6.2
-"""Twice what the protocol allows: a ping that got lost on its way, or a stranger's, begins one more round."""
+ROUND_CLOCKS: Final = 3
+"""No round is longer (PING-3): a clock in which all wait, one in which the chain's nodes send and half of one in which
+nobody did, and half of one in which everybody does. That a ping got lost makes no difference: each node's round begins
+with the ping that it follows itself, heard or sent."""
+LOOK_MS: Final = 1000
+"""A pause may be over before this looks again."""
 
 
 @attrs.define
@@ -36,7 +40,7 @@ class _Start:
     """What was missing when it had compared with somebody for the first time."""
 
 
-class ReadyInTime(Watcher):
+class ReadyInTime(Observer):
     """A node with data compares with somebody, or listens for a clock, before it is ready (START-7 to START-9)."""
 
     rule = "ready is not too early"
@@ -73,7 +77,7 @@ class ReadyInTime(Watcher):
                 raise self.broken(f"{name} is ready, and still misses {left} of {node}")
 
 
-class TakesTurns(Watcher):
+class TakesTurns(Observer):
     """After a split nobody takes over before the one whose turn it is had half a clock (REC-6)."""
 
     rule = "nodes speak in turn"
@@ -100,7 +104,7 @@ class TakesTurns(Watcher):
 
 @attrs.define
 class _Since:
-    """Nothing was done, or heard, since then, by the process's own clock."""
+    """Nothing was asked since then, by the process's own clock."""
 
     process: Process
     at_ms: int
@@ -108,7 +112,7 @@ class _Since:
     """What was missing when this was looked at before."""
 
 
-class GapsArePulled(Watcher):
+class GapsArePulled(Observer):
     """Who misses something asks for it (GAP-1, GAP-2)."""
 
     rule = "gaps are pulled"
@@ -149,34 +153,42 @@ class GapsArePulled(Watcher):
         self._gaps[name] = _Since(process, _shown_ms(process), missing)
 
 
-class PingsCome(Watcher):
-    """Whoever has data and a transport hears a ping, or sends one, in every three clocks (PING-12)."""
+@attrs.define
+class _Followed:
+    """Which ping a node follows, and when, by its own clock."""
+
+    process: Process
+    life: int
+    """After a download it begins anew."""
+    chain: PingChain
+    at_ms: int
+
+
+class PingsCome(Observer):
+    """Whoever has data and a transport follows another ping, heard or sent, after three clocks (PING-3, PING-12)."""
 
     rule = "pings come"
 
     def __init__(self) -> None:
-        self._silent: dict[str, _Since] = {}
+        self._followed: dict[str, _Followed] = {}
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        if isinstance(what, TransportUp):  # it forgot the chain, if there was one (PING-11)
+            self._followed.pop(process.host.name, None)
 
     def second(self, fleet: Fleet) -> None:
         for host in fleet.running():
             process, name = host.process, host.name
-            silence = self._silent.get(name)
             if process is None or host.is_paused or not host.agent.is_up or process.replica.life is None:
-                self._silent.pop(name, None)
-            elif silence is None or silence.process is not process:
-                self._silent[name] = _Since(process, _shown_ms(process))
-            else:
-                for_ms = _shown_ms(process) - silence.at_ms
-                if for_ms > SILENCE_CLOCKS * process.replica.settings.clock_ms:
-                    raise self.broken(f"{name} has neither heard nor sent a ping for {for_ms} ms")
-
-    def left(self, process: Process, message: Message | Ask) -> None:
-        if isinstance(message, Ping):
-            self._silent.pop(process.host.name, None)
-
-    def delivered(self, host: Host, what: Input) -> None:
-        if isinstance(what, HeardMessage) and isinstance(what.message, Ping):
-            self._silent.pop(host.name, None)
+                self._followed.pop(name, None)
+                continue
+            now = _Followed(process, process.replica.life, process.replica.ping_chain, _shown_ms(process))
+            since = self._followed.setdefault(name, now)
+            for_ms = now.at_ms - since.at_ms
+            if since.process is not process or (since.life, since.chain) != (now.life, now.chain):
+                self._followed[name] = now
+            elif for_ms > ROUND_CLOCKS * process.replica.settings.clock_ms + LOOK_MS:
+                raise self.broken(f"{name} has followed no other ping for {for_ms} ms")
 
 
 def _shown_ms(process: Process) -> int:

@@ -13,7 +13,7 @@ from distkv.model.event import Event, Kind, Link, tick_text
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import EventRecord, Record
 
 DRIFT: Final = 1.1
@@ -22,7 +22,7 @@ TROUBLE_MS: Final = 150_000
 """More than faults keep everybody from ending a value."""
 
 
-class TtlEnds(Watcher):
+class TtlEnds(Observer):
     """No process ends a value before its ttl has passed there, and none is left long after it."""
 
     rule = "values with a ttl end"

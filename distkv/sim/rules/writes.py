@@ -16,11 +16,11 @@ from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 
 
-class WritesWin(Watcher):
+class WritesWin(Observer):
     """A write is what its own node shows as soon as it is made: it orders above all that it replaced (TOCK-1)."""
 
     rule = "writes win where they are made"
@@ -34,7 +34,7 @@ class WritesWin(Watcher):
                     raise self.broken(f"{process.host.name} wrote {result.event!r}, and shows {entry}")
 
 
-class DecisionsCloseOne(Watcher):
+class DecisionsCloseOne(Observer):
     """A decision closes the open loser that it is about, and no other that people are told of (OPEN-6, OPEN-7)."""
 
     rule = "decisions close one"
@@ -57,7 +57,7 @@ def _closed(ready: Ready, event: Event) -> Iterable[Event]:
     return (gone for change in ready.changes if change.event is event for gone in change.closed)
 
 
-class AcknowledgedStay(Watcher):
+class AcknowledgedStay(Observer):
     """No client is told that a write is done which is nowhere in the end.
 
     Excepted is what a disk took along that burned: its own writes, those of which it may have had the last copy because

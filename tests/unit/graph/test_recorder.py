@@ -27,7 +27,7 @@ class Recorded(Fleet):
 
     def __init__(self) -> None:
         self.moments: list[Moment] = []
-        super().__init__(watchers=[Recording(self.moments.append)])
+        super().__init__(observers=[Recording(self.moments.append)])
         self.start("a", init="root")
         self.run(5100)
         self.start("b")

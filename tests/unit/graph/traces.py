@@ -45,7 +45,7 @@ def ended(node: str, at_ms: int = 30) -> Moment:
 def split_and_heal() -> list[Moment]:
     """The trace of a real fleet: two nodes write on both sides of a split, and find together."""
     moments: list[Moment] = []
-    fleet = Fleet(watchers=[Recording(moments.append)])
+    fleet = Fleet(observers=[Recording(moments.append)])
     fleet.start("a", init="root")
     fleet.run(5100)
     fleet.start("b")

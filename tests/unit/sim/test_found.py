@@ -8,7 +8,7 @@ from distkv.sim.rules.progress import NoBusyLoop
 
 def test_restarted_node_that_loses_its_transport_before_it_heard_all_does_not_spin() -> None:
     # Seed 329: who asks others what they heard of its life was woken again and again once nobody could be asked.
-    fleet = Fleet(watchers=[NoBusyLoop()])
+    fleet = Fleet(observers=[NoBusyLoop()])
     fleet.start("n0", init="root")
     fleet.start("n1")
     fleet.run(20_000)

@@ -10,13 +10,13 @@ from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import Faults
 from distkv.sim.process import Process
-from distkv.sim.rule import Watcher
+from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import is_at_rest
 from distkv.wire.message import Message, Update
 from distkv.wire.request import SetValue
 
 
-class _Ear(Watcher):
+class _Ear(Observer):
     """Keeps the updates that left, and counts steps."""
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class _Ear(Watcher):
         self.steps.append(process.host.name)
 
 
-def _fleet(*names: str, watcher: Watcher | None = None, faults: Faults | None = None) -> Fleet:
-    fleet = Fleet(watchers=[] if watcher is None else [watcher])
+def _fleet(*names: str, observer: Observer | None = None, faults: Faults | None = None) -> Fleet:
+    fleet = Fleet(observers=[] if observer is None else [observer])
     fleet.start(names[0], init="root")
     for name in names[1:]:
         fleet.start(name)
@@ -51,7 +51,7 @@ def _has(fleet: Fleet, name: str, path: str = "x") -> bool:
 
 def test_update_leaves_when_its_commit_has_landed() -> None:
     ear = _Ear()
-    fleet = _fleet("n0", watcher=ear)
+    fleet = _fleet("n0", observer=ear)
     fleet.commit_ms = (50, 50)
     ear.updates.clear()
     began_ms = fleet.now_ms
@@ -88,7 +88,7 @@ def test_write_whose_commit_had_not_landed_is_gone_with_the_power_or_there_whole
 
 def test_paused_process_takes_no_step_and_then_all() -> None:
     ear = _Ear()
-    fleet = _fleet("n0", "n1", watcher=ear)
+    fleet = _fleet("n0", "n1", observer=ear)
     fleet.hosts["n1"].pause()
     ear.steps.clear()
     _set(fleet, "n0")
@@ -112,7 +112,7 @@ def test_stream_of_a_paused_process_runs_over_and_what_is_lost_is_fetched() -> N
 
 def test_process_that_is_killed_does_nothing_more() -> None:
     ear = _Ear()
-    fleet = _fleet("n0", "n1", watcher=ear)
+    fleet = _fleet("n0", "n1", observer=ear)
     fleet.end(fleet.hosts["n1"])
     ear.steps.clear()
     fleet.run(60_000)
@@ -134,7 +134,7 @@ def test_full_disk_drops_updates_and_fetches_them_when_there_is_space() -> None:
 
 def test_agent_with_a_budget_announces_what_it_does_not_send() -> None:
     ear = _Ear()
-    fleet = _fleet("n0", "n1", watcher=ear)
+    fleet = _fleet("n0", "n1", observer=ear)
     fleet.hosts["n0"].agent.limit(1.0, 2)
     for number in range(400):
         _set(fleet, "n0", f"x{number}")

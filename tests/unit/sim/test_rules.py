@@ -18,7 +18,7 @@ from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
-from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import AllAlike, is_at_rest
 from distkv.sim.rules.contents import OneContent
 from distkv.sim.rules.disk import DiskKeeps
@@ -35,9 +35,9 @@ from distkv.wire.request import Dismiss, SetValue
 from distkv.wire.values import pack_value
 
 
-def _fleet(rule: Watcher, *names: str) -> Fleet:
+def _fleet(rule: Observer, *names: str) -> Fleet:
     """A fleet at rest, whose first node founded the network."""
-    fleet = Fleet(watchers=[rule])
+    fleet = Fleet(observers=[rule])
     fleet.start(names[0], init="root")
     for name in names[1:]:
         fleet.start(name)
@@ -122,7 +122,7 @@ def test_write_that_does_not_win_where_it_is_made_is_noticed(monkeypatch: pytest
         fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), b"\x02")))
 
 
-def _contested(rule: Watcher) -> Fleet:
+def _contested(rule: Observer) -> Fleet:
     """Three nodes that wrote at one path without knowing it of each other; n2 won."""
     fleet = _fleet(rule, "n0", "n1", "n2")
     fleet.partition(["n0"], ["n1"], ["n2"])
@@ -253,7 +253,7 @@ def test_value_that_another_node_ends_after_one_ttl_is_noticed(monkeypatch: pyte
 
 
 def test_second_server_of_a_name_ends_what_that_name_wrote_after_one_ttl() -> None:  # seed 385
-    fleet = Fleet(watchers=[TtlEnds()])
+    fleet = Fleet(observers=[TtlEnds()])
     name = namesake_of("n0")
     fleet.host(name, node=NodeName("n0"))
     fleet.start(name, init="root")
@@ -297,7 +297,7 @@ def test_acknowledged_write_whose_last_copy_burned_is_not_missed() -> None:  # s
     assert rule.count == 1
 
 
-def _voided_by_a_download(rule: Watcher) -> Fleet:
+def _voided_by_a_download(rule: Observer) -> Fleet:
     """n1 wrote x and n0 does not hear of it; n1 hands over to n2, and its download breaks off at once."""
     fleet = _fleet(rule, "n0", "n1", "n2")
     fleet.partition(["n0"], ["n1", "n2"])

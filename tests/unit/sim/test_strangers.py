@@ -22,7 +22,7 @@ from distkv.wire.request import SetValue
 
 
 def _fleet() -> tuple[Fleet, Strangers]:
-    fleet = Fleet(watchers=[StaysApart()])
+    fleet = Fleet(observers=[StaysApart()])
     fleet.start("n0", init="root")
     for name in ("n1", "n2"):
         fleet.start(name)

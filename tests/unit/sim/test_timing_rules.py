@@ -13,14 +13,14 @@ from distkv.core.recovery import Recovery
 from distkv.model.event import NodeName, Tick
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
-from distkv.sim.rule import BrokenRuleError, Watcher
+from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import is_at_rest
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 
 
-def _fleet(*rules: Watcher) -> Fleet:
+def _fleet(*rules: Observer) -> Fleet:
     """Two nodes at rest."""
-    fleet = Fleet(watchers=rules)
+    fleet = Fleet(observers=rules)
     fleet.start("n0", init="root")
     fleet.start("n1")
     assert fleet.run_until(lambda: all(h.live.is_serving for h in fleet.running()) and is_at_rest(fleet), 60_000)
@@ -92,5 +92,16 @@ def test_silence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = _fleet(PingsCome())
     monkeypatch.setattr(Election, "is_due", lambda *_: False)
     monkeypatch.setattr(Election, "wake_ms", lambda _: None)
-    with pytest.raises(BrokenRuleError, match="n0 has neither heard nor sent a ping for"):
+    with pytest.raises(BrokenRuleError, match="n0 has followed no other ping for 17000 ms"):
         fleet.run(60_000)
+
+
+def test_transport_that_was_down_for_a_moment_begins_a_round_anew(monkeypatch: pytest.MonkeyPatch) -> None:  # seed 130
+    fleet = _fleet(PingsCome())
+    monkeypatch.setattr(Election, "is_due", lambda *_: False)
+    monkeypatch.setattr(Election, "wake_ms", lambda _: None)
+    for _ in range(4):
+        fleet.run(12_000)
+        for name in ("n0", "n1"):
+            fleet.transport(name, up=False)
+            fleet.transport(name, up=True)

@@ -29,7 +29,7 @@ CUT_OFF = Habits(ROOT, 0, 0.0, 2, 1.0)
 
 def _watched(habits: Habits, *names: str, limits: Limits | None = None) -> Fleet:
     """A fleet whose nodes serve, with one watcher."""
-    fleet = Fleet(watchers=[SlowWatchers(0, [habits], limits or Limits())])
+    fleet = Fleet(observers=[SlowWatchers(0, [habits], limits or Limits())])
     fleet.start(names[0], init="root")
     for name in names[1:]:
         fleet.start(name)

@@ -1,0 +1,82 @@
+"""A simulated node as those see it who watch it.
+
+Knows: what a server's driver and settler do for watchers, whose turns (`engine.feeds`) are those of a server.
+Does not know who watches, nor how he is told (`watching`).  The archive is a list here, of what won.
+
+Invariant: what is told is durable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from distkv.config import Limits
+from distkv.core.ready import Ready
+from distkv.engine.feeds import Feeds
+from distkv.model.tree import Tree
+from distkv.sim.process import Process
+from distkv.storage.archive import HistoryRow
+from distkv.wire.message import EventRecord
+from distkv.wire.records import encode_record
+from distkv.wire.states import path_key
+from distkv.wire.watch import Token
+
+Row: TypeAlias = tuple[int, EventRecord]
+"""What won, and where in the log it stands."""
+
+
+class WatchedProcess:
+    """From the start of a process to its end."""
+
+    def __init__(
+        self, process: Process, limits: Limits, history: Sequence[Row], begin: int, counters: Counter[str]
+    ) -> None:
+        """`history`: what won before it started; `begin`: how many records its disk kept."""
+        self.process: Final = process
+        self.feeds: Final = Feeds(limits)
+        self.history: Final = [row for row in history if row[0] < begin]
+        self.position = 0
+        self.counters: Final = counters
+        self._begin: Final = begin
+
+    @property
+    def tree(self) -> Tree:
+        return self.process.replica.tree
+
+    @property
+    def durable(self) -> int:
+        return self.process.host.disk.durable
+
+    def token(self, position: int) -> Token:
+        replica = self.process.replica
+        return Token(replica.name, replica.life or 0, self._begin + position)
+
+    def stepped(self, ready: Ready) -> None:
+        """As the driver does, and the settler."""
+        begin = self._begin + self.position
+        self.position += len(ready.records)
+        won = {id(change.event) for change in ready.changes if change.won}
+        self.history.extend(
+            (lsn, record)
+            for lsn, record in enumerate(ready.records, begin)
+            if isinstance(record, EventRecord) and id(record.event) in won
+        )
+        if self.feeds.count:
+            self.feeds.note(ready.records, ready.changes, self.position, self.tree)
+            self.tell()
+
+    def tell(self) -> None:
+        """What is durable now is told to those who have time."""
+        self.feeds.deliver(self.durable)
+        for _ in self.feeds.turns():
+            pass
+
+    def rows(self, lsn: int, limit: int) -> list[HistoryRow]:
+        """As the archive has them."""
+        found = [row for row in self.history if row[0] >= lsn][:limit]
+        return [
+            HistoryRow(at, path_key(one.event.path), one.event.node, one.event.tick, 0.0, encode_record(one), True)
+            for at, one in found
+        ]
