@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 import asyncclick as click
 
 from distkv.cli import exits
-from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.output import Form, check_stdout, print_result
+from distkv.cli.session import Job, Session, once, output_option
+from distkv.errors import SettingsError
 
 if TYPE_CHECKING:
     from distkv.sim.campaign import Sum
@@ -40,7 +41,8 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         found: list[int] = []
         for part in filter(None, str(value).split(",")):
             first, _, last = part.partition("-")
-            if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) - int(first) > 1_000_000:
+            is_range = first.isdecimal() and (last or first).isdecimal()
+            if not is_range or not 0 <= int(last or first) - int(first) <= 1_000_000:
                 self.fail(f"{part!r} is neither a number nor a range such as 7-9", param, ctx)
             found += range(int(first), int(last or first) + 1)
         return tuple(found)
@@ -62,9 +64,9 @@ class FaultName(click.ParamType["Fault"]):
 
 @click.command("sim")
 @click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run so many seeds, and say what they reached.")
-@click.option("--first-seed", metavar="N", type=click.IntRange(0), default=0, help="The first of them (0).")
-@click.option("--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Processes that share them (1).")
-@click.option("--seed", metavar="N", type=click.IntRange(0), help="Run this one seed.")
+@click.option("--first-seed", metavar="N", type=click.IntRange(0), help="The first of them (0).")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 256), help="Processes that share them (1).")
+@click.option("--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="Run this one seed.")
 @click.option(
     "--fleet",
     "fleets",
@@ -75,7 +77,10 @@ class FaultName(click.ParamType["Fault"]):
 )
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
-@click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
+@click.option(
+    "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
+    help="Of its actions take these only, such as 3,7-9.",
+)  # fmt: skip
 @click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @output_option
@@ -83,8 +88,8 @@ class FaultName(click.ParamType["Fault"]):
 def sim_command(
     session: Session,
     seeds: int | None,
-    first_seed: int,
-    jobs: int,
+    first_seed: int | None,
+    jobs: int | None,
     seed: int | None,
     fleets: tuple[int, ...],
     digest: bool,
@@ -102,14 +107,23 @@ def sim_command(
         raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
+    if seeds is None and (first_seed is not None or jobs is not None):
+        raise click.UsageError("--first-seed and --jobs belong to --seeds")
     if fleets and (on or off):
         raise click.UsageError("--with and --without belong to seeds: a fleet goes one fixed course")
+    check_faults(on, off)
     chosen = Form(form) if form else session.form
+    if chosen is Form.RAW:
+        raise SettingsError("-o raw: what comes of a run is neither text nor bytes: use -o json")
+    if chosen is not Form.TEXT and trace:
+        raise SettingsError(f"--trace is text: leave out -o {chosen}, or take 'distkv graph --seed {seed} -o json'")
+    check_stdout()
     if fleets:
         return partial(_fleets, fleets, chosen)
     if seed is not None:
         return partial(_one, seed, on, off, only, chosen, digest=digest, trace=trace)
-    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs, on, off, chosen)
+    first_seed = first_seed or 0
+    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs or 1, on, off, chosen)
 
 
 # -- one seed -----------------------------------------------------------------------------------------------------
@@ -245,6 +259,15 @@ def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
 
 
 # -- words --------------------------------------------------------------------------------------------------------
+
+
+def check_faults(on: Iterable[Fault], off: Iterable[Fault]) -> None:
+    """
+    Raises:
+        UsageError: a fault shall be on and off.
+    """
+    for fault in sorted({*on} & {*off}):
+        raise click.UsageError(f"{fault} stands behind --with and --without: leave out one of them")
 
 
 def faults_off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
