@@ -25,7 +25,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.output import Form, check_stdout, complain
 from distkv.cli.session import Job, Session, once
-from distkv.cli.sim import FaultName, Numbers, check_faults, faults_off, outcome_line
+from distkv.cli.sim import FaultName, Numbers, outcome_line
 from distkv.client.addresses import Address, read_address
 from distkv.errors import RequestError, SettingsError
 
@@ -85,7 +85,6 @@ class _Names(click.ParamType[frozenset[str]]):
     "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
     help="Of its actions take these only, such as 3,7-9.",
 )  # fmt: skip
-@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @click.option("--nodes", metavar="NAMES", type=_Names(), multiple=True, help="Show these only, such as a,b.")
 @click.option("--kinds", metavar="KINDS", type=_Names(), multiple=True, help="Show these only, such as ping,update.")
@@ -105,7 +104,6 @@ def graph_command(
     scenario: str | None,
     seed: int | None,
     only: tuple[int, ...] | None,
-    on: tuple[Fault, ...],
     off: tuple[Fault, ...],
     nodes: tuple[frozenset[str], ...],
     kinds: tuple[frozenset[str], ...],
@@ -130,11 +128,10 @@ def graph_command(
         raise click.UsageError("--for belongs to --live")
     if for_s is not None and math.isnan(for_s):
         raise click.UsageError("nan is no time: --for is seconds")
-    if seed is None and (only is not None or on or off):
-        raise click.UsageError("--only, --with and --without belong to --seed")
+    if seed is None and (only is not None or off):
+        raise click.UsageError("--only and --without belong to --seed")
     if since is not None and until is not None and since > until:
         raise click.UsageError(f"--from {since:g} is after --to {until:g}: nothing lies between")
-    check_faults(on, off)
     choice = Choice(frozenset().union(*nodes), frozenset().union(*kinds), _milliseconds(since), _milliseconds(until))
     output = _Output(_form(form, session.form), out, choice, last)
     if last is not None and output.form in STREAMS:
@@ -148,7 +145,7 @@ def graph_command(
         return partial(_draw, Path(trace).name, partial(_read, trace), output)
     if scenario is not None:
         return partial(_draw, Path(scenario).stem, partial(_play, scenario), output)
-    return partial(_draw, f"seed {seed}", partial(_simulate, seed or 0, faults_off(on, off), only), output)
+    return partial(_draw, f"seed {seed}", partial(_simulate, seed or 0, frozenset(off), only), output)
 
 
 # -- where a trace comes from -------------------------------------------------------------------------------------

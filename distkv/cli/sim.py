@@ -9,7 +9,7 @@ Invariant: exit 1 when a seed failed, or when none passed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -81,7 +81,6 @@ class FaultName(click.ParamType["Fault"]):
     "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
     help="Of its actions take these only, such as 3,7-9.",
 )  # fmt: skip
-@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @output_option
 @click.pass_obj
@@ -95,7 +94,6 @@ def sim_command(
     digest: bool,
     trace: bool,
     only: tuple[int, ...] | None,
-    on: tuple[Fault, ...],
     off: tuple[Fault, ...],
     form: str | None,
 ) -> Job:
@@ -109,9 +107,8 @@ def sim_command(
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
     if seeds is None and (first_seed is not None or jobs is not None):
         raise click.UsageError("--first-seed and --jobs belong to --seeds")
-    if fleets and (on or off):
-        raise click.UsageError("--with and --without belong to seeds: a fleet goes one fixed course")
-    check_faults(on, off)
+    if fleets and off:
+        raise click.UsageError("--without belongs to seeds: a fleet goes one fixed course")
     chosen = Form(form) if form else session.form
     if chosen is Form.RAW:
         raise SettingsError("-o raw: what comes of a run is neither text nor bytes: use -o json")
@@ -121,9 +118,9 @@ def sim_command(
     if fleets:
         return partial(_fleets, fleets, chosen)
     if seed is not None:
-        return partial(_one, seed, on, off, only, chosen, digest=digest, trace=trace)
+        return partial(_one, seed, frozenset(off), only, chosen, digest=digest, trace=trace)
     first_seed = first_seed or 0
-    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs or 1, on, off, chosen)
+    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs or 1, frozenset(off), chosen)
 
 
 # -- one seed -----------------------------------------------------------------------------------------------------
@@ -131,8 +128,7 @@ def sim_command(
 
 def _one(
     seed: int,
-    on: tuple[Fault, ...],
-    off: tuple[Fault, ...],
+    off: frozenset[Fault],
     only: tuple[int, ...] | None,
     form: Form,
     *,
@@ -142,7 +138,7 @@ def _one(
     from distkv.sim.draft import draw
     from distkv.sim.run import Verdict, run
 
-    scenario = draw(seed, faults_off(on, off))
+    scenario = draw(seed, off)
     if only is not None:
         scenario = scenario.only(only)
     outcome = run(scenario, click.echo if trace else None)
@@ -151,20 +147,18 @@ def _one(
     else:
         click.echo(outcome_line(outcome))
         if outcome.verdict is Verdict.FAILED:
-            _print_shrunk(outcome, on, off, only)
+            _print_shrunk(outcome, off, only)
     if digest:
         click.echo(outcome.digest)
     return exits.FAILED if outcome.verdict is Verdict.FAILED else exits.DONE
 
 
-def _print_shrunk(
-    outcome: Outcome, on: tuple[Fault, ...], off: tuple[Fault, ...], only: tuple[int, ...] | None
-) -> None:
+def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...] | None) -> None:
     """What is left when everything is left out without which it fails as well, and commands that draw and run it."""
     from distkv.sim.shrink import Shrinker
 
     click.echo("cutting it down ...", err=True)
-    shrinker = Shrinker(outcome.seed, faults_off(on, off), outcome.rule, only)
+    shrinker = Shrinker(outcome.seed, off, outcome.rule, only)
     scenario = shrinker.shrink()
     click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
     again = _command(outcome.seed, shrinker.off, _ranges(shrinker.kept))
@@ -175,23 +169,23 @@ def _print_shrunk(
 # -- many ---------------------------------------------------------------------------------------------------------
 
 
-def _many(seeds: range, jobs: int, on: tuple[Fault, ...], off: tuple[Fault, ...], form: Form) -> int:
+def _many(seeds: range, jobs: int, off: frozenset[Fault], form: Form) -> int:
     from distkv.sim.campaign import campaign
     from distkv.sim.run import Verdict
 
     with _progress(len(seeds)) as tell:
-        found = campaign(seeds, jobs, faults_off(on, off), tell)
+        found = campaign(seeds, jobs, off, tell)
     if form is not Form.TEXT:
         print_result(_sum_map(found), form)
     else:
         _print_sum(seeds, found)
         for outcome in found.failed[:SHOWN_MAX]:
             click.echo(outcome_line(outcome))
-            click.echo(f"  again: {_command(outcome.seed, faults_off(on, off))}")
+            click.echo(f"  again: {_command(outcome.seed, off)}")
         if len(found.failed) > SHOWN_MAX:
             click.echo(f"... and {len(found.failed) - SHOWN_MAX} more failed")
         if found.failed:
-            _print_shrunk(found.failed[0], on, off, None)
+            _print_shrunk(found.failed[0], off, None)
     return exits.FAILED if found.failed or not found.verdicts[Verdict.PASSED] else exits.DONE
 
 
@@ -261,21 +255,6 @@ def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
 # -- words --------------------------------------------------------------------------------------------------------
 
 
-def check_faults(on: Iterable[Fault], off: Iterable[Fault]) -> None:
-    """
-    Raises:
-        UsageError: a fault shall be on and off.
-    """
-    for fault in sorted({*on} & {*off}):
-        raise click.UsageError(f"{fault} stands behind --with and --without: leave out one of them")
-
-
-def faults_off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
-    from distkv.sim.scenario import OFF
-
-    return (OFF - frozenset(on)) | frozenset(off)
-
-
 def outcome_line(outcome: Outcome) -> str:
     why = f": {outcome.what}" if outcome.what else ""
     seconds = outcome.virtual_ms / 1000
@@ -284,11 +263,10 @@ def outcome_line(outcome: Outcome) -> str:
 
 def _command(seed: int, off: frozenset[Fault], only: str = "") -> str:
     """What to type to see it again."""
-    from distkv.sim.scenario import OFF, Fault
+    from distkv.sim.scenario import Fault
 
     words = ["distkv sim --seed", str(seed)]
-    words += [f"--with {fault.value}" for fault in Fault if fault in OFF - off]
-    words += [f"--without {fault.value}" for fault in Fault if fault in off - OFF]
+    words += [f"--without {fault.value}" for fault in Fault if fault in off]
     return " ".join([*words, *([f"--only {only}"] if only else [])])
 
 

@@ -35,7 +35,7 @@ def trace(tmp_path: Path) -> str:
         ([], "give one of --live, --trace, --scenario and --seed"),
         (["--seed", "1", "--trace", "x"], "give one of --live, --trace, --scenario and --seed"),
         (["--scenario", __file__], "test_graph.py, line 1: "),
-        (["--trace", "x", "--only", "3"], "--only, --with and --without belong to --seed"),
+        (["--trace", "x", "--only", "3"], "--only and --without belong to --seed"),
         (["--seed", "1", "--for", "2"], "--for belongs to --live"),
         (["--seed", "1", "--from", "nan"], "nan is no time"),
         (["--live", ""], "the host is empty"),
@@ -47,7 +47,6 @@ def trace(tmp_path: Path) -> str:
         (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
         (["--trace", "x", "--trace", "y"], "--trace stands here 2 times: give it once"),
         (["--scenario", "x", "--scenario", "y"], "--scenario stands here 2 times: give it once"),
-        (["--seed", "1", "--with", "kill", "--without", "kill"], "kill stands behind --with and --without"),
     ],
 )
 def test_wrong_words_are_one_line_and_exit_2(words: list[str], why: str, capsys: Capture) -> None:

@@ -36,7 +36,6 @@ Capture = pytest.CaptureFixture[str]
         (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
         (["--seed", "1", "--first-seed", "0"], "--first-seed and --jobs belong to --seeds"),
         (["--fleet", "4", "--jobs", "2"], "--first-seed and --jobs belong to --seeds"),
-        (["--seed", "1", "--with", "kill", "--without", "kill"], "kill stands behind --with and --without"),
         (["--seed", "1", "--trace", "-o", "json"], "take 'distkv graph --seed 1 -o json'"),
         (["--seeds", "1000000", "-o", "raw"], "use -o json"),
     ],
