@@ -14,7 +14,7 @@ import attrs
 
 from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, print_items, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import Job, Session, once, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.cli.values import read_link
 from distkv.client.blocking import Client
@@ -35,8 +35,14 @@ class _Decision:
 
 @click.command("conflicts")
 @click.argument("path", required=False, shell_complete=suggest_trees)
-@click.option("--restore", metavar="ID", help="Write this loser again: it wins, and its conflict is over.")
-@click.option("--dismiss", metavar="ID", help="Keep what won over this loser: its conflict is over.")
+@click.option(
+    "--restore", metavar="ID", multiple=True, callback=once,
+    help="Write this loser again: it wins, and its conflict is over.",
+)
+@click.option(
+    "--dismiss", metavar="ID", multiple=True, callback=once,
+    help="Keep what won over this loser: its conflict is over.",
+)  # fmt: skip
 @click.option("--if-chain", metavar="NODE:TICK", help="Decide only while this is the change that won.")
 @click.option("--closed", is_flag=True, help="Print losers of PATH that were closed; with --restore, ID may be closed.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many losers.")

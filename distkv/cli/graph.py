@@ -23,11 +23,11 @@ import asyncclick as click
 import attrs
 
 from distkv.cli import exits
-from distkv.cli.output import Form, complain
-from distkv.cli.session import Job, Session
-from distkv.cli.sim import FaultName, Numbers, faults_off, outcome_line
+from distkv.cli.output import Form, check_stdout, complain
+from distkv.cli.session import Job, Session, once
+from distkv.cli.sim import FaultName, Numbers, outcome_line
 from distkv.client.addresses import Address, read_address
-from distkv.errors import SettingsError
+from distkv.errors import RequestError, SettingsError
 
 if TYPE_CHECKING:
     from distkv.graph.picture import Choice, Picture
@@ -52,6 +52,10 @@ class GraphForm(StrEnum):
     HTML = "html"
 
 
+STREAMS: Final = (GraphForm.TEXT, GraphForm.JSON)
+"""Written moment by moment; the others are pictures."""
+
+
 class _Names(click.ParamType[frozenset[str]]):
     """Names with commas between them."""
 
@@ -67,15 +71,23 @@ class _Names(click.ParamType[frozenset[str]]):
 @click.option("--live", metavar="HOST", multiple=True, help="A running node, as HOST:PORT; may be repeated.")
 @click.option("--for", "for_s", metavar="SECONDS", type=click.FloatRange(0), help="With --live, end after so long.")
 @click.option(
-    "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), help="A file that -o json wrote."
+    "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), multiple=True, callback=once,
+    help="A file that -o json wrote.",
 )
-@click.option("--scenario", metavar="FILE", type=click.Path(dir_okay=False), help="A scenario file, which is run.")
-@click.option("--seed", metavar="N", type=click.IntRange(0), help="A seed of 'distkv sim'.")
-@click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
-@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
+@click.option(
+    "--scenario", metavar="FILE", type=click.Path(dir_okay=False), multiple=True, callback=once,
+    help="A scenario file, which is run.",
+)
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="A seed of 'distkv sim'."
+)
+@click.option(
+    "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
+    help="Of its actions take these only, such as 3,7-9.",
+)  # fmt: skip
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
-@click.option("--nodes", metavar="NAMES", type=_Names(), default="", help="Show these only, such as a,b.")
-@click.option("--kinds", metavar="KINDS", type=_Names(), default="", help="Show these only, such as ping,update.")
+@click.option("--nodes", metavar="NAMES", type=_Names(), multiple=True, help="Show these only, such as a,b.")
+@click.option("--kinds", metavar="KINDS", type=_Names(), multiple=True, help="Show these only, such as ping,update.")
 @click.option("--from", "since", metavar="SECONDS", type=float, help="Begin there.")
 @click.option("--to", "until", metavar="SECONDS", type=float, help="End there.")
 @click.option("--last", metavar="N", type=click.IntRange(1), help="Of a picture, draw so many moments, the last ones.")
@@ -92,10 +104,9 @@ def graph_command(
     scenario: str | None,
     seed: int | None,
     only: tuple[int, ...] | None,
-    on: tuple[Fault, ...],
     off: tuple[Fault, ...],
-    nodes: frozenset[str],
-    kinds: frozenset[str],
+    nodes: tuple[frozenset[str], ...],
+    kinds: tuple[frozenset[str], ...],
     since: float | None,
     until: float | None,
     last: int | None,
@@ -115,10 +126,18 @@ def graph_command(
         raise click.UsageError("give one of --live, --trace, --scenario and --seed")
     if for_s is not None and not live:
         raise click.UsageError("--for belongs to --live")
-    if seed is None and (only is not None or on or off):
-        raise click.UsageError("--only, --with and --without belong to --seed")
-    choice = Choice(nodes, kinds, _milliseconds(since), _milliseconds(until))
+    if for_s is not None and math.isnan(for_s):
+        raise click.UsageError("nan is no time: --for is seconds")
+    if seed is None and (only is not None or off):
+        raise click.UsageError("--only and --without belong to --seed")
+    if since is not None and until is not None and since > until:
+        raise click.UsageError(f"--from {since:g} is after --to {until:g}: nothing lies between")
+    choice = Choice(frozenset().union(*nodes), frozenset().union(*kinds), _milliseconds(since), _milliseconds(until))
     output = _Output(_form(form, session.form), out, choice, last)
+    if last is not None and output.form in STREAMS:
+        raise SettingsError(f"--last is for pictures, and {output.form} is all there is: choose with --from and --to")
+    if out is None:
+        check_stdout()
     if live:
         addresses = tuple(map(read_address, live))
         return partial(_draw, f"{len(live)} live nodes", partial(_listen, addresses, for_s), output)
@@ -126,7 +145,7 @@ def graph_command(
         return partial(_draw, Path(trace).name, partial(_read, trace), output)
     if scenario is not None:
         return partial(_draw, Path(scenario).stem, partial(_play, scenario), output)
-    return partial(_draw, f"seed {seed}", partial(_simulate, seed or 0, faults_off(on, off), only), output)
+    return partial(_draw, f"seed {seed}", partial(_simulate, seed or 0, frozenset(off), only), output)
 
 
 # -- where a trace comes from -------------------------------------------------------------------------------------
@@ -151,6 +170,8 @@ def _read(file: str, write: Write) -> int:
 @contextmanager
 def _opened(file: str) -> Iterator[TextIO]:
     if file == "-":
+        if sys.stdin is None:  # as with `<&-` in a shell
+            raise SettingsError("standard input is closed: there is no trace to read")
         yield sys.stdin
         return
     with open(file, encoding="utf-8", errors="replace") as found:
@@ -211,8 +232,7 @@ class _Sink(Protocol):
 
 def _draw(title: str, source: Source, output: _Output) -> int:
     with _writer(output.file) as write:
-        streams = output.form in (GraphForm.TEXT, GraphForm.JSON)
-        sink: _Sink = _Lines(output, write) if streams else _Drawing(title, output, write)
+        sink: _Sink = _Lines(output, write) if output.form in STREAMS else _Drawing(title, output, write)
         code = source(sink.take)
         sink.end()
     return code
@@ -228,21 +248,33 @@ def _writer(file: str | None) -> Iterator[Callable[[str], object]]:
         yield lambda text: click.echo(_sound(text), nl=False)
         return
     is_new = not os.path.exists(file)
-    with open(file, "a", encoding="utf-8", errors="replace") as out:
-        is_written = False
+    out = open(file, "a", encoding="utf-8", errors="replace")  # noqa: SIM115  # its end may fail, and is named, too
+    is_written = False
 
-        def write(text: str) -> None:
-            nonlocal is_written
-            if not is_written:
+    def write(text: str) -> None:
+        nonlocal is_written
+        with _naming(file):
+            if not is_written and os.path.isfile(file):  # a pipe or a device has no end to cut off
                 out.truncate(0)
-                is_written = True
+            is_written = True
             out.write(text)
 
-        try:
-            yield write
-        finally:
-            if is_new and not is_written:
-                os.unlink(file)
+    try:
+        yield write
+    finally:
+        if is_new and not is_written:
+            os.unlink(file)
+        with _naming(file):
+            out.close()
+
+
+@contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """A full disk does not say by itself which file it has no space for."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file) from None
 
 
 def _sound(text: str) -> str:
@@ -261,14 +293,18 @@ class _Lines:
         self._seen = Seen()
         self._write = write
         self._line = write_line if output.form is GraphForm.JSON else TextWriter().line
+        self._is_empty = True
 
     def take(self, moment: Moment) -> None:
         self._seen.note(moment)
         if self._choice.takes(moment):
+            self._is_empty = False
             self._write(f"{self._line(moment)}\n")
 
     def end(self) -> None:
         self._choice.check(self._seen)
+        if self._is_empty:
+            raise _nothing(bool(self._seen.kinds))
 
 
 class _Drawing:
@@ -291,7 +327,15 @@ class _Drawing:
         draw, moments_max = _pictures()[self._output.form]
         moments_max = self._output.last or moments_max
         forgotten = self._count - len(self._moments)
-        self._write(draw(compose(list(self._moments), self._title, self._output.choice, moments_max, forgotten)))
+        picture = compose(list(self._moments), self._title, self._output.choice, moments_max, forgotten)
+        if not picture.moments:
+            raise _nothing(bool(self._moments))
+        self._write(draw(picture))
+
+
+def _nothing(has_moments: bool) -> RequestError:
+    why = "no moment is what --nodes, --kinds, --from and --to ask for" if has_moments else "the trace has no moments"
+    return RequestError(f"there is nothing to draw: {why}")
 
 
 def _pictures() -> dict[GraphForm, tuple[Callable[[Picture], str], int]]:

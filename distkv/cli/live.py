@@ -22,7 +22,7 @@ from distkv.cli.output import complain
 from distkv.client import questions
 from distkv.client.addresses import Address, address_text
 from distkv.client.connection import Connection, open_connection
-from distkv.errors import DistkvError, UnreachableError
+from distkv.errors import DistkvError, SettingsError, UnreachableError
 from distkv.graph.trace import OUT_OF_SIGHT, Moment
 
 CONNECT_S: Final = 5.0
@@ -42,9 +42,11 @@ def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[M
 
     Raises:
         UnreachableError: one does not answer at the beginning.
+        SettingsError: two addresses are one node's, so that all of it would be there twice.
         DistkvError: one refuses.
     """
     ears = [_Ear(address, open_connection([address], connect_s=CONNECT_S)) for address in addresses]
+    _check_names(ears)
     told: queue.Queue[Told] = queue.Queue(QUEUE_MAX)
     for ear in ears:
         threading.Thread(target=ear.run, args=(told.put,), daemon=True).start()
@@ -55,6 +57,15 @@ def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[M
         _collect(told, order, for_s)
     _collect(told, order, HOLD_S)  # what is under way
     order.release(time.monotonic())
+
+
+def _check_names(ears: Sequence[_Ear]) -> None:
+    there: dict[str, Address] = {}
+    for ear in ears:
+        other = there.setdefault(ear.node, ear.address)
+        if other is not ear.address:
+            both = f"{address_text(other)} and {address_text(ear.address)}"
+            raise SettingsError(f"--live {both} are both the node {ear.node}: name each node once")
 
 
 def _collect(told: queue.Queue[Told], order: _Order, for_s: float | None) -> None:

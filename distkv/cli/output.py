@@ -72,9 +72,17 @@ def print_items(items: Iterable[object], form: Form) -> int:
 def complain(text: str) -> None:
     """Say what is wrong, and what to do, on stderr; the exit code says it where nobody can be told."""
     try:
-        click.echo(f"distkv: {' '.join(text.split())}", err=True)
+        click.echo(f"distkv: {_in_one_line(text)}", err=True)
     except OSError:
         give_up(sys.stderr)
+
+
+def check_stdout() -> None:
+    """
+    Raises:
+        OSError: it is closed, as with `>&-` in a shell: what takes long is not even begun.
+    """
+    _binary_stdout()
 
 
 def give_up(stream: TextIO) -> None:
@@ -124,10 +132,15 @@ def _rendered_item(item: object, form: Form) -> bytes:
 
 def _binary_stdout() -> BinaryIO:
     out: BinaryIO | None = getattr(sys.stdout, "buffer", None)
-    if out is None:  # as with `>&-` in a shell
+    if out is None:
         raise OSError(errno.EBADF, "standard output is closed")
     sys.stdout.flush()
     return out
+
+
+def _in_one_line(text: str) -> str:
+    """What cannot be seen is escaped: a file or a server that is quoted must not steer the terminal."""
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in " ".join(text.split()))
 
 
 def _yaml(value: object) -> str:

@@ -7,7 +7,7 @@ Invariant: filled once, by the group `distkv`; the commands below only read it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import asyncclick as click
@@ -21,6 +21,7 @@ Job: TypeAlias = Callable[[], int | None]
 """What a command returns: its work, which may give the exit code. It runs when the command line was read to its end."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
+Value = TypeVar("Value")
 
 
 @attrs.define
@@ -58,3 +59,10 @@ def output_option(command: Decorated) -> Decorated:
     choice = click.Choice([form.value for form in Form])
     option = click.option("-o", "--output", "form", type=choice, help="How results are printed (text).")
     return option(command)
+
+
+def once(_: click.Context, param: click.Parameter, values: Sequence[Value]) -> Value | None:
+    """For options of which a second one would silently take the place of the first, and say something else."""
+    if len(values) > 1:
+        raise click.UsageError(f"{param.opts[0]} stands here {len(values)} times: give it once")
+    return values[0] if values else None

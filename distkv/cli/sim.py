@@ -9,7 +9,7 @@ Invariant: exit 1 when a seed failed, or when none passed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 import asyncclick as click
 
 from distkv.cli import exits
-from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.output import Form, check_stdout, print_result
+from distkv.cli.session import Job, Session, once, output_option
+from distkv.errors import SettingsError
 
 if TYPE_CHECKING:
     from distkv.sim.campaign import Sum
@@ -40,7 +41,8 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         found: list[int] = []
         for part in filter(None, str(value).split(",")):
             first, _, last = part.partition("-")
-            if not first.isdecimal() or not (last or first).isdecimal() or int(last or first) - int(first) > 1_000_000:
+            is_range = first.isdecimal() and (last or first).isdecimal()
+            if not is_range or not 0 <= int(last or first) - int(first) <= 1_000_000:
                 self.fail(f"{part!r} is neither a number nor a range such as 7-9", param, ctx)
             found += range(int(first), int(last or first) + 1)
         return tuple(found)
@@ -62,9 +64,9 @@ class FaultName(click.ParamType["Fault"]):
 
 @click.command("sim")
 @click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run so many seeds, and say what they reached.")
-@click.option("--first-seed", metavar="N", type=click.IntRange(0), default=0, help="The first of them (0).")
-@click.option("--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Processes that share them (1).")
-@click.option("--seed", metavar="N", type=click.IntRange(0), help="Run this one seed.")
+@click.option("--first-seed", metavar="N", type=click.IntRange(0), help="The first of them (0).")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 256), help="Processes that share them (1).")
+@click.option("--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="Run this one seed.")
 @click.option(
     "--fleet",
     "fleets",
@@ -75,22 +77,23 @@ class FaultName(click.ParamType["Fault"]):
 )
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
-@click.option("--only", metavar="NUMBERS", type=Numbers(), help="Of its actions take these only, such as 3,7-9.")
-@click.option("--with", "on", metavar="FAULT", type=FaultName(), multiple=True, help="Switch on a fault that is off.")
+@click.option(
+    "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
+    help="Of its actions take these only, such as 3,7-9.",
+)  # fmt: skip
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @output_option
 @click.pass_obj
 def sim_command(
     session: Session,
     seeds: int | None,
-    first_seed: int,
-    jobs: int,
+    first_seed: int | None,
+    jobs: int | None,
     seed: int | None,
     fleets: tuple[int, ...],
     digest: bool,
     trace: bool,
     only: tuple[int, ...] | None,
-    on: tuple[Fault, ...],
     off: tuple[Fault, ...],
     form: str | None,
 ) -> Job:
@@ -102,14 +105,22 @@ def sim_command(
         raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
-    if fleets and (on or off):
-        raise click.UsageError("--with and --without belong to seeds: a fleet goes one fixed course")
+    if seeds is None and (first_seed is not None or jobs is not None):
+        raise click.UsageError("--first-seed and --jobs belong to --seeds")
+    if fleets and off:
+        raise click.UsageError("--without belongs to seeds: a fleet goes one fixed course")
     chosen = Form(form) if form else session.form
+    if chosen is Form.RAW:
+        raise SettingsError("-o raw: what comes of a run is neither text nor bytes: use -o json")
+    if chosen is not Form.TEXT and trace:
+        raise SettingsError(f"--trace is text: leave out -o {chosen}, or take 'distkv graph --seed {seed} -o json'")
+    check_stdout()
     if fleets:
         return partial(_fleets, fleets, chosen)
     if seed is not None:
-        return partial(_one, seed, on, off, only, chosen, digest=digest, trace=trace)
-    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs, on, off, chosen)
+        return partial(_one, seed, frozenset(off), only, chosen, digest=digest, trace=trace)
+    first_seed = first_seed or 0
+    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs or 1, frozenset(off), chosen)
 
 
 # -- one seed -----------------------------------------------------------------------------------------------------
@@ -117,8 +128,7 @@ def sim_command(
 
 def _one(
     seed: int,
-    on: tuple[Fault, ...],
-    off: tuple[Fault, ...],
+    off: frozenset[Fault],
     only: tuple[int, ...] | None,
     form: Form,
     *,
@@ -128,7 +138,7 @@ def _one(
     from distkv.sim.draft import draw
     from distkv.sim.run import Verdict, run
 
-    scenario = draw(seed, faults_off(on, off))
+    scenario = draw(seed, off)
     if only is not None:
         scenario = scenario.only(only)
     outcome = run(scenario, click.echo if trace else None)
@@ -137,20 +147,18 @@ def _one(
     else:
         click.echo(outcome_line(outcome))
         if outcome.verdict is Verdict.FAILED:
-            _print_shrunk(outcome, on, off, only)
+            _print_shrunk(outcome, off, only)
     if digest:
         click.echo(outcome.digest)
     return exits.FAILED if outcome.verdict is Verdict.FAILED else exits.DONE
 
 
-def _print_shrunk(
-    outcome: Outcome, on: tuple[Fault, ...], off: tuple[Fault, ...], only: tuple[int, ...] | None
-) -> None:
+def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...] | None) -> None:
     """What is left when everything is left out without which it fails as well, and commands that draw and run it."""
     from distkv.sim.shrink import Shrinker
 
     click.echo("cutting it down ...", err=True)
-    shrinker = Shrinker(outcome.seed, faults_off(on, off), outcome.rule, only)
+    shrinker = Shrinker(outcome.seed, off, outcome.rule, only)
     scenario = shrinker.shrink()
     click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
     again = _command(outcome.seed, shrinker.off, _ranges(shrinker.kept))
@@ -161,23 +169,23 @@ def _print_shrunk(
 # -- many ---------------------------------------------------------------------------------------------------------
 
 
-def _many(seeds: range, jobs: int, on: tuple[Fault, ...], off: tuple[Fault, ...], form: Form) -> int:
+def _many(seeds: range, jobs: int, off: frozenset[Fault], form: Form) -> int:
     from distkv.sim.campaign import campaign
     from distkv.sim.run import Verdict
 
     with _progress(len(seeds)) as tell:
-        found = campaign(seeds, jobs, faults_off(on, off), tell)
+        found = campaign(seeds, jobs, off, tell)
     if form is not Form.TEXT:
         print_result(_sum_map(found), form)
     else:
         _print_sum(seeds, found)
         for outcome in found.failed[:SHOWN_MAX]:
             click.echo(outcome_line(outcome))
-            click.echo(f"  again: {_command(outcome.seed, faults_off(on, off))}")
+            click.echo(f"  again: {_command(outcome.seed, off)}")
         if len(found.failed) > SHOWN_MAX:
             click.echo(f"... and {len(found.failed) - SHOWN_MAX} more failed")
         if found.failed:
-            _print_shrunk(found.failed[0], on, off, None)
+            _print_shrunk(found.failed[0], off, None)
     return exits.FAILED if found.failed or not found.verdicts[Verdict.PASSED] else exits.DONE
 
 
@@ -247,12 +255,6 @@ def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
 # -- words --------------------------------------------------------------------------------------------------------
 
 
-def faults_off(on: Iterable[Fault], off: Iterable[Fault]) -> frozenset[Fault]:
-    from distkv.sim.scenario import OFF
-
-    return (OFF - frozenset(on)) | frozenset(off)
-
-
 def outcome_line(outcome: Outcome) -> str:
     why = f": {outcome.what}" if outcome.what else ""
     seconds = outcome.virtual_ms / 1000
@@ -261,11 +263,10 @@ def outcome_line(outcome: Outcome) -> str:
 
 def _command(seed: int, off: frozenset[Fault], only: str = "") -> str:
     """What to type to see it again."""
-    from distkv.sim.scenario import OFF, Fault
+    from distkv.sim.scenario import Fault
 
     words = ["distkv sim --seed", str(seed)]
-    words += [f"--with {fault.value}" for fault in Fault if fault in OFF - off]
-    words += [f"--without {fault.value}" for fault in Fault if fault in off - OFF]
+    words += [f"--without {fault.value}" for fault in Fault if fault in off]
     return " ".join([*words, *([f"--only {only}"] if only else [])])
 
 

@@ -94,7 +94,8 @@ def read_link(text: str) -> Link:
     found = read_tick_text(text)
     if found is not None:
         return found
-    raise BadPathError(f"{text!r} names no change: write NODE:TICK as 'get -m' shows it, such as a:12 or a:7.12")
+    where = "as 'get -m' and 'conflicts' show it"
+    raise BadPathError(f"{text!r} names no change: write NODE:TICK {where}, such as a:12 or a:7.12")
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -289,7 +289,7 @@
     const top = make("tr", { className: "node" }, make("th", { scope: "row", textContent: nodes[lane] }));
     top.dataset.node = nodes[lane];
     if (!now) {
-      top.append(make("td", { colSpan: 4, className: "soft", textContent: "no process" }));
+      top.append(make("td", { colSpan: 4, className: "soft", textContent: "no process seen" }));
       return [top];
     }
     const part = (kind, field, text, more = "") => {

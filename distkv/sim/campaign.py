@@ -8,6 +8,7 @@ Invariant: each seed is run once, and the sum does not depend on how many proces
 from __future__ import annotations
 
 import gc
+import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -81,9 +82,15 @@ def campaign(
     return found
 
 
+def _begin() -> None:
+    """What each process does first. Ctrl-C, which reaches all of them, ends them at once and in silence."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.freeze()
+
+
 def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Iterator[Outcome]:
     if jobs == 1:
         yield from map(runner, seeds)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=gc.freeze) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin) as pool:
         yield from pool.map(runner, seeds, chunksize=CHUNK)

@@ -333,6 +333,17 @@ def test_refused_server_made_no_directory(servers: Servers, tmp_path: Path) -> N
 # -- what it loads ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_restored_is_refused_where_there_is_no_data(servers: Servers, tmp_path: Path, is_there: bool) -> None:
+    data = tmp_path / "data"
+    if is_there:
+        data.mkdir()
+    done = servers.run("server", "a", "--restored", "--data-dir", str(data), "--bind", "127.0.0.1:0")
+    assert (done.code, done.out) == (2, b"")
+    assert "holds no data, and --restored is for data that was put back" in done.err
+    assert data.exists() == is_there
+
+
 def test_client_commands_load_no_event_loop(shared: Server) -> None:
     """What `--help` and `get` load is what they cost: a fifth of a second with trio, the half without."""
     program = (

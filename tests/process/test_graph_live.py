@@ -124,3 +124,11 @@ def test_server_that_is_not_there_is_one_line_and_5(servers: Servers) -> None:
     assert (done.code, done.out) == (5, b"")
     assert done.err.startswith("distkv: no server answers at 127.0.0.1:1 ")
     assert done.err.count("\n") == 1
+
+
+def test_node_that_is_named_twice_is_refused(servers: Servers) -> None:
+    server = servers.start("a", "--init", "1", "--transport", "solo")
+    server.wait_ready()
+    done = servers.run("graph", "--live", server.address, "--live", server.address.replace("127.0.0.1", "localhost"))
+    assert (done.code, done.out) == (2, b"")
+    assert "are both the node a: name each node once" in done.err

@@ -6,10 +6,14 @@ Knows: the command.  Starts no server.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.process.servers import wait_until
 
 
 def _sim(*words: str, hash_seed: str = "0") -> str:
@@ -33,3 +37,34 @@ def test_digest_is_the_same_under_every_hash_seed(seed: str) -> None:
 def test_sum_is_the_same_with_any_number_of_processes() -> None:
     words = ["--first-seed", "3", "--seeds", "3", "-o", "json"]
     assert _sim(*words, "--jobs", "2") == _sim(*words)
+
+
+def test_interrupt_ends_all_processes_at_once_and_in_silence() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distkv", "sim", "--seeds", "1000", "--jobs", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: len(_busy_workers(process.pid)) == 2, "both processes run seeds", 60)
+        workers = _busy_workers(process.pid)
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+        said = process.communicate(timeout=10)
+        assert (process.returncode, said) == (130, (b"", b""))
+        assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def _busy_workers(pid: int) -> list[int]:
+    """Its children that took so much of the processor that all is loaded."""
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    ticks = os.sysconf("SC_CLK_TCK")
+    return [child for child in children if int(_stat(child)[13]) > 3 * ticks]
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of `proc_pid_stat`; the second one, in parentheses, may hold blanks."""
+    head, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    return [*head.split(" (", 1), *rest.split()]

@@ -87,7 +87,10 @@ def _member_complaints(agent: Agent, node: Node) -> Iterator[Finding]:
             yield Finding("members", Level.WARN, says, "give each node a name of its own, and each an agent of its own")
     if node.name not in agent.carriers:
         says = f"no agent says that {node.name} is beside it"
-        do = f"check that the server was started with --serf {agent.where}, and that the agent's tags are not full"
+        do = (
+            f"check that the server was started with --serf {agent.where}, that no other server was given that agent,"
+            " and that its tags are not full; then start the server again"
+        )
         yield Finding("members", Level.WARN, says, do)
     known = {peer.name: peer for peer in node.peers}
     for name in agent.carriers:

@@ -93,7 +93,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (
             ["graph"],
             (
-                "--live --for --trace --scenario --seed --only --with --without"
+                "--live --for --trace --scenario --seed --only --without"
                 " --nodes --kinds --from --to --last -o --output --out --help"
             ),
         ),

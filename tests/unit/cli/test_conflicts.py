@@ -119,6 +119,8 @@ def test_refused_decision_is_one_line_and_a_code(capsys: Capture, error: Request
     [
         (["--restore", "a:1", "--dismiss", "a:1"], "--restore and --dismiss exclude each other"),
         (["--if-chain", "a:1"], "--if-chain is for --restore and --dismiss"),
+        (["--restore", "a:1", "--restore", "a:2"], "--restore stands here 2 times: give it once"),
+        (["--dismiss", "a:1", "--dismiss", "a:2"], "--dismiss stands here 2 times: give it once"),
         (["--restore", "a"], "'a' names no change"),
         (["--dismiss", "a:1", "--if-chain", "x"], "'x' names no change"),
         (["--closed"], "--closed is about one path: name it"),

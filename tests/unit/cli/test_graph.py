@@ -35,12 +35,18 @@ def trace(tmp_path: Path) -> str:
         ([], "give one of --live, --trace, --scenario and --seed"),
         (["--seed", "1", "--trace", "x"], "give one of --live, --trace, --scenario and --seed"),
         (["--scenario", __file__], "test_graph.py, line 1: "),
-        (["--trace", "x", "--only", "3"], "--only, --with and --without belong to --seed"),
+        (["--trace", "x", "--only", "3"], "--only and --without belong to --seed"),
         (["--seed", "1", "--for", "2"], "--for belongs to --live"),
         (["--seed", "1", "--from", "nan"], "nan is no time"),
         (["--live", ""], "the host is empty"),
         (["--seed", "1", "-o", "yaml"], "'yaml' is not one of"),
         (["--seed", "1", "--last", "0"], "0 is not in the range"),
+        (["--seed", "1", "--last", "3"], "--last is for pictures"),
+        (["--live", "h:1", "--for", "nan"], "nan is no time"),
+        (["--seed", "1", "--from", "5", "--to", "3"], "--from 5 is after --to 3"),
+        (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
+        (["--trace", "x", "--trace", "y"], "--trace stands here 2 times: give it once"),
+        (["--scenario", "x", "--scenario", "y"], "--scenario stands here 2 times: give it once"),
     ],
 )
 def test_wrong_words_are_one_line_and_exit_2(words: list[str], why: str, capsys: Capture) -> None:
@@ -93,6 +99,7 @@ def test_picture_goes_to_stdout_or_into_a_file(
     [
         (["--nodes", "a"], 2),
         (["--nodes", "a,b"], 4),
+        (["--nodes", "a", "--nodes", "b"], 4),
         (["--kinds", "set"], 1),
         (["--kinds", "update"], 2),
         (["--from", "0.01", "--to", "0.015"], 1),
@@ -150,9 +157,50 @@ def test_file_stays_as_it_was_when_there_is_nothing_to_draw(before: str | None, 
     assert (out.read_text() if out.exists() else None) == before
 
 
+@pytest.mark.parametrize("form", ["text", "svg"])
+@pytest.mark.parametrize(("words", "why"), [([], "the trace has no moments"), (["--from", "99"], "no moment is what ")])
+def test_nothing_to_draw_is_told_and_no_file_is_made(
+    words: list[str], why: str, form: str, trace: str, tmp_path: Path, capsys: Capture
+) -> None:
+    file, out = tmp_path / "empty", tmp_path / "out"
+    file.write_text("")
+    source = trace if words else str(file)
+    assert run(["graph", "--trace", source, *words, "-o", form, "--out", str(out)]) == 1
+    assert capsys.readouterr().err.startswith(f"distkv: there is nothing to draw: {why}")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_full_disk_is_told_with_the_name_of_the_file(form: str, trace: str, capsys: Capture) -> None:
+    assert run(["graph", "--trace", trace, "-o", form, "--out", "/dev/full"]) == 1
+    assert capsys.readouterr().err == "distkv: /dev/full: No space left on device\n"
+
+
+def test_device_is_written_to_as_a_file_is(trace: str) -> None:
+    assert run(["graph", "--trace", trace, "--out", "/dev/null"]) == 0
+
+
+def test_closed_stdin_and_stdout_are_told(
+    trace: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert run(["graph", "--trace", "-"]) == 2
+    assert capsys.readouterr().err == "distkv: standard input is closed: there is no trace to read\n"
+    monkeypatch.setattr("sys.stdout", None)
+    assert run(["graph", "--trace", trace]) == 1
+    assert capsys.readouterr().err == "distkv: output: standard output is closed\n"
+
+
 def test_file_that_cannot_be_written_is_told_before_anything_is_done(capsys: Capture) -> None:
     assert run(["graph", "--seed", "3", "--out", "/nowhere/x"]) == 1
     assert capsys.readouterr().err == "distkv: /nowhere/x: No such file or directory\n"
+
+
+def test_what_a_bad_file_holds_does_not_steer_the_terminal(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "odd.txt"
+    file.write_text("\x1b[2Jset\x07 a\n----\n")
+    assert run(["graph", "--scenario", str(file)]) == 2
+    assert r"odd.txt, line 1: \x1b[2Jset\x07 is no verb" in capsys.readouterr().err
 
 
 def test_file_that_is_not_there_is_one_line(capsys: Capture) -> None:

@@ -31,6 +31,13 @@ Capture = pytest.CaptureFixture[str]
         (["--seeds", "2", "--digest"], "belong to a single --seed"),
         (["--seed", "1", "--without", "rain"], "'rain' is no fault; there are loss, duplication"),
         (["--seed", "1", "--only", "3-x"], "'3-x' is neither a number nor a range such as 7-9"),
+        (["--seed", "1", "--only", "9-3"], "'9-3' is neither a number nor a range such as 7-9"),
+        (["--seed", "1", "--only", "3", "--only", "4"], "--only stands here 2 times: give it once"),
+        (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
+        (["--seed", "1", "--first-seed", "0"], "--first-seed and --jobs belong to --seeds"),
+        (["--fleet", "4", "--jobs", "2"], "--first-seed and --jobs belong to --seeds"),
+        (["--seed", "1", "--trace", "-o", "json"], "take 'distkv graph --seed 1 -o json'"),
+        (["--seeds", "1000000", "-o", "raw"], "use -o json"),
     ],
 )
 def test_wrong_words_are_one_line_and_exit_2(words: list[str], why: str, capsys: Capture) -> None:
@@ -38,6 +45,12 @@ def test_wrong_words_are_one_line_and_exit_2(words: list[str], why: str, capsys:
     complaint = capsys.readouterr().err
     assert why in complaint
     assert complaint.count("\n") == 1
+
+
+def test_closed_stdout_is_told_before_anything_is_run(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert run(["sim", "--seeds", "1000000"]) == 1
+    assert capsys.readouterr().err == "distkv: output: standard output is closed\n"
 
 
 def test_seed_that_passes_exits_0_and_its_last_line_is_the_digest(capsys: Capture) -> None:
