@@ -15,7 +15,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -114,7 +114,7 @@ async def _run_at(
     allow_files(config.limits.connections)
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
-    _check_restored(config, beginning, os.path.isdir)
+    _check_restored(config, beginning, None)
     with open_directory(config) as directory:
         driver = _driver(config, beginning, addr, directory)
         async with trio.open_nursery() as nursery:
@@ -151,16 +151,18 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
             f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
             " give --init VALUE to begin with"
         )
-    _check_restored(config, beginning, lambda _: replica.network is not None)
+    _check_restored(config, beginning, replica)
     return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler)
 
 
-def _check_restored(config: Config, beginning: Beginning, has_data: Callable[[str], bool]) -> None:
-    """
+def _check_restored(config: Config, beginning: Beginning, replica: Replica | None) -> None:
+    """Before a directory is made, and again when what is in it was read.
+
     Raises:
         SettingsError: `--restored` is said of nothing, of a mistyped directory perhaps.
     """
-    if beginning.restored and not has_data(str(config.data_dir)):
+    has_data = os.path.isdir(config.data_dir) if replica is None else replica.network_id is not None
+    if beginning.restored and not has_data:
         raise SettingsError(
             f"{config.data_dir} holds no data, and --restored is for data that was put back: see to the directory, or"
             " leave out --restored to join as an empty node does"

@@ -77,6 +77,8 @@ class Belief:
     def _change(self, change: Change) -> None:
         path, order = change.path, (change.tock, not change.is_expired, change.link[1])
         if self._told.get(path, order) > order:
+            if change.is_deleted and path not in self._values:
+                return  # where the later deletion was purged meanwhile, an older one beside it is one of nothing
             raise BrokenRuleError(RULE, f"{self._who} is told of {tick_text(*change.link)} at {path} after a later one")
         self._told[path] = order
         self._values.pop(path, None)

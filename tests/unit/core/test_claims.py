@@ -60,7 +60,7 @@ def test_nobody_gets_a_new_life_for_a_node_that_serves_at_its_own_address() -> N
         reply = fleet.step("a", JoinerAsked(B, fleet["b"].started + 1, fleet["b"].addr)).reply
         assert isinstance(reply, BusyError)
         fleet.run(2000)
-    assert (fleet["b"].life, fleet["a"].registry[B].life) == (before, before)
+    assert (fleet["b"].life, fleet["a"].registry.nodes[B].life) == (before, before)
 
 
 def test_node_that_lost_its_disk_is_sponsored_at_the_same_address() -> None:
