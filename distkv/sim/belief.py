@@ -76,9 +76,8 @@ class Belief:
 
     def _change(self, change: Change) -> None:
         path, order = change.path, (change.tock, not change.is_expired, change.link[1])
-        if self._told.get(path, order) > order:
-            if change.is_deleted and path not in self._values:
-                return  # where the later deletion was purged meanwhile, an older one beside it is one of nothing
+        # Nothing is above a deletion: it may be purged, and then what is older and beside it comes from a retired node.
+        if path in self._values and self._told[path] > order:
             raise BrokenRuleError(RULE, f"{self._who} is told of {tick_text(*change.link)} at {path} after a later one")
         self._told[path] = order
         self._values.pop(path, None)

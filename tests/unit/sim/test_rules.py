@@ -304,11 +304,14 @@ def _voided_by_a_download(rule: Observer) -> Fleet:
     _set(fleet, "n1", "x", 1)
     fleet.run(1000)
     fleet.end(fleet.hosts["n1"])
-    _set(fleet, "n2", "y", 1)  # else both hold the same, and nothing is downloaded
-    fleet.run(1000)
-    fleet.network.faults = Faults(answer_ms=(20, 20))
+    fleet.network.faults = Faults(answer_ms=(20, 20), update_loss=1.0)
     fleet.start("n1", restored=True)
-    assert fleet.run_until(lambda: fleet.hosts["n1"].live.state is State.DOWNLOADING, 10_000)
+    for number in range(1000):
+        if fleet.hosts["n1"].live.state is State.DOWNLOADING:
+            break
+        _set(fleet, "n2", "y", number)  # else both hold the same, and nothing is downloaded
+        fleet.run(10)
+    assert fleet.hosts["n1"].live.state is State.DOWNLOADING
     fleet.end(fleet.hosts["n1"])
     return fleet
 
@@ -318,7 +321,7 @@ def test_acknowledged_write_of_a_voided_disk_whose_last_copy_burned_is_not_misse
     fleet = _voided_by_a_download(rule)
     fleet.wipe("n2")
     rule.settled(fleet)
-    assert rule.count == 2
+    assert rule.count > 1  # x, and what n2 wrote at y
 
 
 def test_acknowledged_write_of_a_voided_disk_is_noticed_when_no_disk_burned() -> None:
