@@ -76,9 +76,10 @@ class Sponsor:
         life = store.registry.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
-        # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
         ticks, superseded = tree.ledger.ticks(), tree.superseded()
-        ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.own.is_stale)
+        ready.reply = SnapshotHead(
+            node.header(), life, ticks, superseded, len(tree), is_stale=store.own.is_stale
+        )
 
     def answered(self, name: NodeName, addr: str) -> None:
         """A node of this name answered at this address."""
