@@ -77,9 +77,7 @@ class Sponsor:
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         tree = store.tree
         ticks, superseded = tree.ledger.ticks(), tree.superseded()
-        ready.reply = SnapshotHead(
-            node.header(), life, ticks, superseded, len(tree), is_stale=store.own.is_stale
-        )
+        ready.reply = SnapshotHead(node.header(), life, ticks, superseded, len(tree), is_stale=store.own.is_stale)
 
     def answered(self, name: NodeName, addr: str) -> None:
         """A node of this name answered at this address."""
