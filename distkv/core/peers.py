@@ -333,8 +333,6 @@ class Peers:
         node.store.tock = max(node.store.tock, head.header.tock)
         node.store.hear_ticks(head.ticks.items())
         node.learn_known(head.superseded, turn)
-        for event in head.losers:
-            node.apply(event, turn)
 
     def _download_ended(self, name: NodeName, what: PeerDone, turn: Turn) -> None:
         node, life = self._node, self._joining_life

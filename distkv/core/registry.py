@@ -66,6 +66,11 @@ class Registry:
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that a person ended."""
 
+    def reset(self, tree: Tree) -> None:
+        """An empty tree takes the place of the one that was read."""
+        self._tree, self.network = tree, None
+        self.nodes, self.retired = {}, {}
+
     def is_retired(self, name: NodeName, life: int) -> bool:
         """Whether a node's life is over for good."""
         return life in self.retired.get(name, ())

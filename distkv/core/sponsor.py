@@ -58,9 +58,10 @@ class Sponsor:
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         node.recovery.saw(name, what.addr, turn.now_ms)
         tree = store.tree
-        # Open losers come with the entries: of many, with their values, the head would not fit into a frame.
         ticks, superseded = tree.ledger.ticks(), tree.superseded()
-        turn.ready.reply = SnapshotHead(node.header(), life, ticks, superseded, (), len(tree), store.own.is_stale)
+        turn.ready.reply = SnapshotHead(
+            node.header(), life, ticks, superseded, len(tree), is_stale=store.own.is_stale
+        )
 
     def answered(self, name: NodeName, addr: str, *, is_serving: bool) -> None:
         """A node of this name, and with data, answered at this address."""

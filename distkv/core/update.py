@@ -223,9 +223,9 @@ class Store:
 
     def reset(self) -> list[Record]:
         """Forget everything, to download as if empty. The tock stays: it is about what was said, not what is held."""
-        self.own.reset()
         self.tree = Tree()
-        self.registry = Registry(self.tree)
+        self.own.reset()
+        self.registry.reset(self.tree)
         self.fading = []
         return [ResetRecord()]
 

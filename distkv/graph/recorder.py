@@ -145,8 +145,8 @@ class Recorder:
         match answer:
             case TickMaps():
                 return StepKind.MAPS, _maps(answer, me, key), ()
-            case SnapshotHead(losers=losers):
-                return StepKind.SNAPSHOT, _snapshot(answer, me, key), losers
+            case SnapshotHead():
+                return StepKind.SNAPSHOT, _snapshot(answer, me, key), ()
             case EventBatch(events=events):
                 ticks = ranges_text(_links(event.link for event in events))
                 return StepKind.EVENTS, Said("events", key, asked.to, me, key, ticks), events

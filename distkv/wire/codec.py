@@ -285,7 +285,6 @@ def _snapshot_map(head: SnapshotHead) -> dict[str, object]:
         "new_life": head.life,
         "ticks": tick_map(head.ticks),
         "superseded": range_map(head.superseded),
-        "losers": [event_map(event) for event in head.losers],
         "entry_count": head.entry_count,
         **stale,
     }
@@ -297,7 +296,6 @@ def _read_snapshot(fields: Fields) -> SnapshotHead:
         read_int(fields, "new_life", LIFE_MAX),
         read_ticks(fields.get("ticks"), "ticks"),
         read_ranges(fields.get("superseded"), "superseded"),
-        tuple(map(read_event, read_list(fields.get("losers"), "losers"))),
         read_int(fields, "entry_count"),
-        read_flag(fields, "stale"),
+        is_stale=read_flag(fields, "stale"),
     )

@@ -178,14 +178,13 @@ class PullEnd:
 
 @attrs.frozen(slots=True)
 class SnapshotHead:
-    """The start of a download: the ledger at one instant and the open losers; the entries follow."""
+    """The start of a download: the ledger at one instant; the entries of it follow, with their open losers."""
 
     header: Header
     life: int
     """The life which the sponsor gave the joiner and wrote into the registry."""
     ticks: TickMap
     superseded: TickRanges
-    losers: tuple[Event, ...]
     entry_count: int
     """About how many entries follow; for progress."""
     is_stale: bool = False

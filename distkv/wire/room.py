@@ -40,8 +40,8 @@ def answer_room(answer: Payload) -> int:
             return events_room(events)
         case PullEnd(known=known):
             return _ranges_room(known)
-        case SnapshotHead(superseded=superseded, losers=losers):
-            return EVENT_BYTES + _ranges_room(superseded) + events_room(losers)
+        case SnapshotHead(superseded=superseded):
+            return EVENT_BYTES + _ranges_room(superseded)
         case TickMaps() | Page():
             return 0
     assert_never(answer)

@@ -239,7 +239,7 @@ payloads: st.SearchStrategy[Payload] = st.one_of(
     st.builds(EventBatch, event_tuples),
     st.builds(PullEnd, tick_ranges, tick_ranges),
     st.builds(Page, st.none() | paths, digests, tick_ranges),
-    st.builds(SnapshotHead, headers, lives, tick_maps, tick_ranges, event_tuples, st.integers(0, 10**9)),
+    st.builds(SnapshotHead, headers, lives, tick_maps, tick_ranges, st.integers(0, 10**9)),
 )
 
 # -- requests and records -----------------------------------------------------------------------------------------

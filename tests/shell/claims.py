@@ -94,7 +94,7 @@ class Claims:
                 self.own_ranges(payload.held)
                 for tick in dict(payload.ticks).get(payload.header.node, []):
                     self.own_tick(tick)
-            case EventBatch(events=events) | Update(events=events) | SnapshotHead(losers=events):
+            case EventBatch(events=events) | Update(events=events):
                 for event in events:
                     self.event(event)
         match payload:

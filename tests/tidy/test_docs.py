@@ -236,7 +236,7 @@ PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)
 MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, HELD, HELD, 0, (STONE,), ((NODE, TICK),), 1, True)
 SHORT_MAPS = TickMaps(HEADER, "h:1", State.READY, TICKS, {}, {}, 0, ticks_hash=HASH)
-SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, (VALUE,), 1, True)
+SNAPSHOT = SnapshotHead(HEADER, 1, TICKS, HELD, 1, is_stale=True)
 
 
 def _names(fields: object) -> set[str]:

@@ -57,7 +57,7 @@ def test_nobody_gets_a_new_life_for_a_node_that_serves_at_its_own_address() -> N
     fleet = grown("a", "b", "c")
     before = fleet["b"].life
     for _ in range(12):
-        reply = fleet.step("a", JoinerAsked(B, fleet["b"].started + 1, fleet["b"].addr)).reply
+        reply = fleet.step("a", JoinerAsked(B, fleet["b"].started + 1, fleet.hosts["b"].addr)).reply
         assert isinstance(reply, BusyError)
         fleet.run(2000)
     assert (fleet["b"].life, fleet["a"].registry.nodes[B].life) == (before, before)
@@ -93,7 +93,7 @@ def test_answer_in_another_name_is_no_word_of_who_was_asked() -> None:
     fleet.crash("c")
     fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
     fleet.start("a")
-    for ask in [ask for _, name, ask in fleet.asked if name == "a" and ask.addr == fleet["b"].addr]:
+    for ask in [ask for _, name, ask in fleet.asked if name == "a" and ask.addr == fleet.hosts["b"].addr]:
         if isinstance(ask.what, AskMaps):
             for name in (B, C):
                 maps = fleet["b"].maps()

@@ -50,7 +50,7 @@ def test_snapshot_that_nobody_asked_for_changes_nothing(begin: object) -> None:
     fleet.set("a", "mine", 1)
     ask = begin(fleet)
     before = held(fleet, "a")
-    snapshot = SnapshotHead(fleet["b"].maps().header, 7, {}, {}, (), 0)
+    snapshot = SnapshotHead(fleet["b"].maps().header, 7, {}, {}, 0)
     ready = fleet.step("a", PeerAnswered(ask.id, snapshot))
     assert ready.records == []
     assert held(fleet, "a") == before

@@ -110,6 +110,15 @@ def test_no_later_entry_of_the_same_life_outbids_a_retirement() -> None:
     assert B not in found.registry.nodes
 
 
+def test_deletion_of_its_entry_does_not_undo_a_retirement() -> None:
+    found = store()
+    found.register(B, 7, "b:2", 3.0)
+    found.retire(B, 7, 2.0)
+    found.write(retired_path(B, 7), Kind.DELETE, b"", 4.0)
+    assert found.registry.is_retired(B, 7)
+    assert B not in found.registry.nodes
+
+
 def test_retirement_of_a_life_leaves_a_later_one_registered() -> None:
     found = store()
     found.register(B, 9, "b:2", 3.0)

@@ -55,7 +55,7 @@ def test_other_network_is_heard_and_changes_nothing() -> None:
     fleet.run(60_000)
     foreigner = fleet.hosts[FOREIGNER].live
     assert fleet.notes["foreign_network"] > 0
-    assert (foreigner.is_serving, len(foreigner.registry), _digest(fleet)) == (True, 1, before)
+    assert (foreigner.is_serving, len(foreigner.registry.nodes), _digest(fleet)) == (True, 1, before)
 
 
 def test_other_network_leaves_for_good_when_a_node_without_data_comes() -> None:
