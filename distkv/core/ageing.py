@@ -8,6 +8,7 @@ Invariant: what changes the state leaves a record.
 
 from __future__ import annotations
 
+from distkv.core.asks import Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AGEING_BYTES, AskMaps
 from distkv.model.event import Event
@@ -101,7 +102,7 @@ class Ageing:
         question = deletion.next_to_ask(lives)
         if question is not None:
             name, tombstones = question
-            node.ask(name, recovery.peers[name].addr, AskMaps(tombstones), turn)
+            node.ask(name, recovery.peers[name].addr, AskMaps(tombstones), Why.TOMBSTONES, turn)
             return
         found = deletion.decide(store.tree, lives, now_ms)
         for stone in found:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import attrs
 
+from distkv.core.asks import Asks, Question, Why
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
-from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot, Change, CoreSettings, Ready, Rng
+from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_of
 from distkv.core.resync import OldDisk, Resync
@@ -53,24 +54,6 @@ class Turn:
 
 
 @attrs.define(slots=True)
-class Asked:
-    """A request to a peer that is under way."""
-
-    name: NodeName
-    ask: Ask
-    is_witness: bool = False
-    """Whether it is asked what it heard of us, beside whatever else is under way."""
-    is_resync: bool = False
-    """Whether the answer counts whatever the ledger says."""
-    brought: bool = False
-    differs: bool = False
-    """Whether a short answer said that the peer holds something else."""
-    ended: bool = False
-    is_void: bool = False
-    """Whether the answer is about a state that is no more."""
-
-
-@attrs.define(slots=True)
 class Deliveries:
     """How many events came from others since the start, downloads aside, and how many of them were held already."""
 
@@ -95,7 +78,7 @@ class Node:
         self.witnesses = Witnesses(clock_ms)
         self.resync = Resync(clock_ms)
         self.old_disk = OldDisk(clock_ms, settings.restarts)
-        self.asks: dict[int, Asked] = {}
+        self.asks = Asks()
         self.deliveries = Deliveries()
         self.is_up = False
         """Whether the transport carries messages."""
@@ -105,7 +88,6 @@ class Node:
         """When somebody else's event last changed our state."""
         self.waits_for: TickRanges = {}
         """What readiness waits for."""
-        self._ask_count = 0
         self._has_reclaimed = False
 
     # -- what is told
@@ -312,9 +294,9 @@ class Node:
             witnesses.is_needed = False
         elif self.is_up:
             for name in witnesses.due(turn.now_ms, lambda name: self.recovery.is_alive(name, turn.now_ms)):
-                short_for = name if self._ask_count else None  # the first one brings what came while we were away
+                short_for = None if self.asks.is_first else name  # the first one brings what came while we were away
                 addr = self.store.registry.nodes[name].addr
-                self.ask(name, addr, AskMaps(short_for=short_for), turn, is_witness=True)
+                self.ask(name, addr, AskMaps(short_for=short_for), Why.WITNESS, turn)
 
     def begin_new_life(self, turn: Turn) -> None:
         """Go on under a life of our own that nobody heard of, in the same directory."""
@@ -359,32 +341,21 @@ class Node:
             header, addr = self.header(), self.settings.addr
             turn.ready.messages.append(Info(header, addr, self.state, ticks, hash, reason=reason, ping=ping))
 
-    def ask(
-        self,
-        name: NodeName,
-        addr: str,
-        what: AskMaps | AskEvents | AskSnapshot | AskPages,
-        turn: Turn,
-        *,
-        is_witness: bool = False,
-        is_resync: bool = False,
-    ) -> None:
+    def ask(self, name: NodeName, addr: str, what: Question, why: Why, turn: Turn) -> None:
+        """Ask the node `name` at `addr` for something."""
         if isinstance(what, AskEvents):
-            if self.store.me in what.ranges and not is_resync:
+            if self.store.me in what.ranges and why is Why.PULL:
                 self._want_own(what.ranges[self.store.me], turn)
             what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
-        self._ask_count += 1
-        ask = Ask(self._ask_count, addr, what)
-        self.asks[ask.id] = Asked(name, ask, is_witness, is_resync)
-        turn.ready.messages.append(ask)
+        turn.ready.messages.append(self.asks.begin(name, addr, what, why))
 
     def ask_namesake(self, addr: str, turn: Turn) -> None:
         """Somebody at `addr` is said to have our name: whether he is there, and started earlier, is asked over TCP."""
         if addr in ("", self.settings.addr):
             return
         turn.ready.note("name_claimed", addr=addr)
-        if not any(asked.name == self.store.me for asked in self.asks.values()):
-            self.ask(self.store.me, addr, AskMaps(), turn)
+        if not self.asks.has(Why.NAMESAKE):
+            self.ask(self.store.me, addr, AskMaps(), Why.NAMESAKE, turn)
 
     # -- what the start-up machine wants
 
@@ -403,7 +374,10 @@ class Node:
                     source = self.startup.source()
                     if source is not None:
                         self.startup.asked()
-                        self.ask(*source, AskSnapshot() if step is Step.ASK_SNAPSHOT else AskMaps(), turn)
+                        if step is Step.ASK_SNAPSHOT:
+                            self.ask(*source, AskSnapshot(), Why.DOWNLOAD, turn)
+                        else:
+                            self.ask(*source, AskMaps(), Why.EXCHANGE, turn)
                 case Step.BECOME_READY:
                     self._become_ready(turn)
 

@@ -1,22 +1,23 @@
-"""What a node makes of other nodes over TCP: exchanges, pulls, downloads.
+"""What a node makes of other nodes over TCP: exchanges and pulls; whole answers go to who wanted them.
 
-Knows: what an answer changes and what is asked next.  Does not know connections.
+Knows: what an exchange or a pull changes, and what is asked next.  Does not know connections, nor what a download
+(`download`) or a comparison of trees (`comparison`) makes of its parts.
 
-Invariant: an exchange is idempotent and may break off anywhere; a download that breaks off leaves nothing that a later
-one does not void (docs/protocol, XCHG-3, SNAP-2).
+Invariant: an exchange is idempotent and may break off anywhere (docs/protocol, XCHG-3).
 """
 
 from __future__ import annotations
 
 import attrs
 
-from distkv.core.node import Asked, Node, Turn
+from distkv.core.asks import Asked, Why
+from distkv.core.comparison import Comparison
+from distkv.core.download import Download
+from distkv.core.node import Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
-from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, RequestError, StaleError
-from distkv.model.event import NodeName
+from distkv.errors import DuplicateNameError, NotReadyError, RequestError
 from distkv.model.ledger import TickRanges
-from distkv.model.pages import Page
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
@@ -28,7 +29,8 @@ class Peers:
     def __init__(self, node: Node, sponsor: Sponsor) -> None:
         self._node = node
         self._sponsor = sponsor
-        self._joining_life: int | None = None
+        self._download = Download(node)
+        self._comparison = Comparison(node)
         self._losers_asked = 0
 
     # -- what we asked for
@@ -39,14 +41,14 @@ class Peers:
         asked = node.asks.get(what.ask)
         if asked is None or asked.is_void:
             return
-        if asked.is_resync:
-            self._resync_answered(asked, what, turn)
+        if asked.why is Why.COMPARISON:
+            self._comparison.answered(asked, what, turn)
             return
         match asked.ask.what, what.answer:
             case AskMaps(), TickMaps() as maps:
                 self._answered_with_maps(asked, maps, turn)
             case AskSnapshot(), SnapshotHead() as head:
-                self._download_began(asked, head, turn)
+                self._download.began(asked, head, turn)
             case (AskEvents() | AskSnapshot()), EventBatch(events=events):
                 new = sum(node.apply(event, turn) for event in events)
                 if isinstance(asked.ask.what, AskEvents):
@@ -67,44 +69,44 @@ class Peers:
     def done(self, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""
         node = self._node
-        asked = node.asks.pop(what.ask, None)
+        asked = node.asks.end(what.ask)
         if asked is None:
             return
         if what.error is not None:
             # That a member has no data either is no failure: two nodes that join at once see each other's addresses.
             kind = "peer_empty" if isinstance(what.error, NotReadyError) else "peer_failed"
             turn.ready.note(kind, node=asked.name, addr=asked.ask.addr, error=str(what.error))
-        match asked.ask.what:
-            case _ if asked.is_resync:
-                self._resync_done(asked, what, turn)
-            case AskSnapshot() if asked.is_void:
-                pass  # it came too late, and nothing of it was taken
-            case AskSnapshot():
-                self._download_ended(asked.name, what, turn)
-            case AskEvents():
-                if not asked.ended:
-                    whole = not node.missing()
-                    node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
-            case AskMaps() if asked.is_witness and asked.differs and not asked.is_void and what.error is None:
-                node.ask(asked.name, asked.ask.addr, AskMaps(), turn, is_witness=True)
-            case AskMaps() if asked.is_witness:
-                node.witnesses.ended(asked.name)
-                self._sponsor.silent(asked.name, asked.ask.addr)
-                if not node.is_serving:
-                    self._attempt_over(asked, turn)
-            case AskMaps(tombstones=tombstones) if tombstones:
-                node.deletion.asked(asked.name, turn.now_ms)
-                if what.error is not None:
-                    node.recovery.unreachable(asked.name, turn.now_ms)
-            case AskMaps() if asked.name == node.store.me:
-                # Who is there with our name was asked, beside whatever exchange is under way.
-                if what.error is not None:
-                    node.reclaim_name(asked.ask.addr, turn)
-            case AskMaps():
+        match asked.why:
+            case Why.EXCHANGE:
                 node.recovery.exchange_ended()
                 if what.error is not None:
                     node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
                 self._attempt_over(asked, turn)
+            case Why.PULL:
+                if not asked.ended:
+                    whole = not node.missing()
+                    node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+            case Why.DOWNLOAD:
+                self._download.done(asked, what, turn)
+            case Why.WITNESS if asked.differs and not asked.is_void and what.error is None:
+                node.ask(asked.name, asked.ask.addr, AskMaps(), Why.WITNESS, turn)
+            case Why.WITNESS:
+                node.witnesses.ended(asked.name)
+                if not node.is_serving:
+                    self._attempt_over(asked, turn)
+            case Why.BEHIND:
+                pass  # it was told, or will be at its next exchange
+            case Why.PRESENCE:
+                self._sponsor.silent(asked.name, asked.ask.addr)
+            case Why.NAMESAKE:
+                if what.error is not None:
+                    node.reclaim_name(asked.ask.addr, turn)
+            case Why.TOMBSTONES:
+                node.deletion.asked(asked.name, turn.now_ms)
+                if what.error is not None:
+                    node.recovery.unreachable(asked.name, turn.now_ms)
+            case Why.COMPARISON:
+                self._comparison.done(asked, what, turn)
 
     def _attempt_over(self, asked: Asked, turn: Turn) -> None:
         """An exchange that a start may wait for is over."""
@@ -159,11 +161,11 @@ class Peers:
             return
         if header.node == asked.name:
             node.witnesses.shown(header.node)
-        if isinstance(what, AskMaps) and what.tombstones and not maps.is_stale:
+        if asked.why is Why.TOMBSTONES and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
         self._sponsor.answered(header.node, asked.ask.addr, is_serving=maps.state.is_serving)
         if went_back and maps.addr:
-            node.ask(header.node, maps.addr, AskMaps(behind=header.life), turn, is_witness=True)
+            node.ask(header.node, maps.addr, AskMaps(behind=header.life), Why.BEHIND, turn)
 
     def _whole(self, maps: TickMaps) -> TickMaps | None:
         """What a peer's side stands for; None: it is a short one, and not of just what we hold."""
@@ -188,7 +190,7 @@ class Peers:
             return True
         node.take(node.startup.heard_data(header.node, maps.addr), turn)
         if not store.has_data:
-            self._hand_over(maps, turn)
+            self._download.hand_over(maps, turn)
             return True
         store.tock = max(store.tock, header.tock)
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
@@ -201,21 +203,9 @@ class Peers:
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
             node.found_stale("rolled_back", turn)
         self._pull_after_exchange(maps, turn)
-        self._compare(maps, turn, is_answer=is_answer)
-        self._hand_over(maps, turn)
+        self._comparison.maps_came(maps, turn, is_answer=is_answer)
+        self._download.hand_over(maps, turn)
         return True
-
-    def _hand_over(self, maps: TickMaps, turn: Turn) -> None:
-        """Download from a peer that has taken over all that our disk held. It must be ready, so that it keeps it."""
-        node, none = self._node, Ranges()
-        startup, is_kept = node.startup, maps.state.is_serving and not maps.is_stale
-        if not startup.hands_over or not is_kept or not maps.addr or maps.header.network != node.network_id:
-            return
-        if any(isinstance(asked.ask.what, AskSnapshot) for asked in node.asks.values()):
-            return
-        if not any(ranges - maps.held.get(name, none) for name, ranges in node.found.items()):
-            startup.asked()
-            node.ask(maps.header.node, maps.addr, AskSnapshot(), turn)
 
     def _met_namesake(self, header: Header, turn: Turn) -> None:
         """Somebody with our name is there, perhaps ourselves: of two starts the younger ends."""
@@ -252,7 +242,7 @@ class Peers:
         for event in losers:
             doubted.setdefault(event.node, Ranges()).add(event.tick)
         if (wanted or doubted) and maps.addr and node.recovery.start_pull():
-            node.ask(maps.header.node, maps.addr, AskEvents(wanted, doubted), turn)
+            node.ask(maps.header.node, maps.addr, AskEvents(wanted, doubted), Why.PULL, turn)
 
     def _pull_given_up(self, asked: Asked, turn: Turn) -> None:
         """A pull has room for so much only: go on while the peer holds what we gave up as lost.
@@ -264,99 +254,7 @@ class Peers:
         lost, none = node.store.tree.ledger.missing(), Ranges()
         wanted = {name: found for name, ranges in lost.items() if (found := ranges & held.get(name, none))}
         if wanted and node.recovery.start_pull():
-            node.ask(asked.name, asked.ask.addr, AskEvents(wanted), turn)
-
-    # -- comparing whole trees
-
-    def _compare(self, maps: TickMaps, turn: Turn, *, is_answer: bool) -> None:
-        """What follows when a peer holds what we hold; or the same ticks and other values, which should not be."""
-        node, name = self._node, maps.header.node
-        store, tree = node.store, node.store.tree
-        is_good, has_same_ticks = maps.state.is_serving and not maps.is_stale, maps.held == tree.ledger.held()
-        if has_same_ticks and maps.digest == tree.digest:
-            node.agreed(name, turn, is_good=is_good)
-        elif node.is_serving and is_good and store.own.is_stale:
-            if not is_answer:  # anybody may connect and say so
-                node.recovery.exchange_soon(turn.now_ms, name)
-            elif name in store.registry.nodes and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
-                turn.ready.note("stale", node=name)
-                error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
-                turn.ready.fatal = StaleError(error)
-        elif name not in store.registry.nodes:
-            pass  # it is none of us, or not yet
-        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
-            # What an old disk shows, and we do not, may be what we have forgotten.
-            if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
-                self._resync(name, maps.digest, turn)
-
-    def _resync(self, name: NodeName, digest: int, turn: Turn) -> None:
-        node, peer = self._node, self._node.recovery.peers.get(name)
-        ask = node.resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
-        if ask is not None and peer is not None:
-            turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
-            node.ask(name, peer.addr, ask, turn, is_resync=True)
-
-    def _resync_answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
-        node = self._node
-        match what.answer:
-            case Page() as page:
-                node.resync.page_came(page, node.store.tree)
-            case EventBatch(events=events):
-                node.resync.merged += sum(node.merge(event, turn) for event in events)
-            case PullEnd():
-                asked.ended = True  # what the peer's ledger says is what led here
-
-    def _resync_done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
-        node = self._node
-        ask = node.resync.next_ask() if what.error is None and not asked.is_void else None
-        if ask is not None:
-            node.ask(asked.name, asked.ask.addr, ask, turn, is_resync=True)
-            return
-        node.resync.end(is_whole=what.error is None)
-        turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
-        node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
-
-    # -- downloads
-
-    def _download_began(self, asked: Asked, head: SnapshotHead, turn: Turn) -> None:
-        """First what the sponsor's ledger says; what is present comes from what arrives."""
-        node = self._node
-        if node.store.has_data and not node.startup.hands_over:
-            asked.is_void = True  # it came too late: we serve what we have
-            return
-        for other in node.asks.values():  # what they answer is about what was here
-            other.is_void = other is not asked
-        turn.ready.records += node.store.reset() + node.store.own.mark_stale(head.is_stale)
-        node.election.sleep(turn.now_ms)
-        node.startup.download_began()
-        self._joining_life = head.life
-        node.store.tock = max(node.store.tock, head.header.tock)
-        node.store.hear_ticks(head.ticks.items())
-        node.learn_known(head.superseded, turn)
-
-    def _download_ended(self, name: NodeName, what: PeerDone, turn: Turn) -> None:
-        node, life = self._node, self._joining_life
-        if isinstance(what.error, ExistsError) and not node.store.has_data:  # else it may be we, at another address
-            turn.ready.fatal = DuplicateNameError(str(what.error))
-            return
-        mine = node.store.registry.nodes.get(node.store.me)
-        stands = mine is not None and mine.life == life and node.network_id is not None
-        if what.error is not None or life is None or not stands:
-            if node.network_id is not None and not node.store.has_data:
-                node.found = node.store.tree.ledger.held()
-                node.startup.must_hand_over(turn.now_ms)
-            if isinstance(what.error, BusyError):
-                node.startup.attempt_postponed(turn.now_ms, name)
-                return
-            is_empty = isinstance(what.error, NotReadyError)
-            node.take(node.startup.attempt_failed(turn.now_ms, name, is_empty=is_empty), turn)
-            return
-        turn.ready.records += node.store.own.begin_life(life)
-        node.witnesses.is_needed = False
-        node.waits_for = node.missing()
-        node.startup.download_ended()
-        if node.is_up:
-            node.election.wake(turn.now_ms)
+            node.ask(asked.name, asked.ask.addr, AskEvents(wanted), Why.PULL, turn)
 
 
 def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:

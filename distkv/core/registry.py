@@ -70,6 +70,7 @@ class Registry:
         """An empty tree takes the place of the one that was read."""
         self._tree, self.network = tree, None
         self.nodes, self.retired = {}, {}
+        self.changes += 1
 
     def is_retired(self, name: NodeName, life: int) -> bool:
         """Whether a node's life is over for good."""

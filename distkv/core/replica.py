@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
+from distkv.core.asks import Why
 from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
@@ -317,7 +318,7 @@ class Replica:
             return
         peer = recovery.next_exchange(now_ms)
         if peer is not None:
-            node.ask(peer.name, peer.addr, AskMaps(), turn)
+            node.ask(peer.name, peer.addr, AskMaps(), Why.EXCHANGE, turn)
         missing = node.missing()
         if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
             turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.others(), now_ms))
@@ -329,4 +330,4 @@ class Replica:
         if peer is not None:
             if node.is_too_much(missing) and not peer.holds(missing):
                 recovery.exchange_soon(now_ms, peer.name)  # what it lacks need not be asked for piece by piece
-            node.ask(peer.name, peer.addr, AskEvents(missing), turn)
+            node.ask(peer.name, peer.addr, AskEvents(missing), Why.PULL, turn)

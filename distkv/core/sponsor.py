@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from distkv.core.asks import Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskMaps, JoinerAsked
 from distkv.errors import BusyError, ExistsError, NotReadyError, RequestError
@@ -114,5 +115,5 @@ class Sponsor:
                 del self._looks[known]
             look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
             if addr:
-                node.ask(name, addr, AskMaps(), turn, is_witness=True)
+                node.ask(name, addr, AskMaps(), Why.PRESENCE, turn)
         return look

@@ -279,7 +279,7 @@ SIMULATED = (
     _of(
         "stale-believed",
         "nobody compares with an old disk (SYNC-1)",
-        "core/peers.py",
+        "core/comparison.py",
         "maps.state.is_serving and maps.is_stale == store.own.is_stale:",
         "maps.state.is_serving:",
         seed=81,
@@ -287,7 +287,7 @@ SIMULATED = (
     _of(
         "stale-sponsor",
         "who downloads from an old disk has one (LIFE-11)",
-        "core/peers.py",
+        "core/download.py",
         " + node.store.own.mark_stale(head.is_stale)",
         "",
         seed=81,

@@ -1,0 +1,75 @@
+"""What follows from an exchange with a node that holds just the same ticks as this one.
+
+Knows: when both hold the same, when this node's disk is the older one, and when whole trees are to be compared.
+Does not know which stretches differ (`resync`), nor how an exchange goes.
+
+Invariant: only what was asked for, of a registered node, ends a process or changes a tree (docs/protocol, LIFE-10,
+SYNC-1 to SYNC-5).
+"""
+
+from __future__ import annotations
+
+from distkv.core.asks import Asked, Why
+from distkv.core.node import Node, Turn
+from distkv.core.ready import PeerAnswered, PeerDone
+from distkv.errors import StaleError
+from distkv.model.event import NodeName
+from distkv.model.pages import Page
+from distkv.wire.message import EventBatch, PullEnd, TickMaps
+
+
+class Comparison:
+    """Compares this node's tree with others'."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def maps_came(self, maps: TickMaps, turn: Turn, *, is_answer: bool) -> None:
+        """A peer holds what we hold; or the same ticks and other values, which should not be."""
+        node, name = self._node, maps.header.node
+        store, tree = node.store, node.store.tree
+        is_good, has_same_ticks = maps.state.is_serving and not maps.is_stale, maps.held == tree.ledger.held()
+        if has_same_ticks and maps.digest == tree.digest:
+            node.agreed(name, turn, is_good=is_good)
+        elif node.is_serving and is_good and store.own.is_stale:
+            if not is_answer:  # anybody may connect and say so
+                node.recovery.exchange_soon(turn.now_ms, name)
+            elif name in store.registry.nodes and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
+                turn.ready.note("stale", node=name)
+                error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
+                turn.ready.fatal = StaleError(error)
+        elif name not in store.registry.nodes:
+            pass  # it is none of us, or not yet
+        elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
+            # What an old disk shows, and we do not, may be what we have forgotten.
+            if node.resync.differs((tree.digest, tree.ledger.hash()), maps.digest, turn.now_ms):
+                self._begin(name, maps.digest, turn)
+
+    def answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
+        """A part of the peer's tree came."""
+        node = self._node
+        match what.answer:
+            case Page() as page:
+                node.resync.page_came(page, node.store.tree)
+            case EventBatch(events=events):
+                node.resync.merged += sum(node.merge(event, turn) for event in events)
+            case PullEnd():
+                asked.ended = True  # what the peer's ledger says is what led here
+
+    def done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
+        """An answer is complete, or will not come."""
+        node = self._node
+        ask = node.resync.next_ask() if what.error is None and not asked.is_void else None
+        if ask is not None:
+            node.ask(asked.name, asked.ask.addr, ask, Why.COMPARISON, turn)
+            return
+        node.resync.end(is_whole=what.error is None)
+        turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
+        node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
+
+    def _begin(self, name: NodeName, digest: int, turn: Turn) -> None:
+        node, peer = self._node, self._node.recovery.peers.get(name)
+        ask = node.resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
+        if ask is not None and peer is not None:
+            turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
+            node.ask(name, peer.addr, ask, Why.COMPARISON, turn)
