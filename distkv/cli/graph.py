@@ -83,7 +83,7 @@ class _Names(click.ParamType[frozenset[str]]):
 )
 @click.option(
     "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
-    help="Of its actions take these only, such as 3,7-9.",
+    help="Of its actions take these only, such as 3,7-9, or none.",
 )  # fmt: skip
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @click.option("--nodes", metavar="NAMES", type=_Names(), multiple=True, help="Show these only, such as a,b.")

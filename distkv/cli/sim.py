@@ -30,8 +30,11 @@ SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
 
 
+NO_NUMBERS: Final = "none"
+
+
 class Numbers(click.ParamType[tuple[int, ...]]):
-    """Numbers and ranges of them: 3,7-9."""
+    """Numbers and ranges of them: 3,7-9; `none` for no number at all."""
 
     name = "numbers"
 
@@ -39,6 +42,8 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         found: list[int] = []
+        if value == NO_NUMBERS:
+            return ()
         for part in filter(None, str(value).split(",")):
             first, _, last = part.partition("-")
             is_range = first.isdecimal() and (last or first).isdecimal()
@@ -79,7 +84,7 @@ class FaultName(click.ParamType["Fault"]):
 @click.option("--trace", is_flag=True, help="Print every step of it.")
 @click.option(
     "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
-    help="Of its actions take these only, such as 3,7-9.",
+    help="Of its actions take these only, such as 3,7-9, or none.",
 )  # fmt: skip
 @click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
 @output_option
@@ -161,7 +166,7 @@ def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...]
     shrinker = Shrinker(outcome.seed, off, outcome.rule, only)
     scenario = shrinker.shrink()
     click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
-    again = _command(outcome.seed, shrinker.off, _ranges(shrinker.kept))
+    again = f"{_command(outcome.seed, shrinker.off)} --only {_ranges(shrinker.kept)}"
     click.echo(f"graph: {again.replace(' sim ', ' graph ', 1)} -o html --out seed-{outcome.seed}.html")
     click.echo(f"again: {again}")
 
@@ -261,13 +266,11 @@ def outcome_line(outcome: Outcome) -> str:
     return f"seed {outcome.seed} {outcome.verdict.value}{why} ({outcome.deliveries} deliveries, {seconds:.0f} s)"
 
 
-def _command(seed: int, off: frozenset[Fault], only: str = "") -> str:
+def _command(seed: int, off: frozenset[Fault]) -> str:
     """What to type to see it again."""
     from distkv.sim.scenario import Fault
 
-    words = ["distkv sim --seed", str(seed)]
-    words += [f"--without {fault.value}" for fault in Fault if fault in off]
-    return " ".join([*words, *([f"--only {only}"] if only else [])])
+    return " ".join([f"distkv sim --seed {seed}", *(f"--without {fault.value}" for fault in Fault if fault in off)])
 
 
 def _ranges(numbers: tuple[int, ...]) -> str:
@@ -278,7 +281,7 @@ def _ranges(numbers: tuple[int, ...]) -> str:
             parts[-1][1] = number
         else:
             parts.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts) or NO_NUMBERS
 
 
 def _map(outcome: Outcome) -> dict[str, object]:

@@ -21,9 +21,6 @@ from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.run import Outcome, Verdict, run
 from distkv.sim.scenario import OFF, Fault
 
-CHUNK = 4
-"""How many seeds a process takes at once."""
-
 
 @attrs.define
 class Sum:
@@ -82,15 +79,15 @@ def campaign(
     return found
 
 
-def _begin() -> None:
-    """What each process does first. Ctrl-C, which reaches all of them, ends them at once and in silence."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.freeze()
-
-
 def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Iterator[Outcome]:
     if jobs == 1:
         yield from map(runner, seeds)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin) as pool:
-        yield from pool.map(runner, seeds, chunksize=CHUNK)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=gc.freeze) as pool:
+        # Ctrl-C reaches all of them: what they begin with here is deaf to it, and ends after its seed, in silence.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            outcomes = pool.map(runner, seeds)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        yield from outcomes

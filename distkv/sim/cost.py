@@ -57,6 +57,7 @@ VALUE: Final = pack_value("x" * 98)
 
 FIGURES: Final[dict[str, str]] = {
     "start_s": "start of all with their data: all ready and alike after, s",
+    "start_kib": "start of all: TCP per node, KiB",
     "join_s": "one more joins: all ready and alike after, s",
     "join_kib": "one more joins: its TCP, KiB",
     "rest_pings": "rest: pings per clock",
@@ -148,7 +149,8 @@ class Course:
         """
         nodes, found = self._nodes, dict[str, float]()
         self._prepare(nodes - 1)
-        found["start_s"] = self._start_all() / 1000
+        took_ms, counts = self._start_all()
+        found |= {"start_s": took_ms / 1000, "start_kib": counts.tcp_bytes / 1024 / nodes}
         took_ms, counts = self._join(f"n{nodes - 1}")
         found |= {"join_s": took_ms / 1000, "join_kib": counts.tcp_by_host[f"n{nodes - 1}"] / 1024}
         self._fleet.run(CALM_CLOCKS * CLOCK_MS)
@@ -194,14 +196,15 @@ class Course:
             other.disk.land()
             other.disk.kill(fleet.rng)
 
-    def _start_all(self) -> int:
+    def _start_all(self) -> tuple[int, Counts]:
         """The whole fleet starts within a second; how long until all are alike."""
+        counts = self._meter.begin()
         hosts = [*self._fleet.hosts.values()]
         for number, host in enumerate(hosts):
             host.agent.limit(None, self._nodes)
             self._fleet.later(1000 * number // len(hosts), partial(self._start, host.name))
         self._fleet.run(1000)
-        return 1000 + self._until_alike()
+        return 1000 + self._until_alike(), counts
 
     def _join(self, name: str) -> tuple[int, Counts]:
         """One more node comes, without data; how long until all are alike."""

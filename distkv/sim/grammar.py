@@ -145,7 +145,8 @@ class _Parser:
             if node not in self._nodes:
                 raise self._error(at, f"nothing else is said of {node}; there are {', '.join(self._nodes)}")
         if commands or not blocks:
-            raise self._error(number, f"the file ends without {EXPECTED}: the trace that is expected follows it")
+            what = f"the file ends without {EXPECTED}: the trace that is expected follows it"
+            raise self._error(max(number, 1), what)
         world = {field: self._settings[field] for field, _ in WORLD.values()}
         return Script(self._name, tuple(blocks), tuple(self._nodes), world, "\n".join(source).strip("\n"))
 
@@ -343,6 +344,9 @@ def _split(words: _Words) -> Action:
         sides.append(words.nodes("|"))
     if len(sides) < 2:
         raise ValueError("there is one side only")
+    names = [name for side in sides for name in side]
+    if len(set(names)) < len(names):
+        raise ValueError("a node is on one side only")
     return Split(tuple(sides))
 
 

@@ -15,6 +15,8 @@ from distkv.core.replica import Replica
 from distkv.sim import cost
 from distkv.sim.cost import FIGURES
 from distkv.sim.draft import draw
+from distkv.sim.rule import BrokenRuleError
+from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.scenario import Verb
 
 Capture = pytest.CaptureFixture[str]
@@ -69,6 +71,19 @@ def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     out = capsys.readouterr().out
     assert "this is enough to make it fail:" in out
     again = out.splitlines()[-1].removeprefix("again: distkv ").split()
+    assert run([*again, "-o", "json"]) == 1
+
+
+def test_seed_that_fails_without_any_action_exits_1_with_a_command_that_takes_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def fail(*_: object) -> None:
+        raise BrokenRuleError("a rule", "always")
+
+    monkeypatch.setattr(LedgerPartition, "stepped", fail)
+    assert run(["sim", "--seed", "3"]) == 1
+    again = capsys.readouterr().out.splitlines()[-1].removeprefix("again: distkv ").split()
+    assert again[-2:] == ["--only", "none"]
     assert run([*again, "-o", "json"]) == 1
 
 

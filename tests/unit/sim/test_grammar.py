@@ -104,6 +104,7 @@ def test_times_in_clocks_follow_the_setting() -> None:
         ("restore a k b", "of is missing; expected: restore NODE PATH of NODE"),
         ("split a b", "there is one side only; "),
         ("split a |", "the node is missing; "),
+        ("split a b | a", "a node is on one side only; "),
         ("cut a b", "> is missing; expected: cut NODE > NODE"),
         ("run fast", "fast is no time, as 300ms, 5s or 2clocks are; "),
         ("fill a k many", "the count is a number, not many; "),
@@ -131,7 +132,7 @@ def test_mistake_is_named_with_its_line(line: str, why: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "run 5s\n", "run 5s\n----\n\nrun 3s\n"])
 def test_file_that_expects_nothing_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="ends without ----"):
+    with pytest.raises(SettingsError, match=r"line [1-9]: the file ends without ----"):
         parse_script(text, "t.txt")
 
 
