@@ -63,7 +63,7 @@ class Startup:
     _hand_over_until_ms: int | None = None
     _gave_up: bool = False
     _postponed: int = 0
-    """How often peers wanted to be asked again, since a download began."""
+    """Behind how many others the last one that wanted to be asked again was put."""
 
     # -- inputs
 
@@ -123,14 +123,15 @@ class Startup:
         self._asking = self.state is State.DOWNLOADING
 
     def attempt_postponed(self, now_ms: int, name: NodeName) -> None:
-        """A peer wants to be asked again, or somebody else: first the next one, then two, then three, until one takes
-        us. Whoever has to find out something first forgets what he found when he is not asked again soon."""
+        """A peer wants to be asked again, or somebody else: first the next one, then two, then three, up to all others,
+        and so on again, until one takes us. Whoever has to find out something first forgets what he found when he is
+        not asked again soon; who waits himself may do so for long."""
         self._asking = False
         self._next_ms = now_ms + RETRY_MS
-        self._postponed += 1
         addr = self._sources.pop(name, None)
+        sources = list(self._sources.items())
+        self._postponed = self._postponed % max(len(sources), 1) + 1
         if addr is not None:
-            sources = list(self._sources.items())
             sources.insert(self._postponed, (name, addr))
             self._sources = dict(sources)
 
