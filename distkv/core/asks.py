@@ -14,6 +14,7 @@ import attrs
 
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot
 from distkv.model.event import NodeName
+from distkv.model.ledger import TickRanges
 
 Question: TypeAlias = AskMaps | AskEvents | AskSnapshot | AskPages
 
@@ -45,6 +46,8 @@ class Asked:
     name: NodeName
     ask: Ask
     why: Why
+    missing: TickRanges
+    """What was missing here when it was asked, if that was more than one pull asks for (GAP-4)."""
     brought: bool = False
     differs: bool = False
     """Whether a short answer said that the peer holds something else."""
@@ -65,10 +68,10 @@ class Asks:
         """Whether nothing was asked yet."""
         return self._count == 0
 
-    def begin(self, name: NodeName, addr: str, what: Question, why: Why) -> Ask:
+    def begin(self, name: NodeName, addr: str, what: Question, why: Why, missing: TickRanges) -> Ask:
         self._count += 1
         ask = Ask(self._count, addr, what)
-        self._open[ask.id] = Asked(name, ask, why)
+        self._open[ask.id] = Asked(name, ask, why, missing)
         return ask
 
     def get(self, number: int) -> Asked | None:

@@ -347,7 +347,10 @@ class Node:
             if self.store.me in what.ranges and why is Why.PULL:
                 self._want_own(what.ranges[self.store.me], turn)
             what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
-        turn.ready.messages.append(self.asks.begin(name, addr, what, why))
+        missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
+        if not self.is_too_much(missing):
+            missing = {}  # pulls tell of it soon enough
+        turn.ready.messages.append(self.asks.begin(name, addr, what, why, missing))
 
     def ask_namesake(self, addr: str, turn: Turn) -> None:
         """Somebody at `addr` is said to have our name: whether he is there, and started earlier, is asked over TCP."""

@@ -159,6 +159,8 @@ class Peers:
         asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
         if not asked.brought:
             return
+        if asked.missing:  # what was heard of since may have come to the peer since
+            node.recovery.lacks(header.node, asked.missing, maps.held)
         if header.node == asked.name:
             node.witnesses.shown(header.node)
         if asked.why is Why.TOMBSTONES and not maps.is_stale:
@@ -196,8 +198,6 @@ class Peers:
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
-        if is_answer and not store.tree.ledger.is_whole and node.is_too_much(missing := node.missing()):
-            node.recovery.lacks(header.node, missing, maps.held)
         if node.startup.map_arrived():
             node.waits_for = node.missing()
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):

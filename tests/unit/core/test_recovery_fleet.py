@@ -34,6 +34,13 @@ def _updates(fleet: Fleet, name: str) -> list[Message]:
     return [message for _, sender, message in fleet.sent if sender == name and isinstance(message, Update)]
 
 
+def _announced(fleet: Fleet, name: str, *, to: str) -> None:
+    """One node hears another one say how far its ticks go."""
+    (info,) = fleet.step(name, AnnounceDue()).messages
+    assert isinstance(info, Info)
+    fleet.step(to, HeardMessage(info))
+
+
 def _pulls(fleet: Fleet, name: str, since_ms: int = 0) -> list[tuple[int, str, AskEvents]]:
     return [
         (at, ask.addr, ask.what)
@@ -317,6 +324,31 @@ def test_more_lost_ticks_than_fit_in_one_pull_come_back_without_waiting_for_the_
     assert fleet["a"].tree.ledger.lost()
     fleet.heal()
     assert fleet.run_until(lambda: fleet["a"].tree.ledger.is_whole, 6 * CLOCK_MS)
+
+
+def test_tick_heard_of_after_a_peer_was_asked_is_not_one_that_it_lacks() -> None:
+    # GAP-4: what it says is of the instant at which it was asked; it may have made the change since.
+    fleet = grown("a", "b")
+    fleet.crash("a")
+    fleet.start("a", pull_events_max=3)
+    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet.run(4 * CLOCK_MS)
+    fleet.faults = Faults(silence_ms=100_000)
+    fleet.partition(["a"], ["b"])
+    for number in range(10):
+        fleet.set("b", f"x.{number}", 1)
+    _announced(fleet, "b", to="a")
+    fleet.step("a", TransportGap())
+    fleet.run(200)
+    ask, answer = fleet.asked[-1][2], fleet["b"].maps()
+    assert isinstance(ask.what, AskMaps)
+    fleet.set("b", "y", 1)
+    _announced(fleet, "b", to="a")
+    fleet.step("a", PeerAnswered(ask.id, answer))
+    fleet.step("a", PeerDone(ask.id))
+    fleet.step("a", TransportGap())
+    fleet.run(1000)
+    assert not fleet["a"].tree.ledger.lost()
 
 
 # -- answers
