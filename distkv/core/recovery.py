@@ -209,7 +209,7 @@ class Recovery:
         peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}
 
     def lacks(self, name: NodeName, missing: TickRanges, held: TickRanges) -> None:
-        """A peer, asked when this was `missing`, holds `held`, so it lacks the rest: pulls would say it piece by piece."""
+        """A peer, asked when this was `missing`, holds `held`, so it lacks the rest; pulls would say it bit by bit."""
         peer = self.peers.get(name)
         if peer is not None:
             for node, ranges in missing.items():

@@ -16,6 +16,7 @@ import attrs
 from distkv.core.asks import Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskMaps, JoinerAsked
+from distkv.core.registry import Registration
 from distkv.errors import BusyError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.message import SnapshotHead
@@ -32,6 +33,8 @@ class Look:
     """Whether a registered node is still at its address, when another one wants its name."""
 
     addr: str
+    life: int
+    """The one that is registered: whoever got a later one since may be there now."""
     at_ms: int
     found: bool | None
     """None: the answer is not there yet."""
@@ -54,7 +57,6 @@ class Sponsor:
             turn.ready.reply = refused
             return
         node.check_life(turn)
-        self._looks.pop(name, None)  # before the next life of this name somebody looks again
         life = store.registry.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         node.recovery.saw(name, what.addr, turn.now_ms)
@@ -87,7 +89,7 @@ class Sponsor:
         addr = here.addr if here is not None else node.settings.addr
         is_taken = name == store.me
         if here is not None and not is_taken:
-            look = self._look(name, addr, turn)
+            look = self._look(name, here, turn)
             if look.found is None:
                 return BusyError(f"{store.me} asks whether the {name} at {addr} is there; ask again")
             if addr != what.addr:
@@ -104,16 +106,17 @@ class Sponsor:
             )
         return None
 
-    def _look(self, name: NodeName, addr: str, turn: Turn) -> Look:
-        """Whether a node of this name is at an address. What is heard of the name may be the joiner's own."""
-        node, look = self._node, self._looks.get(name)
-        if look is None or look.addr != addr or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms:
+    def _look(self, name: NodeName, here: Registration, turn: Turn) -> Look:
+        """Whether a node of this name is where it is registered. What is heard of the name may be the joiner's own."""
+        node, look, addr, life = self._node, self._looks.get(name), here.addr, here.life
+        is_old = look is None or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms
+        if look is None or is_old or (look.addr, look.life) != (addr, life):
             if name not in self._looks and len(self._looks) >= LOOKS_MAX:
                 known = next((name for name, other in self._looks.items() if other.found is not None), None)
                 if known is None:
-                    return Look(addr, turn.now_ms, None)  # so many are being asked: this one later
+                    return Look(addr, life, turn.now_ms, None)  # so many are being asked: this one later
                 del self._looks[known]
-            look = self._looks[name] = Look(addr, turn.now_ms, None if addr else False)
+            look = self._looks[name] = Look(addr, life, turn.now_ms, None if addr else False)
             if addr:
                 node.ask(name, addr, AskMaps(), Why.PRESENCE, turn)
         return look

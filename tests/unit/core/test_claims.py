@@ -73,6 +73,23 @@ def test_node_that_lost_its_disk_is_sponsored_at_the_same_address() -> None:
     assert (fleet["b"].life or 0) > before
 
 
+def test_that_nobody_had_a_name_is_forgotten_when_another_node_sponsored_it() -> None:
+    # NAME-2: a found nobody, and then c let b in.
+    fleet = grown("a", "b", "c")
+    fleet.wipe("b")
+    assert isinstance(fleet.step("a", JoinerAsked(B, WALL, "b:1")).reply, BusyError)
+    fleet.run(100)
+    fleet.partition(["a"], ["b", "c"])
+    fleet.start("b")
+    assert fleet.run_until(lambda: fleet["b"].is_serving, CLOCK_MS)
+    fleet.heal()
+    fleet.step("a", PeerOffered(fleet["c"].maps()))
+    fleet.run(100)
+    assert fleet["a"].registry.nodes[B].life == fleet["b"].life
+    reply = fleet.step("a", JoinerAsked(B, fleet["b"].started, "elsewhere:1")).reply
+    assert isinstance(reply, BusyError)
+
+
 def test_no_more_questions_are_under_way_than_names_are_looked_for() -> None:
     fleet = grown("a")
     moved = [NodeName(f"n{number}") for number in range(LOOKS_MAX + 5)]
