@@ -21,7 +21,7 @@ from distkv.core.resync import OldDisk, Resync
 from distkv.core.startup import Startup, Step
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
-from distkv.model.event import Event, NodeName, Tick, Tock, first_tick, life_of
+from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
@@ -142,11 +142,10 @@ class Node:
         )
 
     def short_maps(self, name: NodeName, life: int | None, behind: int | None = None) -> TickMaps:
-        """The same for a peer that may hold just what we hold: a hash says what, and of the ticks heard only those of
-        this life of `name`, the peer, are told."""
+        """The same for a peer that may hold just what we hold: a hash says what, and of the ticks heard only what is
+        not held is told, and those of this life of `name`, the peer."""
         store, ledger = self.store, self.store.tree.ledger
-        book = ledger.book((name, life)) if life is not None else None
-        ticks = {name: [Tick(book.last)]} if book is not None else {}
+        ticks = ledger.ticks_unheld((name, life or 0))
         return TickMaps(
             self.header(), self.settings.addr, self.state, ticks, {}, {}, store.tree.digest,
             behind=behind, is_stale=store.own.is_stale, ticks_hash=ledger.hash(),

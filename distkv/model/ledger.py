@@ -124,6 +124,15 @@ class Ledger:
             found.setdefault(node, []).append(Tick(book.last))
         return found
 
+    def ticks_unheld(self, besides: Writer) -> dict[NodeName, list[Tick]]:
+        """The same of this writer, and of those of whom something is missing: who holds the same knows the others."""
+        found: dict[NodeName, list[Tick]] = {}
+        for writer in sorted({**self._gappy, besides: None}):
+            book = self._books.get(writer)
+            if book is not None:
+                found.setdefault(writer[0], []).append(Tick(book.last))
+        return found
+
     def last(self, node: NodeName) -> Tick:
         """The highest tick heard of a name in any life, 0 when none."""
         return Tick(max((book.last for (name, _), book in self._books.items() if name == node), default=0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import AnnounceDue, AskMaps, Written
+from distkv.core.ready import AnnounceDue, AskMaps, HeardMessage, PeerOffered, Written
 from distkv.core.witnesses import ASKED_MAX, Witnesses
 from distkv.model.event import Event, NodeName, life_of
 from distkv.model.path import Path
+from distkv.model.ranges import Ranges
 from distkv.sim.network import Faults
+from distkv.wire.message import Info
 from tests.fleet import Fleet, grown
 
 CLOCK_MS = 5000
@@ -246,3 +248,17 @@ def test_tick_that_a_peer_only_heard_of_is_told_with_the_hash() -> None:
     assert fleet["c"].tree.ledger.missing()
     fleet.start("b")
     assert fleet.run_until(lambda: fleet.notes["rolled_back"] > 0, 50)
+
+
+def test_tick_of_a_third_node_that_nobody_of_the_two_holds_is_told_with_the_hash() -> None:
+    # XCHG-5: else it would not count as the whole maps do; what is missing may be another one's registration (LIFE-4).
+    fleet = grown("a", "b", "c")
+    fleet.faults = Faults(loss=1.0)
+    fleet.set("c", "x", 1)
+    (info,) = fleet.step("c", AnnounceDue()).messages
+    assert isinstance(info, Info)
+    fleet.step("b", HeardMessage(info))
+    short = fleet["b"].maps(AskMaps(short_for=NodeName("a")))
+    assert short.ticks_hash == fleet["a"].tree.ledger.hash()
+    fleet.step("a", PeerOffered(short))
+    assert fleet["a"].tree.ledger.missing() == {NodeName("c"): Ranges([(fleet["c"].tick, fleet["c"].tick + 1)])}
