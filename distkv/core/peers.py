@@ -131,15 +131,17 @@ class Peers:
             node.recovery.differs(header.node, turn.now_ms, turn.now_ms)
             turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
             return
+        if self._is_foreign(header, turn):
+            error = f"{node.store.me} belongs to another network; nodes of two networks never merge"
+            turn.ready.reply = RequestError(error)
+            return
         whole = self._whole(maps)
         if whole is None:
             turn.ready.reply = node.short_maps(header.node, header.life)
             return
         behind = header.life if node.recovery.went_back(header, whole.held) else None
-        if not self._maps_came(whole, turn):
-            error = f"{node.store.me} belongs to another network; nodes of two networks never merge"
-            turn.ready.reply = RequestError(error)
-        elif maps.ticks_hash is not None:
+        self._maps_came(whole, turn)
+        if maps.ticks_hash is not None:
             turn.ready.reply = node.short_maps(header.node, header.life, behind)
         else:
             turn.ready.reply = node.maps(asked=maps.tombstones, behind=behind)
@@ -178,14 +180,21 @@ class Peers:
             return None
         return attrs.evolve(maps, held=tree.ledger.shared_held(), ticks_hash=None)
 
+    def _is_foreign(self, header: Header, turn: Turn) -> bool:
+        """Whether a peer belongs to another network."""
+        node, network = self._node, header.network
+        if network is None or not node.store.has_data or network == node.network_id:
+            return False
+        turn.ready.note("foreign_network", node=header.node, network=network.hex())
+        return True
+
     def _maps_came(self, maps: TickMaps, turn: Turn, *, is_answer: bool = False) -> bool:
         """Take in a peer's side of an exchange. False: it belongs to another network."""
         node, header = self._node, maps.header
         store = node.store
         if header.network is None:
             return True
-        if store.has_data and header.network != node.network_id:
-            turn.ready.note("foreign_network", node=header.node, network=header.network.hex())
+        if self._is_foreign(header, turn):
             return False
         if header.node == store.me:
             self._met_namesake(header, turn)

@@ -6,6 +6,7 @@ import pytest
 
 from distkv.core.ready import AnnounceDue, AskMaps, HeardMessage, PeerOffered, Written
 from distkv.core.witnesses import ASKED_MAX, Witnesses
+from distkv.errors import RequestError
 from distkv.model.event import Event, NodeName, life_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -262,3 +263,9 @@ def test_tick_of_a_third_node_that_nobody_of_the_two_holds_is_told_with_the_hash
     assert short.ticks_hash == fleet["a"].tree.ledger.hash()
     fleet.step("a", PeerOffered(short))
     assert fleet["a"].tree.ledger.missing() == {NodeName("c"): Ranges([(fleet["c"].tick, fleet["c"].tick + 1)])}
+
+
+def test_short_form_of_another_network_is_refused() -> None:
+    fleet, other = grown("a", "b"), grown("y", "z", seed=7)
+    reply = fleet.step("a", PeerOffered(other["z"].maps(AskMaps(short_for=NodeName("a"))))).reply
+    assert isinstance(reply, RequestError)
