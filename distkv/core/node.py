@@ -316,7 +316,7 @@ class Node:
         is_theirs = mine is not None and mine.addr == addr and mine.life > (store.own.life or 0)
         if is_theirs and self.is_serving and not self._has_reclaimed:
             self._has_reclaimed = True
-            self.begin_new_life(turn)
+            self.found_stale("name_lost", turn)  # while it was theirs nobody asked this disk before he forgot something
 
     # -- what leaves
 
