@@ -16,14 +16,18 @@ from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
-from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord, StaleRecord
 
 Known: TypeAlias = dict[Writer, int]
 """Of each writer the tick up to which its changes of one path were known."""
 
 
 class PurgedStays(Observer):
-    """On a host that purged a deletion, and in the end on all, nothing shows that the deletion knew of."""
+    """On a host that purged a deletion, and in the end on all, no value shows that the deletion knew of.
+
+    The deletion itself may come back, where it wins over something (SYNC-4). Where all disks are old ones they compare
+    with each other, and what one has forgotten comes from the next (LIFE-11).
+    """
 
     rule = "purged stays purged"
 
@@ -31,9 +35,11 @@ class PurgedStays(Observer):
         self.count = 0
         self._known: dict[Path, dict[Link, Known]] = {}
         self._gone: dict[str, dict[Path, Known]] = {}
+        self._old_disks: dict[str, None] = {}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
         self._gone[process.host.name] = {}
+        self._old_disks.pop(process.host.name, None)
         for record in records:
             if not isinstance(record, EventRecord):  # whatever a disk has was seen when it was made
                 self._see(process.host.name, record)
@@ -43,10 +49,14 @@ class PurgedStays(Observer):
         for record in ready.records:
             self._see(name, record)
             if isinstance(record, EventRecord) and tree.event(record.event.link) is record.event:
+                if self._gone.keys() <= self._old_disks.keys():
+                    for gone in self._gone.values():
+                        gone.pop(record.event.path, None)
                 self._check(name, self._gone[name], record.event)
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
         self._gone.pop(host.name, None)
+        self._old_disks.pop(host.name, None)
 
     def settled(self, fleet: Fleet) -> None:
         for host in fleet.running():
@@ -55,8 +65,7 @@ class PurgedStays(Observer):
                     entry = host.live.tree.get(path)
                     if entry is not None:
                         for event in (entry.head, *entry.losers):
-                            if event.kind is Kind.SET:
-                                self._check(host.name, gone, event)
+                            self._check(host.name, gone, event)
 
     # -- inside
 
@@ -73,9 +82,14 @@ class PurgedStays(Observer):
                 _join(gone, self._known[record.path][link])
         elif isinstance(record, ResetRecord):
             self._gone[name] = {}
+            self._old_disks.pop(name, None)
+        elif isinstance(record, StaleRecord):
+            self._old_disks.pop(name, None)
+            if record.is_stale:
+                self._old_disks[name] = None
 
     def _check(self, name: str, gone: dict[Path, Known], event: Event) -> None:
-        if event.tick <= gone.get(event.path, {}).get(event.writer, -1):
+        if event.kind is Kind.SET and event.tick <= gone.get(event.path, {}).get(event.writer, -1):
             raise self.broken(f"{name} shows {tick_text(*event.link)} at {event.path}, which was purged")
 
 

@@ -36,6 +36,7 @@ class _Start:
 
     process: Process
     began_ms: int
+    has_compared: bool = False
     awaited: TickRanges | None = None
     """What was missing when it had compared with somebody for the first time."""
 
@@ -53,11 +54,16 @@ class ReadyInTime(Observer):
         if process.replica.life is not None and process.host.is_ours:
             self._starts[process.host.name] = _Start(process, _shown_ms(process))
 
+    def delivered(self, host: Host, what: Input) -> None:
+        start = self._starts.get(host.name)
+        if start is not None and host.process is not None:  # the step may change what is held, by a registration
+            start.has_compared |= _has_compared(host.process, what)
+
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         start = self._starts.get(process.host.name) if self._starts else None
         if start is None:
             return
-        if start.awaited is None and _has_compared(process, what):
+        if start.awaited is None and (start.has_compared or _has_compared(process, what)):
             start.awaited = process.replica.tree.ledger.missing(but_lost=True)
         if any(note.id == "ready" for note in ready.notes):
             del self._starts[process.host.name]
@@ -197,7 +203,7 @@ def _shown_ms(process: Process) -> int:
 
 
 def _has_compared(process: Process, what: Input | None) -> bool:
-    """Whether this brought the tick maps of another node of the same network, or said that they are the same."""
+    """Whether this brings the tick maps of another node of the same network, or says that they are the same."""
     maps = what.maps if isinstance(what, PeerOffered) else what.answer if isinstance(what, PeerAnswered) else None
     replica = process.replica
     if not isinstance(maps, TickMaps) or maps.ticks_hash not in (None, replica.tree.ledger.hash()):
