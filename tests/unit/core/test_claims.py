@@ -11,6 +11,7 @@ from distkv.core.ready import AskMaps, JoinerAsked, PeerAnswered, PeerDone, Peer
 from distkv.core.sponsor import LOOKS_MAX
 from distkv.errors import BusyError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, NodeName, Tick
+from distkv.wire.message import SnapshotHead
 from tests.fleet import WALL, Faults, Fleet, grown
 
 CLOCK_MS = 5000
@@ -131,3 +132,11 @@ def test_strangers_values_are_not_compared_with_ours() -> None:
         fleet.step("a", PeerOffered(attrs.evolve(maps, header=stranger, digest=7, held=fleet["a"].tree.ledger.held())))
         fleet.run(CLOCK_MS)
     assert fleet.notes["digest_differs"] == 0
+
+
+def test_joiner_whose_clock_stands_before_the_network_gets_a_life_by_its_sponsors_clock() -> None:  # seed 4093
+    fleet = grown("a")
+    fleet.run(100_000)
+    reply = fleet.step("a", JoinerAsked(NodeName("new"), 1.0, "new:1")).reply
+    assert isinstance(reply, SnapshotHead)
+    assert 100 <= reply.life < 120
