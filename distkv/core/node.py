@@ -68,7 +68,7 @@ class Node:
 
     def __init__(self, settings: CoreSettings, rng: Rng) -> None:
         name, clock_ms = settings.node, settings.clock_ms
-        self.settings = settings
+        self.settings, self.rng = settings, rng
         self.store = Store(name, settings.chain_length_max)
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
@@ -300,7 +300,7 @@ class Node:
     def begin_new_life(self, turn: Turn) -> None:
         """Go on under a life of our own that nobody heard of, in the same directory."""
         store = self.store
-        life = store.registry.next_life(store.me, turn.wall, store.own.life or 0)
+        life = store.registry.next_life(store.me, turn.wall, self.rng, store.own.life or 0)
         self.witnesses.is_needed = False
         turn.ready.note("new_life", life=life)
         turn.ready.records += store.own.begin_life(life)

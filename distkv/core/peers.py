@@ -17,6 +17,7 @@ from distkv.core.node import Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
 from distkv.errors import DuplicateNameError, NotReadyError, RequestError
+from distkv.model.event import NodeName, Tick
 from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
@@ -31,7 +32,8 @@ class Peers:
         self._sponsor = sponsor
         self._download = Download(node)
         self._comparison = Comparison(node)
-        self._losers_asked = 0
+        self._losers_asked: tuple[NodeName, Tick] | None = None
+        """The last open loser that was asked for, where others still wait for their turn."""
 
     # -- what we asked for
 
@@ -61,8 +63,7 @@ class Peers:
                 whole = not node.missing()
                 brought = asked.brought or not ranges
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
-                if whole and asked.brought:
-                    self._pull_given_up(asked, turn)
+                self._pull_on(asked, doubted, turn)
             case _:
                 turn.ready.note("answer_unasked", node=asked.name)  # a snapshot, say, would void all that is here
 
@@ -234,36 +235,46 @@ class Peers:
     def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
         """Fetch what the peer has and we lack, given up or not, and ask what it knows of our open losers.
 
-        What we lack comes first: else many open losers, which are asked for every time, would keep it out of the pull.
         Where the digests agree both have the same ones open.
         """
-        node, tree, none = self._node, self._node.store.tree, Ranges()
-        missing = tree.ledger.missing()
-        wanted = {name: found for name, ranges in missing.items() if (found := ranges & maps.held.get(name, none))}
-        room = max(0, node.settings.pull_events_max - sum(map(len, wanted.values())))
-        open_losers = tree.open_losers() if maps.digest != tree.digest else ()
-        losers = [event for event in open_losers if event.tick in maps.held.get(event.node, none)]
-        if len(losers) > room:  # they take turns
-            begin = self._losers_asked % len(losers)
-            losers = (losers[begin:] + losers[:begin])[:room]
-            self._losers_asked += room
-        doubted: TickRanges = {}
-        for event in losers:
-            doubted.setdefault(event.node, Ranges()).add(event.tick)
-        if (wanted or doubted) and maps.addr and node.recovery.start_pull():
-            node.ask(maps.header.node, maps.addr, AskEvents(wanted, doubted), Why.PULL, turn)
+        if maps.addr:
+            asks_losers = maps.digest != self._node.store.tree.digest
+            self._pull(maps.header.node, maps.addr, maps.held, turn, asks_losers=asks_losers)
 
-    def _pull_given_up(self, asked: Asked, turn: Turn) -> None:
-        """A pull has room for so much only: go on while the peer holds what we gave up as lost.
+    def _pull_on(self, asked: Asked, doubted: TickRanges, turn: Turn) -> None:
+        """A pull has room for so much only: go on while open losers are left, or what the peer holds and we gave up.
 
         What is not given up is pulled in any case; this would wait for the next exchange, a ping for each pull.
         """
-        node, peer = self._node, self._node.recovery.peers.get(asked.name)
-        held = peer.held if peer is not None and peer.held is not None else {}
-        lost, none = node.store.tree.ledger.missing(), Ranges()
-        wanted = {name: found for name, ranges in lost.items() if (found := ranges & held.get(name, none))}
-        if wanted and node.recovery.start_pull():
-            node.ask(asked.name, asked.ask.addr, AskEvents(wanted), Why.PULL, turn)
+        peer = self._node.recovery.peers.get(asked.name)
+        is_whole = not self._node.missing()
+        asks_losers = bool(doubted) and self._losers_asked is not None
+        if peer is not None and peer.held is not None and (asks_losers or (is_whole and asked.brought)):
+            self._pull(asked.name, asked.ask.addr, peer.held, turn, asks_losers=asks_losers)
+
+    def _pull(self, name: NodeName, addr: str, held: TickRanges, turn: Turn, *, asks_losers: bool) -> None:
+        """What we lack comes first: else many open losers, asked for every time, would keep it out of the pull."""
+        node, none = self._node, Ranges()
+        if node.recovery.is_pulling:
+            return
+        missing = node.store.tree.ledger.missing()
+        wanted = {name: found for name, ranges in missing.items() if (found := ranges & held.get(name, none))}
+        room = node.settings.pull_events_max - sum(map(len, wanted.values()))
+        doubted = self._next_losers(held, room) if asks_losers and room > 0 else {}
+        if wanted or doubted:
+            node.recovery.pull_started()
+            node.ask(name, addr, AskEvents(wanted, doubted), Why.PULL, turn)
+
+    def _next_losers(self, held: TickRanges, room: int) -> TickRanges:
+        """The next `room` of the open losers that a peer holds, in order, so that they take turns."""
+        none, after = Ranges(), self._losers_asked
+        losers = ((event.node, event.tick) for event in self._node.store.tree.open_losers())
+        left = sorted(at for at in losers if at[1] in held.get(at[0], none) and (after is None or at > after))
+        self._losers_asked = left[room - 1] if len(left) > room else None
+        doubted: TickRanges = {}
+        for name, tick in left[:room]:
+            doubted.setdefault(name, Ranges()).add(tick)
+        return doubted
 
 
 def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:

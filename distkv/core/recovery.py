@@ -74,10 +74,11 @@ class Recovery:
     is_registered: Callable[[NodeName], bool] = lambda _: False
     peers: dict[NodeName, Peer] = attrs.field(factory=dict)
     """At most `PEERS_MAX`; who is registered, or a member, has the place of a stranger when there is none left."""
+    is_pulling: bool = False
+    """Whether a pull is under way."""
     _pull_ms: int | None = None
     _exchange_ms: int | None = None
     _exchange_name: NodeName | None = None
-    _is_pulling: bool = False
     _is_exchanging: bool = False
 
     # -- who is there
@@ -143,28 +144,25 @@ class Recovery:
 
     def next_pull(self, now_ms: int, missing: TickRanges) -> Peer | None:
         """Whom to pull `missing` from now; None when it is not time, or nobody can be asked."""
-        if self._is_pulling or self._pull_ms is None or now_ms < self._pull_ms:
+        if self.is_pulling or self._pull_ms is None or now_ms < self._pull_ms:
             return None
         peer = self._choose(now_ms, missing)
         if peer is None:
             self._pull_ms = now_ms + self._draw(GAP_MS)
             return None
         self._pull_ms = None
-        self._is_pulling = True
+        self.is_pulling = True
         return peer
 
-    def start_pull(self) -> bool:
-        """A pull begins for a reason of the caller's; False when one is under way."""
-        if self._is_pulling:
-            return False
-        self._is_pulling = True
+    def pull_started(self) -> None:
+        """A pull begins for a reason of the caller's, who has seen that none is under way."""
+        self.is_pulling = True
         self._pull_ms = None
-        return True
 
     @property
     def is_idle(self) -> bool:
         """Whether no pull is planned or under way."""
-        return self._pull_ms is None and not self._is_pulling
+        return self._pull_ms is None and not self.is_pulling
 
     def next_exchange(self, now_ms: int) -> Peer | None:
         """With whom to exchange tick maps now."""
@@ -178,7 +176,7 @@ class Recovery:
         return peer
 
     def wake_ms(self) -> int | None:
-        pull = None if self._is_pulling else self._pull_ms
+        pull = None if self.is_pulling else self._pull_ms
         exchange = None if self._is_exchanging else self._exchange_ms
         if pull is None or exchange is None:
             return exchange if pull is None else pull
@@ -218,7 +216,7 @@ class Recovery:
 
     def pull_ended(self, name: NodeName, lacks: TickRanges, now_ms: int, *, brought: bool, is_whole: bool) -> None:
         """A pull was answered: of what was asked, `lacks` is not there."""
-        self._is_pulling = False
+        self.is_pulling = False
         peer = self.peers.get(name)
         if peer is not None:
             peer.is_reachable = True
@@ -242,7 +240,7 @@ class Recovery:
         """A pull or an exchange with a peer failed."""
         self.unreachable(name, now_ms)
         if pulling:
-            self._is_pulling = False
+            self.is_pulling = False
             if not is_whole:
                 self._pull_ms = now_ms + self._draw(GAP_MS)
         else:

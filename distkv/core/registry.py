@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from distkv.core.ready import Rng
 from distkv.errors import BadValueError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
 from distkv.model.path import Path
@@ -93,15 +94,17 @@ class Registry:
                 self.retired.setdefault(node, []).append(life)
                 self._registration_changed(node)
 
-    def next_life(self, name: NodeName, started: float, mine: int = 0) -> int:
+    def next_life(self, name: NodeName, started: float, rng: Rng, mine: int = 0) -> int:
         """The life of a directory made at `started`: above any life heard of for its name, where there is one.
 
-        Seconds since the network's creation (docs/protocol, TICK-3); a clock that stands before that gives 1.
-        `mine` is the life in which it is.
+        Seconds since the network's creation (docs/protocol, TICK-3), or a random one where the clock stands before
+        that: a life that was lost before anybody heard of it must not be given again.  `mine` is the present one.
         """
         created = self.network.created if self.network is not None else started
-        # Clamped: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
-        seconds = max(int(min(max(started - created, 0.0), LIFE_MAX - LIVES_SPARE)), 1)
+        if started < created:
+            seconds = 1 + int(rng.random() * LIVES_SPARE)
+        else:  # clamped: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come
+            seconds = max(int(min(started - created, LIFE_MAX - LIVES_SPARE)), 1)
         taken = {life_of(tick) for tick in self._tree.ledger.ticks().get(name, ())}
         taken.update(self.retired.get(name, ()))  # such a life may have ended before its first change
         if name in self.nodes:

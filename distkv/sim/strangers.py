@@ -23,6 +23,8 @@ FOREIGNER: Final = NodeName("x0")
 """The only node of the other network."""
 LIAR: Final = NodeName("liar")
 """No node at all: a name that gossip may carry."""
+LIE: Final = pack_value("a lie")
+"""What a change says that nobody made."""
 LIE_TICKS: Final = 2_000_000
 """Further ahead than honest gossip comes (INFO-2)."""
 LIE_TOCKS: Final = 1 << 33
@@ -160,4 +162,4 @@ def _lie(host: Host, number: int) -> Message:
 
 
 def _lying_event(link: Link, tock: Tock) -> Event:
-    return Event(Path(["p", "0"]), Kind.SET, pack_value("a lie"), (link,), tock, 0.0)
+    return Event(Path(["p", "0"]), Kind.SET, LIE, (link,), tock, 0.0)

@@ -97,7 +97,7 @@ class Run:
         return self.store.purge(self.chance.choice(stones)) if stones else []
 
     def _live(self) -> list[Record]:
-        return self.store.own.begin_life(self.store.registry.next_life(ME, self.chance.randrange(100)))
+        return self.store.own.begin_life(self.store.registry.next_life(ME, self.chance.randrange(100), self.chance))
 
     def _register(self) -> list[Record]:
         if self.store.own.life is None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from distkv.model.event import tick_text
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
-from distkv.sim.strangers import FOREIGNER, LIAR
+from distkv.sim.strangers import FOREIGNER, LIAR, LIE
 from distkv.wire.message import EventRecord, Record
 
 
@@ -24,5 +24,7 @@ class StaysApart(Observer):
         for record in records:
             if isinstance(record, EventRecord):
                 event = record.event
-                if event.node == LIAR or (event.node == FOREIGNER) != is_foreign:
+                if (event.node == FOREIGNER) != is_foreign:
                     raise self.broken(f"{process.host.name} keeps {tick_text(*event.link)} of another network")
+                if event.node == LIAR or event.value == LIE:
+                    raise self.broken(f"{process.host.name} keeps {tick_text(*event.link)}, a lie")

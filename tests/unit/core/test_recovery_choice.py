@@ -87,7 +87,7 @@ def test_one_pull_is_under_way_at_a_time() -> None:
     recovery.gap_seen(0)
     recovery.next_pull(1500, ranges(a=[1]))
     recovery.gap_seen(1500)
-    assert (recovery.wake_ms(), recovery.start_pull()) == (None, False)
+    assert (recovery.wake_ms(), recovery.is_pulling) == (None, True)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -125,7 +125,7 @@ def test_peer_that_just_failed_is_not_preferred() -> None:
 
 def test_peer_that_failed_comes_after_one_that_did_not() -> None:
     recovery = machine("a", "b")
-    recovery.start_pull()
+    recovery.pull_started()
     recovery.failed(NodeName("a"), 1000, pulling=True, is_whole=True)
     recovery.gap_seen(0)
     peer = recovery.next_pull(1600, ranges(a=[1]))
@@ -145,7 +145,7 @@ def test_dead_peer_comes_after_a_live_one() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_who_said_that_it_lacks_all_comes_last(seed: int) -> None:
     recovery = machine("a", "b", seed=seed)
-    recovery.start_pull()
+    recovery.pull_started()
     recovery.pull_ended(NodeName("a"), ranges(a=[1, 2]), 0, brought=True, is_whole=True)
     assert pulls_from(recovery, ranges(a=[2])) == "b"
 
@@ -168,14 +168,14 @@ def test_when_more_is_missing_it_goes_on_soon_if_the_pull_brought_something(
     brought: bool, bounds: tuple[int, int]
 ) -> None:
     recovery = machine("a")
-    recovery.start_pull()
+    recovery.pull_started()
     recovery.pull_ended(NodeName("a"), {}, 0, brought=brought, is_whole=False)
     assert bounds[0] <= (recovery.wake_ms() or 0) <= bounds[1]
 
 
 def test_pull_that_ended_with_everything_there_leaves_nothing_due() -> None:
     recovery = machine("a")
-    recovery.start_pull()
+    recovery.pull_started()
     recovery.pull_ended(NodeName("unheard"), {}, 0, brought=True, is_whole=True)
     assert (recovery.wake_ms(), recovery.is_idle) == (None, True)
 
@@ -333,7 +333,7 @@ def test_unknown_node_is_not_alive() -> None:
 
 
 def _answered(recovery: Recovery, name: str, lacks: TickRanges) -> None:
-    recovery.start_pull()
+    recovery.pull_started()
     recovery.pull_ended(NodeName(name), lacks, 0, brought=False, is_whole=True)
 
 

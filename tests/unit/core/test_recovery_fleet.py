@@ -20,6 +20,7 @@ from distkv.core.ready import (
     TransportGap,
     Written,
 )
+from distkv.errors import ConnectionLostError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -287,6 +288,48 @@ def test_open_losers_are_not_asked_for_where_the_digests_agree() -> None:
     before = len(fleet.asked)
     fleet.step("b", PeerOffered(fleet["a"].maps()))
     assert len(fleet.asked) == before
+
+
+def _seven_losers_at_b() -> Fleet:
+    """Seven paths with an open loser of a, and room in a pull of b for three of them."""
+    fleet = grown("a", "b")
+    fleet.crash("b")
+    fleet.start("b", pull_events_max=3)
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    fleet.partition(["a"], ["b"])
+    for number in range(7):
+        fleet.set("a", f"x.{number}", "of a")
+        fleet.set("b", f"x.{number}", "of b")
+    fleet.heal()
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    fleet.run(4 * CLOCK_MS)
+    assert len(list(fleet["b"].tree.open_losers())) == 7
+    fleet.asked.clear()
+    return fleet
+
+
+def _doubted(fleet: Fleet) -> list[list[int]]:
+    """Which open losers b asked for, pull by pull."""
+    asks = [ask.what for _, name, ask in fleet.asked if name == "b" and isinstance(ask.what, AskEvents)]
+    return [sorted(tick for ranges in ask.doubted.values() for tick in ranges) for ask in asks]
+
+
+def test_more_open_losers_than_one_pull_asks_for_are_all_asked_for_after_one_exchange() -> None:
+    fleet = _seven_losers_at_b()
+    losers = sorted(event.tick for event in fleet["b"].tree.open_losers())
+    fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), digest=0)))
+    fleet.run(CLOCK_MS // 2)
+    assert _doubted(fleet) == [losers[:3], losers[3:6], losers[6:]]
+
+
+def test_open_losers_that_a_broken_pull_left_have_their_turn_in_the_next() -> None:
+    fleet = _seven_losers_at_b()
+    losers = sorted(event.tick for event in fleet["b"].tree.open_losers())
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    for _ in range(2):
+        fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), digest=0)))
+        fleet.step("b", PeerDone(fleet.asked[-1][2].id, ConnectionLostError("cut")))
+    assert _doubted(fleet) == [losers[:3], losers[3:6]]
 
 
 def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:

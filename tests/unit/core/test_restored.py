@@ -39,7 +39,8 @@ def test_restored_node_begins_a_life_that_nobody_heard_of_and_registers_it() -> 
 
 @pytest.mark.parametrize("wall", [500.0, 1000.0])
 def test_restored_node_with_a_clock_that_stands_back_begins_another_life_still(wall: float) -> None:
-    assert started(restored=True, wall=wall)[1] == [1]
+    (life,) = started(restored=True, wall=wall)[1]
+    assert life > 0
 
 
 def test_node_that_is_not_restored_goes_on_in_its_life() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 
@@ -118,48 +119,56 @@ def founded() -> Store:
 
 @pytest.mark.parametrize(
     ("started", "life"),
-    [(1500.5, 500), (1000.0, 1), (3.0, 1), (1e300, LIFE_MAX - LIVES_SPARE), (-1e308, 1)],
+    [(1500.5, 500), (1000.0, 1), (1e300, LIFE_MAX - LIVES_SPARE)],
 )
 def test_next_life_is_the_network_age_in_seconds(started: float, life: int) -> None:
-    assert founded().registry.next_life(OTHER, started) == life
+    assert founded().registry.next_life(OTHER, started, Random(0)) == life
+
+
+@pytest.mark.parametrize("started", [999.9, 3.0, -1e308])
+def test_life_by_a_clock_that_stands_before_the_network_is_not_given_twice(started: float) -> None:
+    registry, rng = founded().registry, Random(0)
+    first, second = (registry.next_life(OTHER, started, rng) for _ in range(2))
+    assert 0 < first <= LIVES_SPARE
+    assert first != second
 
 
 def test_next_life_is_above_a_life_heard_in_a_tick() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick(700 * LIFE + 1)])])
-    assert store.registry.next_life(OTHER, 1500.0) == 701
+    assert store.registry.next_life(OTHER, 1500.0, Random(0)) == 701
 
 
 def test_next_life_is_above_a_registered_life() -> None:
     store = founded()
     store.register(OTHER, 900, "h:1", 0.0)
-    assert store.registry.next_life(OTHER, 1500.0) == 901
+    assert store.registry.next_life(OTHER, 1500.0, Random(0)) == 901
 
 
 def test_lives_above_those_of_a_clock_that_shows_nonsense_are_given_one_by_one() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick((LIFE_MAX - LIVES_SPARE) * LIFE + 1)])])
-    assert store.registry.next_life(OTHER, 1e300) == LIFE_MAX - LIVES_SPARE + 1
+    assert store.registry.next_life(OTHER, 1e300, Random(0)) == LIFE_MAX - LIVES_SPARE + 1
 
 
 def test_word_that_the_last_life_is_taken_leads_to_one_that_nobody_heard_of() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick(500 * LIFE + 1), Tick(LIFE_MAX * LIFE + 1)])])
-    assert store.registry.next_life(OTHER, 1500.0) == 501
+    assert store.registry.next_life(OTHER, 1500.0, Random(0)) == 501
 
 
 def test_own_life_goes_on_upwards_when_the_last_one_is_said_to_be_taken() -> None:
     store = founded()
     store.own.begin_life(700)
     store.hear_ticks([(ME, [Tick(LIFE_MAX * LIFE + 1)])])
-    assert store.registry.next_life(ME, 1500.0, mine=700) == 701
+    assert store.registry.next_life(ME, 1500.0, Random(0), mine=700) == 701
 
 
 def test_life_behind_the_last_one_is_a_low_one_that_nobody_heard_of() -> None:
     store = founded()
     store.own.begin_life(LIFE_MAX)
     store.hear_ticks([(ME, [Tick(LIFE + 1), Tick(LIFE_MAX * LIFE + 1)])])
-    assert store.registry.next_life(ME, 1500.0, mine=LIFE_MAX) == 2
+    assert store.registry.next_life(ME, 1500.0, Random(0), mine=LIFE_MAX) == 2
 
 
 def test_lower_life_is_one_that_the_disk_lived() -> None:
@@ -171,12 +180,12 @@ def test_lower_life_is_one_that_the_disk_lived() -> None:
 def test_registration_in_the_last_life_is_followed_by_a_lower_one() -> None:
     store = founded()
     store.remote(said(OTHER, 1, 900, node_path(ME), {"life": LIFE_MAX, "addr": "h:1", "since": 1.0}))
-    store.register(ME, store.registry.next_life(ME, 1500.0, mine=0), "me:1", 0.0)
+    store.register(ME, store.registry.next_life(ME, 1500.0, Random(0), mine=0), "me:1", 0.0)
     assert store.registry.nodes[ME].life == 500
 
 
 def test_next_life_without_a_network_is_above_life_zero() -> None:
-    assert Store(ME, 5).registry.next_life(ME, 1500.0) == 1
+    assert Store(ME, 5).registry.next_life(ME, 1500.0, Random(0)) == 1
 
 
 def test_begun_life_is_recorded_and_starts_its_ticks() -> None:
