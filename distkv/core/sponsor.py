@@ -35,6 +35,8 @@ class Look:
     addr: str
     life: int
     """The one that is registered: whoever got a later one since may be there now."""
+    asker_started: float
+    """When the process of the joiner started for whom it was: he who starts later may have seen to it since."""
     at_ms: int
     found: bool | None
     """None: the answer is not there yet."""
@@ -91,7 +93,7 @@ class Sponsor:
         addr = here.addr if here is not None else node.settings.addr
         is_taken = name == store.me
         if here is not None and not is_taken:
-            look = self._look(name, here, turn)
+            look = self._look(what, here, turn)
             if look.found is None:
                 return BusyError(f"{store.me} asks whether the {name} at {addr} is there; ask again")
             if addr != what.addr:
@@ -108,17 +110,22 @@ class Sponsor:
             )
         return None
 
-    def _look(self, name: NodeName, here: Registration, turn: Turn) -> Look:
+    def _look(self, what: JoinerAsked, here: Registration, turn: Turn) -> Look:
         """Whether a node of this name is where it is registered. What is heard of the name may be the joiner's own."""
-        node, look, addr, life = self._node, self._looks.get(name), here.addr, here.life
-        is_old = look is None or turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms
-        if look is None or is_old or (look.addr, look.life) != (addr, life):
+        node, name, addr, life = self._node, what.node, here.addr, here.life
+        look = self._looks.get(name)
+        if look is not None:
+            is_old = turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms
+            is_of_earlier = look.found is not None and look.asker_started < what.created
+            if is_old or is_of_earlier or (look.addr, look.life) != (addr, life):
+                look = None
+        if look is None:
             if name not in self._looks and len(self._looks) >= LOOKS_MAX:
                 known = next((name for name, other in self._looks.items() if other.found is not None), None)
                 if known is None:
-                    return Look(addr, life, turn.now_ms, None)  # so many are being asked: this one later
+                    return Look(addr, life, what.created, turn.now_ms, None)  # so many are being asked: this one later
                 del self._looks[known]
-            look = self._looks[name] = Look(addr, life, turn.now_ms, None if addr else False)
+            look = self._looks[name] = Look(addr, life, what.created, turn.now_ms, None if addr else False)
             if addr:
                 node.ask(name, addr, AskMaps(), Why.PRESENCE, turn)
         return look

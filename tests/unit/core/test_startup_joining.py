@@ -354,6 +354,37 @@ def test_name_of_a_dead_node_may_be_taken_over() -> None:
     assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, SnapshotHead)
 
 
+def _refused_and_the_other_stopped() -> Fleet:
+    """A joiner that started at `WALL` was refused for the live b, and somebody stopped b then."""
+    fleet = grown("a", "b")
+    fleet.run(3 * CLOCK_MS)
+    fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
+    fleet.run(100)
+    assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, ExistsError)
+    fleet.crash("b")
+    return fleet
+
+
+def test_joiner_that_was_refused_is_let_in_as_soon_as_the_other_was_stopped() -> None:  # seed 5169
+    fleet = _refused_and_the_other_stopped()
+    fleet.step("a", JoinerAsked(NodeName("b"), WALL + 1, "other:1"))
+    fleet.run(100)
+    assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL + 1, "other:1")).reply, SnapshotHead)
+
+
+def test_what_was_found_for_a_later_joiner_counts_for_an_earlier_one() -> None:
+    fleet = _refused_and_the_other_stopped()
+    assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL - 1, "other:1")).reply, ExistsError)
+
+
+def test_later_joiner_waits_for_what_is_being_asked() -> None:
+    fleet = grown("a", "b")
+    fleet.faults = Faults(answer_ms=(1000, 1000))
+    for number in range(10):
+        fleet.step("a", JoinerAsked(NodeName("b"), WALL + number, "other:1"))
+    assert sum(ask.addr == "b:1" for _, name, ask in fleet.asked[-10:] if name == "a") == 1
+
+
 def test_lost_node_comes_back_under_its_name_at_another_address() -> None:
     # What is heard of its name, and its agent, speak for itself, not for the node at the address that is registered.
     fleet = grown("a", "b")
