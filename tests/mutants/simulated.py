@@ -204,8 +204,8 @@ SIMULATED = (
         "lost-forgotten",
         "what was given up as lost is asked for again (LOST-2)",
         "core/peers.py",
-        "        missing = tree.ledger.missing()\n",
-        "        missing = tree.ledger.missing(but_lost=True)\n",
+        "        missing = node.store.tree.ledger.missing()\n",
+        "        missing = node.store.tree.ledger.missing(but_lost=True)\n",
     ),
     _of(
         "gaps-stay",
