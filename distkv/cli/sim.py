@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
-
-
 NO_NUMBERS: Final = "none"
+PART_MAX: Final = 40
+"""Python reads no number of thousands of digits, and no scenario has so many actions."""
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
@@ -46,7 +46,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
             return ()
         for part in filter(None, str(value).split(",")):
             first, _, last = part.partition("-")
-            is_range = first.isdecimal() and (last or first).isdecimal()
+            is_range = len(part) <= PART_MAX and first.isdecimal() and (last or first).isdecimal()
             if not is_range or not 0 <= int(last or first) - int(first) <= 1_000_000:
                 self.fail(f"{part!r} is neither a number nor a range such as 7-9", param, ctx)
             found += range(int(first), int(last or first) + 1)

@@ -44,6 +44,8 @@ def trace(tmp_path: Path) -> str:
         (["--seed", "1", "--last", "3"], "--last is for pictures"),
         (["--live", "h:1", "--for", "nan"], "nan is no time"),
         (["--seed", "1", "--from", "5", "--to", "3"], "--from 5 is after --to 3"),
+        (["--seed", "1", "--only", "9-7"], "'9-7' is neither a number nor a range such as 7-9"),
+        (["--seed", "1", "--only", "1" * 5000], "is neither a number nor a range such as 7-9"),
         (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
         (["--trace", "x", "--trace", "y"], "--trace stands here 2 times: give it once"),
         (["--scenario", "x", "--scenario", "y"], "--scenario stands here 2 times: give it once"),
