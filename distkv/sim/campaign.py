@@ -8,11 +8,13 @@ Invariant: each seed is run once, and the sum does not depend on how many proces
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 
 import attrs
 
@@ -79,11 +81,24 @@ def campaign(
     return found
 
 
+def _begin_worker() -> None:
+    gc.freeze()
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Who commands the workers may be killed: then nobody tells them to end, and they would wait for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def _outcomes(seeds: list[int], jobs: int, runner: _Runner) -> Iterator[Outcome]:
     if jobs == 1:
         yield from map(runner, seeds)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=gc.freeze) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin_worker) as pool:
         # Ctrl-C reaches all of them: what they begin with here is deaf to it, and ends after its seed, in silence.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -39,22 +41,38 @@ def test_sum_is_the_same_with_any_number_of_processes() -> None:
     assert _sim(*words, "--jobs", "2") == _sim(*words)
 
 
-def test_interrupt_ends_all_processes_soon_and_in_silence() -> None:
+@pytest.fixture
+def campaign() -> Iterator[subprocess.Popen[bytes]]:
+    """A thousand seeds in two processes, both of them at work, in a process group of their own."""
     process = subprocess.Popen(
         [sys.executable, "-m", "distkv", "sim", "--seeds", "1000", "--jobs", "2"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     try:
         wait_until(lambda: len(_busy_workers(process.pid)) == 2, "both processes run seeds", 60)
-        workers = _busy_workers(process.pid)
-        os.killpg(process.pid, signal.SIGINT)  # as the terminal does
-        said = process.communicate(timeout=10)
-        assert (process.returncode, said) == (130, (b"", b""))
-        assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+        yield process
     finally:
-        if process.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        process.communicate()
+
+
+def test_interrupt_ends_all_processes_soon_and_in_silence(campaign: subprocess.Popen[bytes]) -> None:
+    workers = _busy_workers(campaign.pid)
+    os.killpg(campaign.pid, signal.SIGINT)  # as the terminal does
+    said = campaign.communicate(timeout=10)
+    assert (campaign.returncode, said) == (130, (b"", b""))
+    assert not _alive(workers)
+
+
+def test_workers_end_when_their_parent_is_killed(campaign: subprocess.Popen[bytes]) -> None:
+    workers = _busy_workers(campaign.pid)
+    campaign.kill()
+    wait_until(lambda: not _alive(workers), "both workers end", 20)
+
+
+def _alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
 def _busy_workers(pid: int) -> list[int]:
