@@ -24,7 +24,9 @@ from distkv.wire.values import pack_value, unpack_value
 NETWORK_PATH: Final = Path((None,))
 """The root's reserved entry: the network's id and when it was created."""
 
-LIVES_SPARE: Final = 1 << 20
+LIFE_STEP: Final = 1 << 12
+"""Where the clock cannot tell, one of so many lives is the next; so few that a million attempts to join use none up."""
+LIVES_SPARE: Final = 1 << 24
 """So many lives no clock can use up."""
 
 
@@ -97,19 +99,18 @@ class Registry:
     def next_life(self, name: NodeName, started: float, rng: Rng, mine: int = 0) -> int:
         """The life of a directory made at `started`: above any life heard of for its name, where there is one.
 
-        Seconds since the network's creation (docs/protocol, TICK-3), or a random one where the clock stands before
-        that: a life that was lost before anybody heard of it must not be given again.  `mine` is the present one.
+        Seconds since the network's creation (docs/protocol, TICK-3), or a random step above the lives heard of: one
+        that was lost before it was heard of here must not be given again.  `mine` is the present one.
         """
         created = self.network.created if self.network is not None else started
-        if started < created:
-            seconds = 1 + int(rng.random() * LIVES_SPARE)
-        else:  # clamped: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come
-            seconds = max(int(min(started - created, LIFE_MAX - LIVES_SPARE)), 1)
+        # Clamped: a peer's `started` may be anything, and a clock that shows nonsense must leave lives to come.
+        seconds = 0 if started < created else max(int(min(started - created, LIFE_MAX - LIVES_SPARE)), 1)
         taken = {life_of(tick) for tick in self._tree.ledger.ticks().get(name, ())}
         taken.update(self.retired.get(name, ()))  # such a life may have ended before its first change
         if name in self.nodes:
             taken.add(self.nodes[name].life)
-        life = max(seconds, max(taken, default=0) + 1)
+        highest = max(taken, default=0)
+        life = seconds if seconds > highest else highest + 1 + int(rng.random() * LIFE_STEP)
         if life <= LIFE_MAX:
             return life
         # Somebody says that the last life is taken. Nobody takes so many: it is wrong, or a lie, and ends no node.

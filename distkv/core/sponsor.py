@@ -59,9 +59,7 @@ class Sponsor:
             turn.ready.reply = refused
             return
         node.check_life(turn)
-        network = store.registry.network
-        is_behind = network is not None and what.created < network.created
-        life = store.registry.next_life(name, turn.wall if is_behind else what.created, node.rng)
+        life = store.registry.next_life(name, what.created, node.rng)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         node.recovery.saw(name, what.addr, turn.now_ms)
         tree = store.tree

@@ -6,6 +6,7 @@ Knows: docs/protocol, 'Between two nodes over TCP': nobody proves who he is.
 from __future__ import annotations
 
 import attrs
+import pytest
 
 from distkv.core.ready import AskMaps, JoinerAsked, PeerAnswered, PeerDone, PeerOffered
 from distkv.core.sponsor import LOOKS_MAX
@@ -134,9 +135,20 @@ def test_strangers_values_are_not_compared_with_ours() -> None:
     assert fleet.notes["digest_differs"] == 0
 
 
-def test_joiner_whose_clock_stands_before_the_network_gets_a_life_by_its_sponsors_clock() -> None:  # seed 4093
-    fleet = grown("a")
-    fleet.run(100_000)
-    reply = fleet.step("a", JoinerAsked(NodeName("new"), 1.0, "new:1")).reply
-    assert isinstance(reply, SnapshotHead)
-    assert 100 <= reply.life < 120
+@pytest.mark.parametrize("life", [0, 500])  # seeds 4093 and 4682; 1147
+def test_two_sponsors_give_different_lives_where_the_clock_of_the_joiner_cannot_tell(life: int) -> None:
+    fleet = grown("a", "b")
+    if life:
+        fleet.step("a", JoinerAsked(NodeName("new"), WALL + life, "new:1"))
+        assert fleet.run_until(fleet.is_converged, CLOCK_MS)
+    fleet.partition(["a"], ["b"])
+    fleet.faults = Faults(silence_ms=500)
+    lives = set()
+    for _ in range(2):  # the first time they may have to ask who is there
+        for name in ("a", "b"):
+            reply = fleet.step(name, JoinerAsked(NodeName("new"), 1.0, "new:1")).reply
+            if isinstance(reply, SnapshotHead):
+                lives.add(reply.life)
+        fleet.run(1000)
+    assert life < min(lives)
+    assert len(lives) == 2

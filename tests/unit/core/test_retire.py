@@ -139,7 +139,7 @@ def test_retired_youngest_life_counts_above_an_older_one_in_conflict_with_it() -
 def test_life_that_was_retired_before_its_first_change_is_not_given_again() -> None:
     found = store()
     found.retire(B, 7, 1001.0)
-    assert found.registry.next_life(B, 1002.0, Random(0)) == 8
+    assert found.registry.next_life(B, 1002.0, Random(0)) > 7
 
 
 def test_replay_of_records_knows_what_is_retired() -> None:

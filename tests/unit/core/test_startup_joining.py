@@ -472,13 +472,6 @@ def test_wiped_node_has_a_life_above_the_one_before() -> None:
     assert (fleet["b"].life or 0) >= before + 3
 
 
-def test_life_of_a_joiner_whose_clock_is_behind_the_network_is_one() -> None:
-    fleet = grown("a")
-    reply = fleet.step("a", JoinerAsked(NodeName("b"), WALL - 1e6, "b:1")).reply
-    assert isinstance(reply, SnapshotHead)
-    assert reply.life == 1
-
-
 def test_empty_node_answers_an_exchange_with_what_it_has() -> None:
     fleet = grown("a")
     fleet.start("new", up=False)

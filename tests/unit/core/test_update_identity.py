@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from distkv.core.registry import LIVES_SPARE, NETWORK_PATH, Network, Registration, node_path
+from distkv.core.registry import LIFE_STEP, LIVES_SPARE, NETWORK_PATH, Network, Registration, node_path
 from distkv.core.update import TOCK_AHEAD, TOCK_MARGIN, Store
 from distkv.errors import WrongDirectoryError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick, Tock
@@ -129,26 +129,26 @@ def test_next_life_is_the_network_age_in_seconds(started: float, life: int) -> N
 def test_life_by_a_clock_that_stands_before_the_network_is_not_given_twice(started: float) -> None:
     registry, rng = founded().registry, Random(0)
     first, second = (registry.next_life(OTHER, started, rng) for _ in range(2))
-    assert 0 < first <= LIVES_SPARE
+    assert min(first, second) > 0
     assert first != second
 
 
 def test_next_life_is_above_a_life_heard_in_a_tick() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick(700 * LIFE + 1)])])
-    assert store.registry.next_life(OTHER, 1500.0, Random(0)) == 701
+    assert 700 < store.registry.next_life(OTHER, 1500.0, Random(0)) <= 700 + LIFE_STEP
 
 
 def test_next_life_is_above_a_registered_life() -> None:
     store = founded()
     store.register(OTHER, 900, "h:1", 0.0)
-    assert store.registry.next_life(OTHER, 1500.0, Random(0)) == 901
+    assert 900 < store.registry.next_life(OTHER, 1500.0, Random(0)) <= 900 + LIFE_STEP
 
 
-def test_lives_above_those_of_a_clock_that_shows_nonsense_are_given_one_by_one() -> None:
+def test_lives_are_left_above_that_of_a_clock_that_shows_nonsense() -> None:
     store = founded()
     store.hear_ticks([(OTHER, [Tick((LIFE_MAX - LIVES_SPARE) * LIFE + 1)])])
-    assert store.registry.next_life(OTHER, 1e300, Random(0)) == LIFE_MAX - LIVES_SPARE + 1
+    assert LIFE_MAX - LIVES_SPARE < store.registry.next_life(OTHER, 1e300, Random(0)) < LIFE_MAX - LIVES_SPARE // 2
 
 
 def test_word_that_the_last_life_is_taken_leads_to_one_that_nobody_heard_of() -> None:
