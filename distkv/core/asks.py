@@ -14,7 +14,7 @@ import attrs
 
 from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 
 Question: TypeAlias = AskMaps | AskEvents | AskSnapshot | AskPages
 

@@ -20,8 +20,8 @@ import attrs
 from distkv.core.ready import Rng
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, NodeName, first_tick, is_above
-from distkv.model.ledger import Ledger, TickRanges
-from distkv.model.ranges import Ranges
+from distkv.model.ledger import Ledger
+from distkv.model.tick_ranges import TickRanges, without
 from distkv.model.tree import Tree
 from distkv.wire.message import TickMaps, Tombstone
 
@@ -256,5 +256,4 @@ def _speaks_of_missing(entry: Entry, ledger: Ledger) -> bool:
 
 def _forget_held(report: _Report, ledger: Ledger) -> None:
     if report.needed:
-        held, none = ledger.held(report.needed), Ranges()
-        report.needed = {n: rest for n, ranges in report.needed.items() if (rest := ranges - held.get(n, none))}
+        report.needed = without(report.needed, ledger.held(report.needed))

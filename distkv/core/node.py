@@ -23,8 +23,8 @@ from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, count, first_of
 from distkv.model.tree import Applied
 from distkv.wire.message import (
     EventRecord,
@@ -157,7 +157,7 @@ class Node:
 
     def is_too_much(self, ticks: TickRanges) -> bool:
         """Whether these are more than one pull asks for."""
-        return sum(map(len, ticks.values())) > self.settings.pull_events_max
+        return count(ticks) > self.settings.pull_events_max
 
     def others(self) -> list[NodeName]:
         """The other registered nodes; whose life was retired is not among them."""
@@ -231,8 +231,8 @@ class Node:
         book = store.tree.ledger.book((store.me, store.own.life)) if store.own.life is not None else None
         return book is not None and book.last > store.own.tick
 
-    def check_life(self, turn: Turn, count: int = 1) -> bool:
-        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be.
+    def check_life(self, turn: Turn, writes: int = 1) -> bool:
+        """Before so many own writes: no tick is used twice, so go on under a new life when this one cannot be.
 
         Returns whether a new one was begun, which is registered then.
         """
@@ -243,7 +243,7 @@ class Node:
             turn.ready.note("rolled_back", tick=own.tick)
         elif self.witnesses.is_needed:
             turn.ready.note("unwitnessed", tick=own.tick)
-        elif own.ticks_left >= count:
+        elif own.ticks_left >= writes:
             return False
         self.begin_new_life(turn)
         return True
@@ -345,7 +345,7 @@ class Node:
         if isinstance(what, AskEvents):
             if self.store.me in what.ranges and why is Why.PULL:
                 self._want_own(what.ranges[self.store.me], turn)
-            what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
+            what = attrs.evolve(what, ranges=first_of(what.ranges, self.settings.pull_events_max))
         missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough
@@ -404,16 +404,3 @@ class Node:
         if self.is_up:
             self.election.wake(turn.now_ms)
         turn.ready.note("ready", state=self.state.value)
-
-
-def _at_most(ranges: TickRanges, count: int) -> TickRanges:
-    """The first `count` ticks."""
-    cut: TickRanges = {}
-    for node in sorted(ranges):
-        for begin, end in ranges[node].pairs():
-            if count <= 0:
-                return cut
-            end = min(end, begin + count)
-            cut.setdefault(node, Ranges()).add_range(begin, end)
-            count -= end - begin
-    return cut

@@ -18,8 +18,8 @@ from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, Pee
 from distkv.core.sponsor import Sponsor
 from distkv.errors import DuplicateNameError, NotReadyError, RequestError
 from distkv.model.event import NodeName, Tick
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, common, count, joined, ranges_of, without
 from distkv.model.tree import Tree
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
 
@@ -58,7 +58,8 @@ class Peers:
                     node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
             case AskEvents(ranges=ranges, doubted=doubted), PullEnd(known=known, lacks=lacks):
-                asked.brought |= bool(node.learn_known(_among(known, ranges, doubted), turn))
+                # Of ticks that were not asked for nobody's word is taken: they would never be applied when they come.
+                asked.brought |= bool(node.learn_known(common(joined(ranges, doubted), known), turn))
                 asked.ended = True
                 whole = not node.missing()
                 brought = asked.brought or not ranges
@@ -254,12 +255,12 @@ class Peers:
 
     def _pull(self, name: NodeName, addr: str, held: TickRanges, turn: Turn, *, asks_losers: bool) -> None:
         """What we lack comes first: else many open losers, asked for every time, would keep it out of the pull."""
-        node, none = self._node, Ranges()
+        node = self._node
         if node.recovery.is_pulling:
             return
         missing = node.store.tree.ledger.missing()
-        wanted = {name: found for name, ranges in missing.items() if (found := ranges & held.get(name, none))}
-        room = node.settings.pull_events_max - sum(map(len, wanted.values()))
+        wanted = common(missing, held)
+        room = node.settings.pull_events_max - count(wanted)
         doubted = self._next_losers(held, room) if asks_losers and room > 0 else {}
         if wanted or doubted:
             node.recovery.pull_started()
@@ -271,30 +272,11 @@ class Peers:
         losers = ((event.node, event.tick) for event in self._node.store.tree.open_losers())
         left = sorted(at for at in losers if at[1] in held.get(at[0], none) and (after is None or at > after))
         self._losers_asked = left[room - 1] if len(left) > room else None
-        doubted: TickRanges = {}
-        for name, tick in left[:room]:
-            doubted.setdefault(name, Ranges()).add(tick)
-        return doubted
+        return ranges_of(left[:room])
 
 
 def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:
     """The end of the answer to a pull: what is superseded here, and what is not here at all; the rest was sent."""
-    asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
-    held = tree.ledger.held(asked)
-    present: TickRanges = {}
-    for event in tree.present(asked):
-        present.setdefault(event.node, Ranges()).add(event.tick)
-    none = Ranges()
-    lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
-    known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
-    return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
-
-
-def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:
-    """What was asked of it: of other ticks nobody's word is taken, they would never be applied when they come."""
-    found: TickRanges = {}
-    for ranges in asked:
-        for name, wanted in ranges.items():
-            if here := wanted & known.get(name, Ranges()):
-                found.setdefault(name, Ranges()).update(here)
-    return found
+    asked = joined(asked, doubted)
+    held, present = tree.ledger.held(asked), ranges_of(event.link for event in tree.present(asked))
+    return PullEnd(known=without(common(asked, held), present), lacks=without(asked, held))

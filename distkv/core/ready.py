@@ -16,9 +16,9 @@ import attrs
 from distkv.errors import DistkvError, InitRefusedError
 from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
-from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.path import Path
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 

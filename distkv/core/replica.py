@@ -49,7 +49,7 @@ from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import overlap
 from distkv.model.tree import Tree
 from distkv.wire.message import PingChain, Record, State, TickMaps
 from distkv.wire.states import Meta
@@ -302,8 +302,7 @@ class Replica:
             return False
         if self.tree.ledger.is_whole:
             return True
-        missing = self._node.missing()
-        return not any(ranges & missing.get(name, Ranges()) for name, ranges in self._node.waits_for.items())
+        return not overlap(self._node.waits_for, self._node.missing())
 
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""

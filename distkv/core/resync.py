@@ -16,10 +16,10 @@ import attrs
 
 from distkv.core.ready import AskEvents, AskPages
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page, share_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, count
 from distkv.model.tree import Tree
 
 PAGE_PATHS: Final = 1000
@@ -103,7 +103,7 @@ class Resync:
     def next_ask(self) -> AskPages | AskEvents | None:
         """What to ask now that the last answer is complete; None: nothing more."""
         self._is_first_look = False
-        if self._wanted and (not self._todo or sum(map(len, self._wanted.values())) >= EVENTS_MAX):
+        if self._wanted and (not self._todo or count(self._wanted) >= EVENTS_MAX):
             wanted, self._wanted = self._wanted, {}
             return AskEvents(wanted)
         if not self._todo:

@@ -28,9 +28,10 @@ from distkv.model.event import (
     life_of,
     next_chain,
 )
-from distkv.model.ledger import Book, TickRanges, lives
+from distkv.model.ledger import Book
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 from distkv.model.tree import Applied, Tree
 from distkv.wire.message import (
     CeilingRecord,

@@ -45,9 +45,8 @@ from distkv.core.replica import Replica
 from distkv.errors import DistkvError
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
-from distkv.model.ledger import TickRanges, lives
 from distkv.model.pages import Page
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives, ranges_of
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -98,8 +97,8 @@ class Recorder:
             heard=heard,
             sent=tuple(sent),
             events=tuple(_shown(events, {event.link for event in made}, ready, replica)),
-            ticks=ranges_text(_links(event.link for event in events)),
-            closed=ranges_text(_links(event.link for change in ready.changes for event in _closed(change, replica))),
+            ticks=ranges_text(ranges_of(event.link for event in events)),
+            closed=ranges_text(ranges_of(event.link for change in ready.changes for event in _closed(change, replica))),
             notes=tuple(_notes(ready)),
         )
 
@@ -148,7 +147,7 @@ class Recorder:
             case SnapshotHead():
                 return StepKind.SNAPSHOT, _snapshot(answer, me, key), ()
             case EventBatch(events=events):
-                ticks = ranges_text(_links(event.link for event in events))
+                ticks = ranges_text(ranges_of(event.link for event in events))
                 return StepKind.EVENTS, Said("events", key, asked.to, me, key, ticks), events
             case PullEnd(known=known, lacks=lacks):
                 about = f"lacks {ranges_text(lacks)}" if lacks else ""
@@ -287,7 +286,7 @@ def _gossip(message: Message) -> Said:
     said = Said(_kind(message), _key(message.header), message.header.node)
     match message:
         case Update(events=events):
-            return attrs.evolve(said, ticks=ranges_text(_links(event.link for event in events)))
+            return attrs.evolve(said, ticks=ranges_text(ranges_of(event.link for event in events)))
         case Ping(chain=chain):
             about = "" if any(link.tick for link in chain) else "initial"
             return attrs.evolve(said, chain=chain_text(chain), about=about)
@@ -311,13 +310,6 @@ def _snapshot(head: SnapshotHead, to: str, ask: str) -> Said:
 def _unknown(asker: str, ask: int) -> Said:
     """The request to which an answer belongs was made before anybody listened."""
     return Said("", f"{asker}#{ask}", asker)
-
-
-def _links(links: Iterable[Link]) -> TickRanges:
-    found: TickRanges = {}
-    for node, tick in links:
-        found.setdefault(node, Ranges()).add(tick)
-    return found
 
 
 def _closed(change: Change, replica: Replica) -> Iterable[Event]:

@@ -18,9 +18,10 @@ from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, is_above, same
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
-from distkv.model.ledger import Book, Ledger, TickRanges, lives
+from distkv.model.ledger import Book, Ledger
 from distkv.model.path import NAMES_MAX, RESERVED, ROOT, Name, Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 
 _Shown: TypeAlias = tuple[Event, tuple[Event, ...]]
 """What an entry shows: its winner and its open losers."""

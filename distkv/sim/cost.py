@@ -14,16 +14,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Input, JoinerAsked, LocalSet, PeerAnswered
-from distkv.model.ledger import TickRanges
 from distkv.model.path import Path
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import count, joined
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
@@ -262,11 +261,8 @@ class Course:
     def _missing(self) -> int:
         """How many events the nodes lack, of all that any of them has."""
         held = [host.live.tree.ledger.held() for host in self._fleet.running()]
-        every: TickRanges = {}
-        for one in held:
-            for name, ranges in one.items():
-                every.setdefault(name, Ranges()).update(ranges)
-        return sum(len(every[name]) - len(one.get(name, ())) for one in held for name in every)
+        every = count(reduce(joined, held))
+        return sum(every - count(one) for one in held)
 
     def _until_alike(self) -> int:
         """Let time pass until all are alike; for how long.

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from distkv.core.ready import Retired, RetireNode
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import is_within
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -196,12 +196,8 @@ class Stage:
             mine_there = other.live.registry.nodes.get(host.node)
             if mine_there is not None and mine_there.addr != host.own_addr:
                 return False
-        mine, none = host.live.tree.ledger.held(), Ranges()
-        for other in self._others(host):
-            if other.live.is_serving and other.disk.is_idle:
-                held = other.live.tree.ledger.held()
-                if not any(ranges - held.get(name, none) for name, ranges in mine.items()):
-                    return True
-        return False
+        mine = host.live.tree.ledger.held()
+        good = [other for other in self._others(host) if other.live.is_serving and other.disk.is_idle]
+        return any(is_within(mine, other.live.tree.ledger.held()) for other in good)
 
 

@@ -197,8 +197,8 @@ SIMULATED = (
         "pull-known",
         "a peer says known only of what it holds (PULL-1)",
         "core/peers.py",
-        "known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}",
-        "known = {name: ranges - present.get(name, none) for name, ranges in asked.items()}",
+        "known=without(common(asked, held), present)",
+        "known=without(asked, present)",
     ),
     _of(
         "lost-forgotten",

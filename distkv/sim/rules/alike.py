@@ -9,7 +9,7 @@ import attrs
 
 from distkv.core.replica import Replica
 from distkv.model.event import Link
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 from distkv.sim.fleet import Fleet
 from distkv.sim.rule import Observer
 

@@ -11,9 +11,9 @@ import pytest
 
 from distkv.core.deletion import BATCH, LOOKED_AT, Deletion, outlives
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
-from distkv.model.ledger import TickRanges
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.wire.message import Header, State, TickMaps, Tombstone
 

@@ -11,8 +11,8 @@ import pytest
 
 from distkv.core.recovery import PEERS_MAX, Recovery
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 
 CLOCK_MS = 5000
 
