@@ -73,8 +73,9 @@ class Node:
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.expiry = Expiry()
-        self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
-        self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
+        self.deletion = Deletion(clock_ms, settings.delete_retention_ms, rng)
+        is_founding = settings.init_value is not None
+        self.startup = Startup(name, clock_ms, rng, has_data=False, founding=is_founding, alone=settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.resync = Resync(clock_ms)
         self.old_disk = OldDisk(clock_ms, settings.restarts)
