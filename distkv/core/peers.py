@@ -82,12 +82,11 @@ class Peers:
             case Why.EXCHANGE:
                 node.recovery.exchange_ended()
                 if what.error is not None:
-                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
+                    node.recovery.unreachable(asked.name, turn.now_ms)
                 self._attempt_over(asked, turn)
             case Why.PULL:
                 if not asked.ended:
-                    whole = not node.missing()
-                    node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+                    node.recovery.pull_failed(asked.name, turn.now_ms, is_whole=not node.missing())
             case Why.DOWNLOAD:
                 self._download.done(asked, what, turn)
             case Why.WITNESS if asked.differs and not asked.is_void and what.error is None:

@@ -222,6 +222,7 @@ class Recovery:
             self._pull_ms = now_ms + self._draw(AGAIN_MS if brought else GAP_MS)
 
     def exchange_ended(self) -> None:
+        """Answered or not."""
         self._is_exchanging = False
 
     def unreachable(self, name: NodeName, now_ms: int) -> None:
@@ -231,15 +232,12 @@ class Recovery:
             peer.failed_ms = now_ms
             peer.is_reachable = False
 
-    def failed(self, name: NodeName, now_ms: int, *, pulling: bool, is_whole: bool) -> None:
-        """A pull or an exchange with a peer failed."""
+    def pull_failed(self, name: NodeName, now_ms: int, *, is_whole: bool) -> None:
+        """A pull was not answered, or not to its end."""
         self.unreachable(name, now_ms)
-        if pulling:
-            self.is_pulling = False
-            if not is_whole:
-                self._pull_ms = now_ms + self._draw(GAP_MS)
-        else:
-            self._is_exchanging = False
+        self.is_pulling = False
+        if not is_whole:
+            self._pull_ms = now_ms + self._draw(GAP_MS)
 
     def lost(self, missing: TickRanges, others: list[NodeName], now_ms: int) -> TickRanges:
         """What of `missing` every alive one of `others` (the registered nodes) has said it lacks."""
