@@ -215,7 +215,7 @@ class Startup:
         self._next_ms = now_ms + (RETRY_MS if self.hands_over else interval_ms)
         if self._sources and not self._asking and not self.founding:
             return self._next_attempt()
-        return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE and self._is_up else []
+        return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE else []
 
     # -- outputs
 
