@@ -8,15 +8,12 @@ Invariant: each has a number of its own in a process; what is not here any more 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TypeAlias
 
 import attrs
 
-from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot
+from distkv.core.ready import Ask, Question
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
-
-Question: TypeAlias = AskMaps | AskEvents | AskSnapshot | AskPages
 
 
 class Why(Enum):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import attrs
 
-from distkv.core.asks import Asks, Question, Why
+from distkv.core.asks import Asks, Why
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
-from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
+from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Question, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_of
 from distkv.core.resync import OldDisk, Resync

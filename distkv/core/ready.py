@@ -195,13 +195,16 @@ class AskPages:
     size: int
 
 
+Question: TypeAlias = AskMaps | AskEvents | AskSnapshot | AskPages
+
+
 @attrs.frozen(slots=True)
 class Ask:
     """A request to a peer over TCP; answers come back as `PeerAnswered`, then `PeerDone`."""
 
     id: int
     addr: str
-    what: AskMaps | AskEvents | AskSnapshot | AskPages
+    what: Question
 
 
 @hot_value
