@@ -67,7 +67,7 @@ class Download:
             return
         turn.ready.records += node.store.own.begin_life(life)
         node.witnesses.is_needed = False
-        node.waits_for = node.missing()
+        node.awaited = node.missing()
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)

@@ -87,8 +87,8 @@ class Node:
         """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
-        self.waits_for: TickRanges = {}
-        """What readiness waits for."""
+        self.awaited: TickRanges = {}
+        """What was missing when readiness began to wait for it."""
         self._has_reclaimed = False
 
     # -- what is told

@@ -209,7 +209,7 @@ class Peers:
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
-            node.waits_for = node.missing()
+            node.awaited = node.missing()
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
             node.found_stale("rolled_back", turn)
         self._pull_after_exchange(maps, turn)

@@ -87,7 +87,7 @@ class Replica:
         turn = Turn(now_ms, wall)
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
-        node.waits_for = node.missing()
+        node.awaited = node.missing()
         if store.registry.network is not None and node.settings.init_value is not None and store.has_data:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
@@ -286,7 +286,7 @@ class Replica:
         if node.witnesses.is_needed:
             node.seek_witnesses(turn)
         if not node.is_serving:
-            node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), turn)
+            take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), node, turn)
         if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
@@ -302,7 +302,7 @@ class Replica:
             return False
         if self.tree.ledger.is_whole:
             return True
-        return not overlap(self._node.waits_for, self._node.missing())
+        return not overlap(self._node.awaited, self._node.missing())
 
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""
