@@ -12,6 +12,7 @@ from __future__ import annotations
 from distkv.core.asks import Asked, Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskSnapshot, PeerDone
+from distkv.core.steps import take
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError
 from distkv.model.tick_ranges import is_within
 from distkv.wire.message import SnapshotHead, TickMaps
@@ -81,4 +82,4 @@ class Download:
             node.startup.attempt_postponed(turn.now_ms, asked.name)
             return
         is_empty = isinstance(what.error, NotReadyError)
-        node.take(node.startup.attempt_failed(turn.now_ms, asked.name, is_empty=is_empty), turn)
+        take(node.startup.attempt_failed(turn.now_ms, asked.name, is_empty=is_empty), node, turn)

@@ -12,6 +12,7 @@ from distkv.core.election import Verdict, has_data
 from distkv.core.node import Node, Turn
 from distkv.core.ready import Rng
 from distkv.core.reconcile import Reconciliation
+from distkv.core.steps import take
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
 from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
 
@@ -152,7 +153,7 @@ class Gossip:
         if not has_data(ping.chain):
             self._plan_answer(ping, turn)
             return
-        node.take(node.startup.heard_data(name, ping.addr), turn)
+        take(node.startup.heard_data(name, ping.addr), node, turn)
         if not node.store.has_data:
             return
         if name not in node.store.registry.nodes:
@@ -204,7 +205,7 @@ class Gossip:
         if info.ping:
             self._answers.pop(info.ping[0], None)  # somebody answered that ping before us
         if info.header.network is not None:
-            node.take(node.startup.heard_data(name, info.addr), turn)
+            take(node.startup.heard_data(name, info.addr), node, turn)
         if not node.store.has_data:
             return
         if info.reason and node.election.is_foreign(info.reason):

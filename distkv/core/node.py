@@ -14,11 +14,11 @@ from distkv.core.asks import Asks, Why
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
-from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Question, Ready, Rng
+from distkv.core.ready import AskEvents, AskMaps, Change, CoreSettings, Question, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_of
 from distkv.core.resync import OldDisk, Resync
-from distkv.core.startup import Startup, Step
+from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
@@ -359,49 +359,3 @@ class Node:
         turn.ready.note("name_claimed", addr=addr)
         if not self.asks.has(Why.NAMESAKE):
             self.ask(self.store.me, addr, AskMaps(), Why.NAMESAKE, turn)
-
-    # -- what the start-up machine wants
-
-    def take(self, steps: list[Step], turn: Turn) -> None:
-        for step in steps:
-            match step:
-                case Step.SEND_INITIAL_PING:
-                    self.send_ping(turn)
-                case Step.FOUND_NETWORK:
-                    self._found_network(turn)
-                case Step.REFUSE_INIT:
-                    turn.ready.refuse_init()
-                case Step.ASK_MAPS if self.witnesses.is_asking:
-                    self.startup.asked()  # the first of the witnesses that answers brings what this would
-                case Step.ASK_SNAPSHOT | Step.ASK_MAPS:
-                    source = self.startup.source()
-                    if source is not None:
-                        self.startup.asked()
-                        if step is Step.ASK_SNAPSHOT:
-                            self.ask(*source, AskSnapshot(), Why.DOWNLOAD, turn)
-                        else:
-                            self.ask(*source, AskMaps(), Why.EXCHANGE, turn)
-                case Step.BECOME_READY:
-                    self._become_ready(turn)
-
-    def _found_network(self, turn: Turn) -> None:
-        store, settings = self.store, self.settings
-        turn.ready.records += store.own.begin_life(0)
-        for applied in store.found_network(settings.network_id, settings.init_value or b"\xc0", turn.wall):
-            self.own(applied, turn)
-
-    def _become_ready(self, turn: Turn) -> None:
-        store, addr = self.store, self.settings.addr
-        life = store.own.life or 0
-        mine = store.registry.nodes.get(store.me)
-        if self.is_rolled_back or store.own.is_life_over:
-            self.check_life(turn)
-        elif mine is not None and mine.life > life and mine.addr == addr:
-            self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
-        elif (mine is None or (mine.life == life and mine.addr != addr)) and not self.check_life(turn):
-            self.own(store.register(store.me, life, addr, turn.wall), turn)
-        elif mine is not None and mine.life > life:
-            self.ask_namesake(mine.addr, turn)  # it was given to somebody; is he there?
-        if self.is_up:
-            self.election.wake(turn.now_ms)
-        turn.ready.note("ready", state=self.state.value)

@@ -16,6 +16,7 @@ from distkv.core.download import Download
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
+from distkv.core.steps import take
 from distkv.errors import DuplicateNameError, NotReadyError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.ranges import Ranges
@@ -115,7 +116,7 @@ class Peers:
         if asked.brought:
             startup.attempt_ended()
         elif not asked.is_void:
-            self._node.take(startup.attempt_failed(turn.now_ms, asked.name), turn)
+            take(startup.attempt_failed(turn.now_ms, asked.name), self._node, turn)
 
     # -- exchange
 
@@ -200,7 +201,7 @@ class Peers:
         if header.node == store.me:
             self._met_namesake(header, turn)
             return True
-        node.take(node.startup.heard_data(header.node, maps.addr), turn)
+        take(node.startup.heard_data(header.node, maps.addr), node, turn)
         if not store.has_data:
             self._download.hand_over(maps, turn)
             return True

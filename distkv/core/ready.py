@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from distkv.errors import DistkvError, InitRefusedError
+from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.pages import Page
@@ -300,12 +300,6 @@ class Ready:
     fatal: DistkvError | None = None
     """The node must end, and this says why."""
     notes: list[Note] = attrs.field(factory=list)
-
-    def refuse_init(self) -> None:
-        """`--init` where a network is."""
-        self.fatal = InitRefusedError(
-            "a network answers already: start without --init to join it, or give this one another serf.root"
-        )
 
     def note(self, id: str, **fields: object) -> None:
         self.notes.append(Note(id, fields))

@@ -42,9 +42,8 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registry
 from distkv.core.sponsor import Sponsor
-from distkv.errors import (
-    InitRefusedError,
-)
+from distkv.core.steps import take
+from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
@@ -105,7 +104,7 @@ class Replica:
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
-        node.take(node.startup.begin(turn.now_ms), turn)
+        take(node.startup.begin(turn.now_ms), node, turn)
         if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
@@ -157,7 +156,7 @@ class Replica:
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
                 node.recovery.members(others)
                 for name, addr in others.items():
-                    node.take(node.startup.found_source(name, addr), turn)
+                    take(node.startup.found_source(name, addr), node, turn)
             case Wake(has_room=has_room):  # whatever else is due is done below, after every input alike
                 if node.is_serving:
                     (self._ageing.do_what_is_due if has_room else self._ageing.wait)(turn)
