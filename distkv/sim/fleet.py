@@ -91,7 +91,8 @@ class Fleet:
         return host
 
     def start(self, name: str, *, init: object = None, up: bool = True, addr: str | None = None, **more: Any) -> Host:
-        """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs."""
+        """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs, and `more` are
+        fields of its `CoreSettings`."""
         host = self.host(name, addr=addr)
         settings = CoreSettings(
             node=host.node,
@@ -121,8 +122,8 @@ class Fleet:
         if process.is_running:
             is_up = host.agent.is_up
             self.end(host)
-            more = {**process.told, "restored": False, "restarts": process.told.get("restarts", 0) + 1}
-            self.start(host.name, up=is_up, **more)
+            restarts = process.settings.get("restarts", 0) + 1
+            self.start(host.name, up=is_up, **{**process.settings, "restored": False, "restarts": restarts})
 
     def end(self, host: Host) -> None:
         """End the process; its disk has what it was told to write, or what a kill leaves of it."""
