@@ -201,7 +201,7 @@ class Course:
         hosts = [*self._fleet.hosts.values()]
         for number, host in enumerate(hosts):
             host.agent.limit(None, self._nodes)
-            self._fleet.later(1000 * number // len(hosts), partial(self._start, host.name))
+            self._fleet.later(1000 * number // len(hosts), partial(self._fleet.start, host.name))
         self._fleet.run(1000)
         return 1000 + self._until_alike(), counts
 
@@ -245,18 +245,12 @@ class Course:
 
     # -- inside
 
-    def _start(self, name: str) -> None:
-        self._fleet.start(name)
-
     def _plan(self, writers: Sequence[Host], count: int, within_ms: int) -> None:
         for number in range(count):
             self._written += 1
             path = Path(["written", str(self._written)])
             host, write = writers[number % len(writers)], LocalSet(SetValue(1, path, VALUE))
-            self._fleet.later(within_ms * number // count, partial(self._step, host, write))
-
-    def _step(self, host: Host, what: Input) -> None:
-        self._fleet.step(host.name, what)
+            self._fleet.later(within_ms * number // count, partial(self._fleet.step, host.name, write))
 
     def _missing(self) -> int:
         """How many events the nodes lack, of all that any of them has."""

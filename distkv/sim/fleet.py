@@ -67,9 +67,9 @@ class Fleet:
         self.told = Told(observers)
         self.commit_ms = (0, 0)
         """How long a commit takes; nothing: it is done at once."""
-        self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self.own_every = 1
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._count = 0
         self._carried = 0
         if members_seen:
@@ -200,10 +200,10 @@ class Fleet:
             raise ValueError(f"{name} does not run")
         return process.step(what)
 
-    def later(self, delay_ms: int, do: Callable[[], None]) -> None:
+    def later(self, delay_ms: int, do: Callable[[], object]) -> None:
         self.at(self.now_ms + delay_ms, do)
 
-    def at(self, at_ms: int, do: Callable[[], None]) -> None:
+    def at(self, at_ms: int, do: Callable[[], object]) -> None:
         self._count += 1
         heapq.heappush(self._queue, (at_ms, self._count, do))
 

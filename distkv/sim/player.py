@@ -281,7 +281,7 @@ class Player:
     def _ask(self, name: str, what: Input) -> None:
         """A client's request; a process that pauses takes it later."""
         process = self._running(name)
-        process.host.give(process, partial(_take, process, what))
+        process.host.give(process, partial(process.step, what))
 
     # -- between them
 
@@ -344,7 +344,3 @@ class Player:
         moment = attrs.evolve(moment, at_ms=moment.at_ms - self._zero_ms)
         self.moments.append(moment)
         self._screen.happened(moment)
-
-
-def _take(process: Process, what: Input) -> None:
-    process.step(what)

@@ -42,7 +42,7 @@ class Process:
         """Whose requests it is answering."""
         self._fleet = fleet
         self._outbox: deque[tuple[int, Message | Ask]] = deque()
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
         self._must_announce = False
 
     @property
@@ -87,7 +87,7 @@ class Process:
 
     # -- out
 
-    def when_durable(self, do: Callable[[], None]) -> None:
+    def when_durable(self, do: Callable[[], object]) -> None:
         """Do it as soon as everything that was decided so far is on the disk; never, when the process ends before."""
         if self.host.disk.is_idle:
             do()
