@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
+NODES_MAX: Final = 1024
+"""A node keeps an eye on so many others."""
 NO_NUMBERS: Final = "none"
 PART_MAX: Final = 40
 """Python reads no number of thousands of digits, and no scenario has so many actions."""
@@ -76,7 +78,7 @@ class FaultName(click.ParamType["Fault"]):
     "--fleet",
     "fleets",
     metavar="N",
-    type=click.IntRange(2, 1024),
+    type=click.IntRange(2, NODES_MAX),
     multiple=True,
     help="Measure what a fleet of N nodes costs; may be repeated.",
 )

@@ -26,14 +26,12 @@ from distkv.model.tick_ranges import count, joined
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
-from distkv.sim.rule import BrokenRuleError, Observer
-from distkv.sim.rules.alike import AllAlike
+from distkv.sim.rule import Observer
+from distkv.sim.rules.alike import not_at_rest, show_the_same
 from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
-NODES_MAX: Final = 1024
-"""A node keeps an eye on so many others."""
 CLOCK_MS: Final = 5000
 LOSS: Final = 0.01
 ROUND_MS: Final = 200
@@ -265,17 +263,8 @@ class Course:
             BrokenRuleError: it takes too long.
         """
         began_ms = self._fleet.now_ms
-        while not self._is_alike():
+        while not show_the_same([host.live for host in self._fleet.running()]):
             if self._fleet.now_ms - began_ms > PATIENCE_MS:
-                AllAlike().settled(self._fleet)  # it says what differs
-                raise BrokenRuleError(AllAlike.rule, f"after {PATIENCE_MS} ms they did not")
+                raise not_at_rest(self._fleet, PATIENCE_MS)
             self._fleet.run(STEP_MS)
         return self._fleet.now_ms - began_ms
-
-    def _is_alike(self) -> bool:
-        """Whether all serve and hold the same, by the digests that they show to each other."""
-        replicas = [host.live for host in self._fleet.running()]
-        first = replicas[0].tree
-        return all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas) and all(
-            replica.tree.ledger.hash() == first.ledger.hash() for replica in replicas
-        )

@@ -29,7 +29,7 @@ from distkv.sim.process import Process
 from distkv.sim.recording import Recording
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import always
-from distkv.sim.rules.alike import AllAlike, is_at_rest
+from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.rules.contents import OneContent
 from distkv.sim.screen import Screen
 from distkv.sim.script import (
@@ -312,7 +312,7 @@ class Player:
             case Settle(within_ms=within_ms):
                 self._check_somebody_runs()
                 if not fleet.run_until(lambda: is_at_rest(fleet), within_ms):
-                    AllAlike().settled(fleet)
+                    raise not_at_rest(fleet, within_ms)
 
     def _until(self, condition: Callable[[], bool], within_ms: int, what: str) -> None:
         if not self._fleet.run_until(condition, within_ms):
