@@ -47,6 +47,7 @@ from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
 from distkv.model.pages import Page
 from distkv.model.tick_ranges import TickRanges, lives, ranges_of
+from distkv.wire.codec import kind_of
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -121,7 +122,7 @@ class Recorder:
                 return StepKind.BATCH, None, ()
             case HeardMessage(message=message):
                 events = message.events if isinstance(message, Update) else ()
-                return StepKind(_kind(message)), _gossip(message), events
+                return StepKind(kind_of(message)), _gossip(message), events
             case PeerAnswered(ask=ask, answer=answer):
                 return self._answered(ask, answer)
             case PeerDone(ask=ask, error=error):
@@ -267,23 +268,12 @@ def _stretch(what: AskPages) -> str:
     return f"digests of the paths{after}{until}, {what.size} to a page"
 
 
-def _kind(message: Message) -> str:
-    match message:
-        case Update():
-            return "update"
-        case Ping():
-            return "ping"
-        case Info():
-            return "info"
-    assert_never(message)
-
-
 def _key(header: Header) -> str:
     return f"{header.node}@{header.tock}"
 
 
 def _gossip(message: Message) -> Said:
-    said = Said(_kind(message), _key(message.header), message.header.node)
+    said = Said(kind_of(message), _key(message.header), message.header.node)
     match message:
         case Update(events=events):
             return attrs.evolve(said, ticks=ranges_text(ranges_of(event.link for event in events)))

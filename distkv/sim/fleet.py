@@ -36,15 +36,14 @@ from distkv.sim.process import Process
 from distkv.sim.rule import Observer, Told
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
-from distkv.wire.codec import decode_message, encode_message
-from distkv.wire.message import Info, Message, Ping, Start, Update
+from distkv.wire.codec import decode_message, encode_message, kind_of
+from distkv.wire.message import Message, Start, Update
 from distkv.wire.room import events_room
 from distkv.wire.values import pack_value
 
 SECOND_MS: Final = 1000
 MEMBERS_MS: Final = 1000
 """How often the agents tell who is there."""
-KINDS: Final[dict[type[Message], str]] = {Update: "update", Ping: "ping", Info: "info"}
 
 
 class Fleet:
@@ -256,7 +255,7 @@ class Fleet:
     def tell_all(self, host: Host, message: Message) -> None:
         """An agent is told to send something, whoever says so."""
         data = encode_message(message)
-        self._carry(host, decode_message(KINDS[type(message)], data), len(data))
+        self._carry(host, decode_message(kind_of(message), data), len(data))
 
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """Bytes of a conversation arrived."""
@@ -298,15 +297,15 @@ class Fleet:
         """A message leaves the agent for all hosts, its own included."""
         for tell in self.told.carried:
             tell(host, message, size)
-        sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
+        sender, kind, what = host.name, kind_of(message), HeardMessage(message)
         self._carried += 1
         for name, other in self.hosts.items():
             if name == sender and self._carried % self.own_every:
                 continue
-            late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
+            late_ms = divert(self.network.diversions, kind, sender, name)
             if late_ms is None:
                 continue
-            for delay_ms in self.network.gossip(sender, name, is_update=is_update):
+            for delay_ms in self.network.gossip(sender, name, is_update=kind == "update"):
                 self.later(late_ms + delay_ms, partial(self._arrive, sender, other, what))
 
     def _pump(self, host: Host) -> None:
