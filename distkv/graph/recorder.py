@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.election import has_data
 from distkv.core.ready import (
     AnnounceDue,
     Ask,
@@ -278,7 +279,7 @@ def _gossip(message: Message) -> Said:
         case Update(events=events):
             return attrs.evolve(said, ticks=ranges_text(ranges_of(event.link for event in events)))
         case Ping(chain=chain):
-            about = "" if any(link.tick for link in chain) else "initial"
+            about = "" if has_data(chain) else "initial"
             return attrs.evolve(said, chain=chain_text(chain), about=about)
         case Info(ticks=ticks, reason=reason, ping=ping):
             about = "reason" if reason else "answer" if ping else ""
