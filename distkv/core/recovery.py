@@ -30,6 +30,8 @@ Own writes do not count: at 20 writes/s each of four nodes exchanges once in fiv
 """
 BACK_OFF_MS: Final = 1000
 """A peer that failed is not preferred for so long."""
+ALIVE_CLOCKS: Final = 3
+"""A node that spoke within so many is alive: no round of pings takes longer (PING-3)."""
 PEERS_MAX: Final = 1024
 
 
@@ -109,7 +111,7 @@ class Recovery:
         peer = self.peers.get(name)
         if peer is None:
             return False
-        is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= 3 * self.clock_ms
+        is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= ALIVE_CLOCKS * self.clock_ms
         return is_heard or (peer.is_member and peer.is_reachable)
 
     # -- what sets off a repair
