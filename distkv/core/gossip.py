@@ -8,6 +8,8 @@ Invariant: a message of another network, of a node that is not registered, or fa
 
 from __future__ import annotations
 
+from typing import Final
+
 from distkv.core.election import Verdict, has_data
 from distkv.core.node import Node, Turn
 from distkv.core.ready import Rng
@@ -16,9 +18,9 @@ from distkv.core.steps import take
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
 from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
 
-ANSWERS_MAX = 32
+ANSWERS_MAX: Final = 32
 """How many initial pings may wait for our answer at once."""
-TICKS_AHEAD = 1_000_000
+TICKS_AHEAD: Final = 1_000_000
 """Ticks further ahead than this are not believed from gossip: a lie would make us look for what nobody has."""
 
 

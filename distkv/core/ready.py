@@ -9,7 +9,7 @@ all Readies up to k are durable (docs/architecture, 'Ready').
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 
@@ -22,7 +22,7 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
-AGEING_BYTES = 64 << 10
+AGEING_BYTES: Final = 64 << 10
 """About what one step writes at the most because time passed."""
 
 
