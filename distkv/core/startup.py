@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Rng
+from distkv.core.sources import Sources
 from distkv.model.event import NodeName
 from distkv.wire.message import State
 
@@ -34,8 +35,6 @@ RETRY_MS: Final = 500
 """How long after a failed attempt the next peer is asked."""
 HAND_OVER_CLOCKS: Final = 3
 """How long a node looks for one that takes what it alone has."""
-SOURCES_MAX: Final = 64
-"""How many peers are remembered as possible sponsors."""
 
 
 @attrs.define(slots=True)
@@ -52,7 +51,7 @@ class Startup:
     """Whether there is no transport by configuration (solo)."""
     state: State = State.PASSIVE
     waits_for: str = "start"
-    _sources: dict[NodeName, str] = attrs.field(factory=dict)
+    _sources: Sources = attrs.field(factory=Sources)
     _began_ms: int = 0
     _listens_ms: int = 0
     _next_ms: int | None = None
@@ -62,12 +61,11 @@ class Startup:
     _has_map: bool = False
     _hand_over_until_ms: int | None = None
     _gave_up: bool = False
-    _postponed: int = 0
-    """Behind how many others the last one that wanted to be asked again was put."""
 
     # -- inputs
 
     def begin(self, now_ms: int) -> list[Step]:
+        """The process starts; its disk was read."""
         self._began_ms = self._listens_ms = now_ms
         if self.has_data:
             self.state = State.RECOVERING
@@ -83,6 +81,7 @@ class Startup:
         return []
 
     def transport_changed(self, is_up: bool, now_ms: int) -> None:
+        """Messages flow, or do not."""
         if is_up and not self._is_up:
             self._listens_ms = now_ms  # only time in which somebody could answer counts
             if self.founding:
@@ -93,10 +92,9 @@ class Startup:
         """A node that may have data is at this address."""
         if self.state is State.READY or name == self.me or not addr:
             return []
-        if len(self._sources) >= SOURCES_MAX and name not in self._sources:
+        if not self._sources.add(name, addr) or self.hands_over:  # else every exchange would lead to the next one
             return []
-        self._sources[name] = addr
-        return [] if self.hands_over else self._next_attempt()  # else every exchange would lead to the next one
+        return self._next_attempt()
 
     def heard_data(self, name: NodeName, addr: str) -> list[Step]:
         """A node that has data spoke."""
@@ -107,12 +105,7 @@ class Startup:
 
     def source(self) -> tuple[NodeName, str] | None:
         """Whom to ask next: the sources take turns."""
-        if not self._sources:
-            return None
-        name = next(iter(self._sources))
-        addr = self._sources.pop(name)
-        self._sources[name] = addr
-        return name, addr
+        return self._sources.next()
 
     def asked(self) -> None:
         """An attempt is under way."""
@@ -123,23 +116,16 @@ class Startup:
         self._asking = self.state is State.DOWNLOADING
 
     def attempt_postponed(self, now_ms: int, name: NodeName) -> None:
-        """A peer wants to be asked again, or somebody else: first the next one, then two, then three, up to all others,
-        and so on again, until one takes us. Whoever has to find out something first forgets what he found when he is
-        not asked again soon; who waits himself may do so for long."""
+        """A peer wants to be asked again, or somebody else."""
         self._asking = False
         self._next_ms = now_ms + RETRY_MS
-        addr = self._sources.pop(name, None)
-        sources = list(self._sources.items())
-        self._postponed = self._postponed % max(len(sources), 1) + 1
-        if addr is not None:
-            sources.insert(self._postponed, (name, addr))
-            self._sources = dict(sources)
+        self._sources.postpone(name)
 
     def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
         """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
         self._asking = False
         if not self.hands_over:  # then the others are few, and time is short
-            self._sources.pop(name, None)
+            self._sources.drop(name)
         if self.state is State.DOWNLOADING:
             self.state = State.PASSIVE
         if not self.has_data:
@@ -174,7 +160,8 @@ class Startup:
             self.waits_for = "events that are missing"
 
     def download_began(self) -> None:
-        self._postponed = 0
+        """A sponsor has taken us, and what was here is void."""
+        self._sources.taken()
         self.state = State.DOWNLOADING
         self.waits_for = "the download"
         self.has_data = False
@@ -220,6 +207,7 @@ class Startup:
     # -- outputs
 
     def wake_ms(self) -> int | None:
+        """When `woken` wants to be called again."""
         if self.state is State.READY or (self.state is not State.RECOVERING and not self._is_up):
             return None
         return self._next_ms
