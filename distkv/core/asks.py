@@ -66,12 +66,14 @@ class Asks:
         return self._count == 0
 
     def begin(self, name: NodeName, addr: str, what: Question, why: Why, missing: TickRanges) -> Ask:
+        """A request to the node `name` at `addr` is about to leave."""
         self._count += 1
         ask = Ask(self._count, addr, what)
         self._open[ask.id] = Asked(name, ask, why, missing)
         return ask
 
     def get(self, number: int) -> Asked | None:
+        """None: it is over."""
         return self._open.get(number)
 
     def end(self, number: int) -> Asked | None:
@@ -79,6 +81,7 @@ class Asks:
         return self._open.pop(number, None)
 
     def has(self, why: Why) -> bool:
+        """Whether one for this reason is under way."""
         return any(asked.why is why for asked in self._open.values())
 
     def void_all_but(self, kept: Asked) -> None:

@@ -74,6 +74,7 @@ class Gossip:
         self._reconciliation.forget()
 
     def wake_ms(self) -> int | None:
+        """When `answer_due` or `speak_due` has something to say."""
         speech_ms = self._reconciliation.wake_ms()
         if not self._answers:  # as nearly always, and this is asked after every step
             return speech_ms

@@ -102,10 +102,12 @@ class Node:
 
     @property
     def is_serving(self) -> bool:
+        """Whether clients are served."""
         return self.startup.state is State.READY
 
     @property
     def network_id(self) -> bytes | None:
+        """None: it belongs to no network yet."""
         network = self.store.registry.network
         return network.id if network is not None else None
 
@@ -208,6 +210,7 @@ class Node:
         return bool(records)
 
     def record(self, applied: Applied, turn: Turn) -> None:
+        """What an event did to the tree: log it, and tell the watchers."""
         event, ready = applied.event, turn.ready
         if applied.two_contents:
             ready.note("two_contents", node=event.node, tick=event.tick)
@@ -336,6 +339,7 @@ class Node:
     def broadcast_info(
         self, turn: Turn, ticks: TickMap, reason: PingChain | None = None, ping: PingChain | None = None
     ) -> None:
+        """Say these ticks to all; `reason`: the chain of our side of a split; `ping`: the one that it answers."""
         if self.is_up:
             hash = self.store.tree.ledger.hash()
             header, addr = self.header(), self.settings.addr

@@ -56,6 +56,7 @@ class Peer:
     """False from a request that failed to its next word."""
 
     def holds(self, missing: TickRanges) -> bool:
+        """Whether it was seen to hold some of what is missing."""
         return self.held is not None and overlap(missing, self.held)
 
     def lacks_all(self, missing: TickRanges) -> bool:
@@ -175,6 +176,7 @@ class Recovery:
         return peer
 
     def wake_ms(self) -> int | None:
+        """When `next_pull` or `next_exchange` wants to be asked again."""
         pull = None if self.is_pulling else self._pull_ms
         exchange = None if self._is_exchanging else self._exchange_ms
         if pull is None or exchange is None:

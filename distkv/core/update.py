@@ -202,6 +202,7 @@ class Store:
         return [PurgeRecord(path, tuple(event.link for event in gone))] if gone else []
 
     def mark_lost(self, ranges: TickRanges) -> list[Record]:
+        """Give up what is missing of these: nobody has it."""
         marked = self.tree.ledger.mark_lost(ranges)
         return [LostRecord(self.tree.ledger.spans(marked))] if marked else []
 
