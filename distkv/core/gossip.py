@@ -173,8 +173,7 @@ class Gossip:
 
     def _compare_digests(self, ping: Ping, turn: Turn) -> None:
         node, name = self._node, ping.header.node
-        same_ticks = ping.ticks_hash == node.store.tree.ledger.hash()
-        if same_ticks and ping.digest == node.store.tree.digest:
+        if (ping.digest, ping.ticks_hash) == node.store.tree.sums:
             node.recovery.agrees(name)
             node.agreed(name, turn)
             return

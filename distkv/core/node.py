@@ -14,10 +14,11 @@ from distkv.core.asks import Asks, Why
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
+from distkv.core.old_disk import OldDisk
 from distkv.core.ready import AskEvents, AskMaps, Change, CoreSettings, Question, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_of
-from distkv.core.resync import OldDisk, Resync
+from distkv.core.resync import Resync
 from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
@@ -284,8 +285,7 @@ class Node:
     def agreed(self, name: NodeName, turn: Turn, *, is_good: bool = False) -> None:
         """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
         store = self.store
-        sums = store.tree.digest, store.tree.ledger.hash()
-        if store.own.is_stale and self.old_disk.agrees(name, sums, self.others(), is_good=is_good):
+        if store.own.is_stale and self.old_disk.agrees(name, store.tree.sums, self.others(), is_good=is_good):
             turn.ready.records += store.own.mark_stale(False)
             self.startup.need_not_hand_over()
 

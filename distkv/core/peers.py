@@ -178,7 +178,7 @@ class Peers:
         tree = self._node.store.tree
         if maps.ticks_hash is None:
             return maps
-        if (maps.ticks_hash, maps.digest) != (tree.ledger.hash(), tree.digest):
+        if (maps.digest, maps.ticks_hash) != tree.sums:
             return None
         return attrs.evolve(maps, held=tree.ledger.shared_held(), ticks_hash=None)
 
