@@ -33,6 +33,8 @@ class Step(StrEnum):
 
 RETRY_MS: Final = 500
 """How long after a failed attempt the next peer is asked."""
+WAITS_FOR_EVENTS: Final = "events that are missing"
+WAITS_FOR_ANSWER: Final = "an answer from a node with data"
 HAND_OVER_CLOCKS: Final = 3
 """How long a node looks for one that takes what it alone has."""
 
@@ -51,16 +53,24 @@ class Startup:
     """Whether there is no transport by configuration (solo)."""
     state: State = State.PASSIVE
     waits_for: str = "start"
+    """What readiness waits for, in words for people; empty when it is there."""
     _sources: Sources = attrs.field(factory=Sources)
     _began_ms: int = 0
     _listens_ms: int = 0
+    """Since when others could be heard: no other time counts as their silence."""
     _next_ms: int | None = None
+    """When an attempt, or an initial ping, is due."""
     _is_up: bool = False
     _has_heard: bool = False
-    _asking: bool = False
+    """Whether somebody with data spoke who can be asked, as far as is known."""
+    _is_asking: bool = False
+    """Whether an attempt is under way."""
     _has_map: bool = False
+    """Whether it is known what others hold, so that what is missing here is, too."""
     _hand_over_until_ms: int | None = None
-    _gave_up: bool = False
+    """None: nothing is to be handed over."""
+    _has_given_up: bool = False
+    """Whether nobody took over what is here; that is tried once."""
 
     # -- inputs
 
@@ -76,7 +86,7 @@ class Startup:
             return []
         if self.founding and self.alone:
             return [Step.FOUND_NETWORK, *self._become_ready()]
-        self.waits_for = "an answer from a node with data"
+        self.waits_for = WAITS_FOR_ANSWER
         self._next_ms = now_ms + (self._first_delay_ms() if not self.founding else 0)
         return []
 
@@ -109,27 +119,27 @@ class Startup:
 
     def asked(self) -> None:
         """An attempt is under way."""
-        self._asking = True
+        self._is_asking = True
 
     def attempt_ended(self) -> None:
         """A peer has answered with its maps."""
-        self._asking = self.state is State.DOWNLOADING
+        self._is_asking = self.state is State.DOWNLOADING
 
     def attempt_postponed(self, now_ms: int, name: NodeName) -> None:
         """A peer wants to be asked again, or somebody else."""
-        self._asking = False
+        self._is_asking = False
         self._next_ms = now_ms + RETRY_MS
         self._sources.postpone(name)
 
     def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
         """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
-        self._asking = False
+        self._is_asking = False
         if not self.hands_over:  # then the others are few, and time is short
             self._sources.drop(name)
         if self.state is State.DOWNLOADING:
             self.state = State.PASSIVE
         if not self.has_data:
-            self.waits_for = "an answer from a node with data"
+            self.waits_for = WAITS_FOR_ANSWER
         if self.has_data and self._has_heard and not self._sources and not self._has_map:
             # Whoever was heard cannot be asked: it died, or its words were old. Silence counts anew from here.
             self._has_heard = False
@@ -147,7 +157,7 @@ class Startup:
 
     def must_hand_over(self, now_ms: int) -> None:
         """What is here is old, or a part only: a download replaces it as soon as others have what it alone holds."""
-        if self.hands_over or self._gave_up or self.state is State.READY:
+        if self.hands_over or self._has_given_up or self.state is State.READY:
             return
         self._hand_over_until_ms = self._next_ms = now_ms
         self._hand_over_until_ms += HAND_OVER_CLOCKS * self.clock_ms
@@ -157,7 +167,7 @@ class Startup:
         """Others hold just what is here."""
         self._hand_over_until_ms = None
         if self.state is State.RECOVERING:
-            self.waits_for = "events that are missing"
+            self.waits_for = WAITS_FOR_EVENTS
 
     def download_began(self) -> None:
         """A sponsor has taken us, and what was here is void."""
@@ -169,21 +179,21 @@ class Startup:
 
     def download_ended(self) -> None:
         """Everything the sponsor had is here; what is missing still must come."""
-        self._asking = False
+        self._is_asking = False
         self.has_data = True
         self._has_map = True
         self._has_heard = True
         self.state = State.RECOVERING
-        self.waits_for = "events that are missing"
+        self.waits_for = WAITS_FOR_EVENTS
 
     def map_arrived(self) -> bool:
         """A member's tick map is here. True: it is the first, and what is missing now must come before we are ready."""
-        self._asking = False
+        self._is_asking = False
         self._has_heard = True
         if self.state is not State.RECOVERING or self._has_map:
             return False
         self._has_map = True
-        self.waits_for = "events that are missing"
+        self.waits_for = WAITS_FOR_EVENTS
         return True
 
     def woken(self, now_ms: int, *, is_whole: bool) -> list[Step]:
@@ -200,7 +210,7 @@ class Startup:
             return [Step.FOUND_NETWORK, *self._become_ready()]
         interval_ms = self.clock_ms // 2 if self.founding else self.clock_ms
         self._next_ms = now_ms + (RETRY_MS if self.hands_over else interval_ms)
-        if self._sources and not self._asking and not self.founding:
+        if self._sources and not self._is_asking and not self.founding:
             return self._next_attempt()
         return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE else []
 
@@ -219,7 +229,7 @@ class Startup:
         return int(self.clock_ms * (0.5 + 0.5 * self.rng.random()))
 
     def _next_attempt(self) -> list[Step]:
-        if self._asking or not self._sources:
+        if self._is_asking or not self._sources:
             return []
         if self.hands_over:
             return [Step.ASK_MAPS]
@@ -244,9 +254,9 @@ class Startup:
 
     def _give_up(self) -> None:
         """Nobody takes over what is here: a node with data serves it, another one does without."""
-        self._gave_up = True
+        self._has_given_up = True
         self._hand_over_until_ms = None
-        self.waits_for = "events that are missing" if self.has_data else "an answer from a node with data"
+        self.waits_for = WAITS_FOR_EVENTS if self.has_data else WAITS_FOR_ANSWER
 
     def _become_ready(self) -> list[Step]:
         self.has_data = True
