@@ -26,7 +26,7 @@ from distkv.wire.message import Header, Info, Message, Ping, Record, State, Tick
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
-__all__ = ["WALL", "Faults", "Fleet", "grown", "meet_namesake"]
+__all__ = ["WALL", "Faults", "Fleet", "downloading", "grown", "meet_namesake"]
 
 
 class _Ear(Observer):
@@ -136,4 +136,16 @@ def grown(*names: str, seed: int = 0, faults: Faults | None = None, members_seen
         fleet.start(name)
     assert fleet.run_until(fleet.is_converged, 20_000), "the fleet does not come up"
     fleet.faults = faults or fleet.faults
+    return fleet
+
+
+def downloading(*names: str, count: int = 1000, part_ms: tuple[int, int] = (100, 100)) -> Fleet:
+    """The same, while one more node, `new`, downloads so many values, each part of which takes so long."""
+    fleet = grown(*names)
+    for number in range(count):
+        fleet.set(names[0], f"x.{number}", number)
+    fleet.run(1000)
+    fleet.faults = Faults(answer_ms=part_ms)
+    fleet.start("new")
+    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 10_000), "the download does not begin"
     return fleet

@@ -78,7 +78,8 @@ def conflicts_command(
 
 
 def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | None) -> _Decision | None:
-    """
+    """What is to be decided; None: nothing, the conflicts are to be listed.
+
     Raises:
         SettingsError: options that do not go together.
         BadPathError: an ID that is none.

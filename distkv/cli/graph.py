@@ -25,7 +25,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.output import Form, check_stdout, complain
 from distkv.cli.session import Job, Session, once
-from distkv.cli.sim import FaultName, Numbers, outcome_line
+from distkv.cli.sim import only_option, outcome_line, without_option
 from distkv.client.addresses import Address, read_address
 from distkv.errors import RequestError, SettingsError
 
@@ -81,11 +81,8 @@ class _Names(click.ParamType[frozenset[str]]):
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="A seed of 'distkv sim'."
 )
-@click.option(
-    "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
-    help="Of its actions take these only, such as 3,7-9, or none.",
-)  # fmt: skip
-@click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
+@only_option
+@without_option
 @click.option("--nodes", metavar="NAMES", type=_Names(), multiple=True, help="Show these only, such as a,b.")
 @click.option("--kinds", metavar="KINDS", type=_Names(), multiple=True, help="Show these only, such as ping,update.")
 @click.option("--from", "since", metavar="SECONDS", type=float, help="Begin there.")

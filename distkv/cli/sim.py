@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 20
 """So many failed seeds are listed; the rest is counted."""
+NODES_MAX: Final = 1024
+"""A node keeps an eye on so many others."""
 NO_NUMBERS: Final = "none"
 PART_MAX: Final = 40
 """Python reads no number of thousands of digits, and no scenario has so many actions."""
@@ -67,6 +69,15 @@ class FaultName(click.ParamType["Fault"]):
             self.fail(f"{value!r} is no fault; there are {', '.join(Fault)}", param, ctx)
 
 
+only_option: Final = click.option(
+    "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
+    help="Of its actions take these only, such as 3,7-9, or none.",
+)  # fmt: skip
+without_option: Final = click.option(
+    "--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off."
+)
+
+
 @click.command("sim")
 @click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run so many seeds, and say what they reached.")
 @click.option("--first-seed", metavar="N", type=click.IntRange(0), help="The first of them (0).")
@@ -76,17 +87,14 @@ class FaultName(click.ParamType["Fault"]):
     "--fleet",
     "fleets",
     metavar="N",
-    type=click.IntRange(2, 1024),
+    type=click.IntRange(2, NODES_MAX),
     multiple=True,
     help="Measure what a fleet of N nodes costs; may be repeated.",
 )
 @click.option("--digest", is_flag=True, help="Print the digest of its trace in the last line.")
 @click.option("--trace", is_flag=True, help="Print every step of it.")
-@click.option(
-    "--only", metavar="NUMBERS", type=Numbers(), multiple=True, callback=once,
-    help="Of its actions take these only, such as 3,7-9, or none.",
-)  # fmt: skip
-@click.option("--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off.")
+@only_option
+@without_option
 @output_option
 @click.pass_obj
 def sim_command(
@@ -261,6 +269,7 @@ def _table(found: dict[int, dict[str, float]]) -> Iterator[str]:
 
 
 def outcome_line(outcome: Outcome) -> str:
+    """What became of a seed, in one line for people."""
     why = f": {outcome.what}" if outcome.what else ""
     seconds = outcome.virtual_ms / 1000
     return f"seed {outcome.seed} {outcome.verdict.value}{why} ({outcome.deliveries} deliveries, {seconds:.0f} s)"

@@ -53,6 +53,7 @@ class Ageing:
             node.expiry.put_off(event, later_ms)
 
     def wake_ms(self) -> int | None:
+        """When there is something to do."""
         expiry_ms, deletion_ms = self._node.expiry.wake_ms(), self._node.deletion.wake_ms()
         if expiry_ms is None or deletion_ms is None:
             return deletion_ms if expiry_ms is None else expiry_ms

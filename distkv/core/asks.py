@@ -8,15 +8,12 @@ Invariant: each has a number of its own in a process; what is not here any more 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TypeAlias
 
 import attrs
 
-from distkv.core.ready import Ask, AskEvents, AskMaps, AskPages, AskSnapshot
+from distkv.core.ready import Ask, Question
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
-
-Question: TypeAlias = AskMaps | AskEvents | AskSnapshot | AskPages
+from distkv.model.tick_ranges import TickRanges
 
 
 class Why(Enum):
@@ -69,12 +66,14 @@ class Asks:
         return self._count == 0
 
     def begin(self, name: NodeName, addr: str, what: Question, why: Why, missing: TickRanges) -> Ask:
+        """A request to the node `name` at `addr` is about to leave."""
         self._count += 1
         ask = Ask(self._count, addr, what)
         self._open[ask.id] = Asked(name, ask, why, missing)
         return ask
 
     def get(self, number: int) -> Asked | None:
+        """None: it is over."""
         return self._open.get(number)
 
     def end(self, number: int) -> Asked | None:
@@ -82,6 +81,7 @@ class Asks:
         return self._open.pop(number, None)
 
     def has(self, why: Why) -> bool:
+        """Whether one for this reason is under way."""
         return any(asked.why is why for asked in self._open.values())
 
     def void_all_but(self, kept: Asked) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
 from distkv.core.node import Node, Turn
 from distkv.core.ready import BatchDone, Found, Retired, RetireNode, Written
+from distkv.core.recovery import ALIVE_CLOCKS
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.path import PathKey
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
@@ -95,7 +96,7 @@ class Clients:
         elif here is None and lives is None:
             refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
         elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
-            seen_s = 3 * node.settings.clock_ms / 1000
+            seen_s = ALIVE_CLOCKS * node.settings.clock_ms / 1000
             refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
         if refused is not None:
             turn.ready.reply = refused

@@ -19,9 +19,9 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.model.entry import Entry
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, NodeName, first_tick, is_above
-from distkv.model.ledger import Ledger, TickRanges
-from distkv.model.ranges import Ranges
+from distkv.model.event import Event, Kind, Link, NodeName, first_tick, is_above, life_of
+from distkv.model.ledger import Ledger
+from distkv.model.tick_ranges import TickRanges, without
 from distkv.model.tree import Tree
 from distkv.wire.message import TickMaps, Tombstone
 
@@ -62,9 +62,7 @@ class _Round:
 class Deletion:
     """The machine. All times are monotonic milliseconds."""
 
-    def __init__(self, me: NodeName, clock_ms: int, retention_ms: int, rng: Rng) -> None:
-        self.forgotten_count = 0
-        self._me = me
+    def __init__(self, clock_ms: int, retention_ms: int, rng: Rng) -> None:
         self._clock_ms = clock_ms
         self._retention_ms = retention_ms
         self._rng = rng
@@ -207,7 +205,6 @@ class Deletion:
         if round is not None:
             gone = dict.fromkeys(stone.links[0] for stone in found)
             self._old.extend(event for link, (event, _) in round.stones.items() if link not in gone)
-        self.forgotten_count += len(found)
         if found and round is not None and round.is_full:
             low, high = AGAIN_MS
         else:  # few more will be old enough soon, and a round asks everybody
@@ -248,13 +245,13 @@ def _speaks_of_missing(entry: Entry, ledger: Ledger) -> bool:
     links = [link for event in (entry.head, *entry.losers) for link in event.chain]
     links += [(node, tick) for (node, _), rows in (entry.memory or {}).items() for tick, _ in rows]  # type: ignore[misc]
     for node, tick in links:
-        book = ledger.book((node, tick >> COUNT_BITS))
-        if book is None or (not book.is_whole and book.held.gaps(first_tick(tick >> COUNT_BITS), tick + 1)):
+        life = life_of(tick)
+        book = ledger.book((node, life))
+        if book is None or (not book.is_whole and book.held.gaps(first_tick(life), tick + 1)):
             return True
     return False
 
 
 def _forget_held(report: _Report, ledger: Ledger) -> None:
     if report.needed:
-        held, none = ledger.held(report.needed), Ranges()
-        report.needed = {n: rest for n, ranges in report.needed.items() if (rest := ranges - held.get(n, none))}
+        report.needed = without(report.needed, ledger.held(report.needed))

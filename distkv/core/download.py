@@ -12,8 +12,9 @@ from __future__ import annotations
 from distkv.core.asks import Asked, Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskSnapshot, PeerDone
+from distkv.core.steps import take
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import is_within
 from distkv.wire.message import SnapshotHead, TickMaps
 
 
@@ -27,13 +28,13 @@ class Download:
 
     def hand_over(self, maps: TickMaps, turn: Turn) -> None:
         """Download from a peer that has taken over all that our disk held. It must be ready, so that it keeps it."""
-        node, none = self._node, Ranges()
+        node = self._node
         startup, is_kept = node.startup, maps.state.is_serving and not maps.is_stale
         if not startup.hands_over or not is_kept or not maps.addr or maps.header.network != node.network_id:
             return
         if node.asks.has(Why.DOWNLOAD):
             return
-        if not any(ranges - maps.held.get(name, none) for name, ranges in node.found.items()):
+        if is_within(node.found, maps.held):
             startup.asked()
             node.ask(maps.header.node, maps.addr, AskSnapshot(), Why.DOWNLOAD, turn)
 
@@ -67,7 +68,7 @@ class Download:
             return
         turn.ready.records += node.store.own.begin_life(life)
         node.witnesses.is_needed = False
-        node.waits_for = node.missing()
+        node.awaited = node.missing()
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)
@@ -81,4 +82,4 @@ class Download:
             node.startup.attempt_postponed(turn.now_ms, asked.name)
             return
         is_empty = isinstance(what.error, NotReadyError)
-        node.take(node.startup.attempt_failed(turn.now_ms, asked.name, is_empty=is_empty), turn)
+        take(node.startup.attempt_failed(turn.now_ms, asked.name, is_empty=is_empty), node, turn)

@@ -49,6 +49,7 @@ class Expiry:
         return len(self._heap)
 
     def wake_ms(self) -> int | None:
+        """When `due` has something to look at."""
         return self._heap[0][0] if self._heap else None
 
     def due(self, tree: Tree, now_ms: int) -> Iterable[Event]:

@@ -8,16 +8,19 @@ Invariant: a message of another network, of a node that is not registered, or fa
 
 from __future__ import annotations
 
+from typing import Final
+
 from distkv.core.election import Verdict, has_data
 from distkv.core.node import Node, Turn
 from distkv.core.ready import Rng
 from distkv.core.reconcile import Reconciliation
+from distkv.core.steps import take
 from distkv.model.event import Event, Link, NodeName, first_tick, life_of
 from distkv.wire.message import Header, Info, Message, Ping, PingChain, PingLink, State, TickMap, Update
 
-ANSWERS_MAX = 32
+ANSWERS_MAX: Final = 32
 """How many initial pings may wait for our answer at once."""
-TICKS_AHEAD = 1_000_000
+TICKS_AHEAD: Final = 1_000_000
 """Ticks further ahead than this are not believed from gossip: a lie would make us look for what nobody has."""
 
 
@@ -71,6 +74,7 @@ class Gossip:
         self._reconciliation.forget()
 
     def wake_ms(self) -> int | None:
+        """When `answer_due` or `speak_due` has something to say."""
         speech_ms = self._reconciliation.wake_ms()
         if not self._answers:  # as nearly always, and this is asked after every step
             return speech_ms
@@ -152,7 +156,7 @@ class Gossip:
         if not has_data(ping.chain):
             self._plan_answer(ping, turn)
             return
-        node.take(node.startup.heard_data(name, ping.addr), turn)
+        take(node.startup.heard_data(name, ping.addr), node, turn)
         if not node.store.has_data:
             return
         if name not in node.store.registry.nodes:
@@ -169,8 +173,7 @@ class Gossip:
 
     def _compare_digests(self, ping: Ping, turn: Turn) -> None:
         node, name = self._node, ping.header.node
-        same_ticks = ping.ticks_hash == node.store.tree.ledger.hash()
-        if same_ticks and ping.digest == node.store.tree.digest:
+        if (ping.digest, ping.ticks_hash) == node.store.tree.sums:
             node.recovery.agrees(name)
             node.agreed(name, turn)
             return
@@ -204,7 +207,7 @@ class Gossip:
         if info.ping:
             self._answers.pop(info.ping[0], None)  # somebody answered that ping before us
         if info.header.network is not None:
-            node.take(node.startup.heard_data(name, info.addr), turn)
+            take(node.startup.heard_data(name, info.addr), node, turn)
         if not node.store.has_data:
             return
         if info.reason and node.election.is_foreign(info.reason):

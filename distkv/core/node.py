@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import attrs
 
-from distkv.core.asks import Asks, Question, Why
+from distkv.core.asks import Asks, Why
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
-from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, Change, CoreSettings, Ready, Rng
+from distkv.core.old_disk import OldDisk
+from distkv.core.ready import AskEvents, AskMaps, Change, CoreSettings, Question, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_of
-from distkv.core.resync import OldDisk, Resync
-from distkv.core.startup import Startup, Step
+from distkv.core.resync import Resync
+from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, count, first_of
 from distkv.model.tree import Applied
 from distkv.wire.message import (
     EventRecord,
@@ -73,8 +74,9 @@ class Node:
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.expiry = Expiry()
-        self.deletion = Deletion(name, clock_ms, settings.delete_retention_ms, rng)
-        self.startup = Startup(name, clock_ms, rng, False, settings.init_value is not None, settings.alone)
+        self.deletion = Deletion(clock_ms, settings.delete_retention_ms, rng)
+        is_founding = settings.init_value is not None
+        self.startup = Startup(name, clock_ms, rng, has_data=False, founding=is_founding, alone=settings.alone)
         self.witnesses = Witnesses(clock_ms)
         self.resync = Resync(clock_ms)
         self.old_disk = OldDisk(clock_ms, settings.restarts)
@@ -86,8 +88,8 @@ class Node:
         """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
-        self.waits_for: TickRanges = {}
-        """What readiness waits for."""
+        self.awaited: TickRanges = {}
+        """What was missing when readiness began to wait for it."""
         self._has_reclaimed = False
 
     # -- what is told
@@ -101,10 +103,12 @@ class Node:
 
     @property
     def is_serving(self) -> bool:
+        """Whether clients are served."""
         return self.startup.state is State.READY
 
     @property
     def network_id(self) -> bytes | None:
+        """None: it belongs to no network yet."""
         network = self.store.registry.network
         return network.id if network is not None else None
 
@@ -157,7 +161,7 @@ class Node:
 
     def is_too_much(self, ticks: TickRanges) -> bool:
         """Whether these are more than one pull asks for."""
-        return sum(map(len, ticks.values())) > self.settings.pull_events_max
+        return count(ticks) > self.settings.pull_events_max
 
     def others(self) -> list[NodeName]:
         """The other registered nodes; whose life was retired is not among them."""
@@ -207,6 +211,7 @@ class Node:
         return bool(records)
 
     def record(self, applied: Applied, turn: Turn) -> None:
+        """What an event did to the tree: log it, and tell the watchers."""
         event, ready = applied.event, turn.ready
         if applied.two_contents:
             ready.note("two_contents", node=event.node, tick=event.tick)
@@ -231,8 +236,8 @@ class Node:
         book = store.tree.ledger.book((store.me, store.own.life)) if store.own.life is not None else None
         return book is not None and book.last > store.own.tick
 
-    def check_life(self, turn: Turn, count: int = 1) -> bool:
-        """Before `count` own writes: no tick is used twice, so go on under a new life when this one cannot be.
+    def check_life(self, turn: Turn, writes: int = 1) -> bool:
+        """Before so many own writes: no tick is used twice, so go on under a new life when this one cannot be.
 
         Returns whether a new one was begun, which is registered then.
         """
@@ -243,7 +248,7 @@ class Node:
             turn.ready.note("rolled_back", tick=own.tick)
         elif self.witnesses.is_needed:
             turn.ready.note("unwitnessed", tick=own.tick)
-        elif own.ticks_left >= count:
+        elif own.ticks_left >= writes:
             return False
         self.begin_new_life(turn)
         return True
@@ -280,8 +285,7 @@ class Node:
     def agreed(self, name: NodeName, turn: Turn, *, is_good: bool = False) -> None:
         """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
         store = self.store
-        sums = store.tree.digest, store.tree.ledger.hash()
-        if store.own.is_stale and self.old_disk.agrees(name, sums, self.others(), is_good=is_good):
+        if store.own.is_stale and self.old_disk.agrees(name, store.tree.sums, self.others(), is_good=is_good):
             turn.ready.records += store.own.mark_stale(False)
             self.startup.need_not_hand_over()
 
@@ -335,6 +339,7 @@ class Node:
     def broadcast_info(
         self, turn: Turn, ticks: TickMap, reason: PingChain | None = None, ping: PingChain | None = None
     ) -> None:
+        """Say these ticks to all; `reason`: the chain of our side of a split; `ping`: the one that it answers."""
         if self.is_up:
             hash = self.store.tree.ledger.hash()
             header, addr = self.header(), self.settings.addr
@@ -345,7 +350,7 @@ class Node:
         if isinstance(what, AskEvents):
             if self.store.me in what.ranges and why is Why.PULL:
                 self._want_own(what.ranges[self.store.me], turn)
-            what = attrs.evolve(what, ranges=_at_most(what.ranges, self.settings.pull_events_max))
+            what = attrs.evolve(what, ranges=first_of(what.ranges, self.settings.pull_events_max))
         missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough
@@ -358,62 +363,3 @@ class Node:
         turn.ready.note("name_claimed", addr=addr)
         if not self.asks.has(Why.NAMESAKE):
             self.ask(self.store.me, addr, AskMaps(), Why.NAMESAKE, turn)
-
-    # -- what the start-up machine wants
-
-    def take(self, steps: list[Step], turn: Turn) -> None:
-        for step in steps:
-            match step:
-                case Step.SEND_INITIAL_PING:
-                    self.send_ping(turn)
-                case Step.FOUND_NETWORK:
-                    self._found_network(turn)
-                case Step.REFUSE_INIT:
-                    turn.ready.refuse_init()
-                case Step.ASK_MAPS if self.witnesses.is_asking:
-                    self.startup.asked()  # the first of the witnesses that answers brings what this would
-                case Step.ASK_SNAPSHOT | Step.ASK_MAPS:
-                    source = self.startup.source()
-                    if source is not None:
-                        self.startup.asked()
-                        if step is Step.ASK_SNAPSHOT:
-                            self.ask(*source, AskSnapshot(), Why.DOWNLOAD, turn)
-                        else:
-                            self.ask(*source, AskMaps(), Why.EXCHANGE, turn)
-                case Step.BECOME_READY:
-                    self._become_ready(turn)
-
-    def _found_network(self, turn: Turn) -> None:
-        store, settings = self.store, self.settings
-        turn.ready.records += store.own.begin_life(0)
-        for applied in store.found_network(settings.network_id, settings.init_value or b"\xc0", turn.wall):
-            self.own(applied, turn)
-
-    def _become_ready(self, turn: Turn) -> None:
-        store, addr = self.store, self.settings.addr
-        life = store.own.life or 0
-        mine = store.registry.nodes.get(store.me)
-        if self.is_rolled_back or store.own.is_life_over:
-            self.check_life(turn)
-        elif mine is not None and mine.life > life and mine.addr == addr:
-            self.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
-        elif (mine is None or (mine.life == life and mine.addr != addr)) and not self.check_life(turn):
-            self.own(store.register(store.me, life, addr, turn.wall), turn)
-        elif mine is not None and mine.life > life:
-            self.ask_namesake(mine.addr, turn)  # it was given to somebody; is he there?
-        if self.is_up:
-            self.election.wake(turn.now_ms)
-        turn.ready.note("ready", state=self.state.value)
-
-
-def _at_most(ranges: TickRanges, count: int) -> TickRanges:
-    """The first `count` ticks."""
-    cut: TickRanges = {}
-    for node in sorted(ranges):
-        for begin, end in ranges[node].pairs():
-            if count <= 0:
-                return cut
-            end = min(end, begin + count)
-            cut.setdefault(node, Ranges()).add_range(begin, end)
-            count -= end - begin
-    return cut

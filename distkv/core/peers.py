@@ -16,10 +16,11 @@ from distkv.core.download import Download
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
+from distkv.core.steps import take
 from distkv.errors import DuplicateNameError, NotReadyError, RequestError
 from distkv.model.event import NodeName, Tick
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, common, count, joined, ranges_of, without
 from distkv.model.tree import Tree
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
 
@@ -58,7 +59,8 @@ class Peers:
                     node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
             case AskEvents(ranges=ranges, doubted=doubted), PullEnd(known=known, lacks=lacks):
-                asked.brought |= bool(node.learn_known(_among(known, ranges, doubted), turn))
+                # Of ticks that were not asked for nobody's word is taken: they would never be applied when they come.
+                asked.brought |= bool(node.learn_known(common(joined(ranges, doubted), known), turn))
                 asked.ended = True
                 whole = not node.missing()
                 brought = asked.brought or not ranges
@@ -81,12 +83,11 @@ class Peers:
             case Why.EXCHANGE:
                 node.recovery.exchange_ended()
                 if what.error is not None:
-                    node.recovery.failed(asked.name, turn.now_ms, pulling=False, is_whole=True)
+                    node.recovery.unreachable(asked.name, turn.now_ms)
                 self._attempt_over(asked, turn)
             case Why.PULL:
                 if not asked.ended:
-                    whole = not node.missing()
-                    node.recovery.failed(asked.name, turn.now_ms, pulling=True, is_whole=whole)
+                    node.recovery.pull_failed(asked.name, turn.now_ms, is_whole=not node.missing())
             case Why.DOWNLOAD:
                 self._download.done(asked, what, turn)
             case Why.WITNESS if asked.differs and not asked.is_void and what.error is None:
@@ -115,7 +116,7 @@ class Peers:
         if asked.brought:
             startup.attempt_ended()
         elif not asked.is_void:
-            self._node.take(startup.attempt_failed(turn.now_ms, asked.name), turn)
+            take(startup.attempt_failed(turn.now_ms, asked.name), self._node, turn)
 
     # -- exchange
 
@@ -177,7 +178,7 @@ class Peers:
         tree = self._node.store.tree
         if maps.ticks_hash is None:
             return maps
-        if (maps.ticks_hash, maps.digest) != (tree.ledger.hash(), tree.digest):
+        if (maps.digest, maps.ticks_hash) != tree.sums:
             return None
         return attrs.evolve(maps, held=tree.ledger.shared_held(), ticks_hash=None)
 
@@ -200,7 +201,7 @@ class Peers:
         if header.node == store.me:
             self._met_namesake(header, turn)
             return True
-        node.take(node.startup.heard_data(header.node, maps.addr), turn)
+        take(node.startup.heard_data(header.node, maps.addr), node, turn)
         if not store.has_data:
             self._download.hand_over(maps, turn)
             return True
@@ -209,7 +210,7 @@ class Peers:
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
-            node.waits_for = node.missing()
+            node.awaited = node.missing()
         if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
             node.found_stale("rolled_back", turn)
         self._pull_after_exchange(maps, turn)
@@ -254,12 +255,12 @@ class Peers:
 
     def _pull(self, name: NodeName, addr: str, held: TickRanges, turn: Turn, *, asks_losers: bool) -> None:
         """What we lack comes first: else many open losers, asked for every time, would keep it out of the pull."""
-        node, none = self._node, Ranges()
+        node = self._node
         if node.recovery.is_pulling:
             return
         missing = node.store.tree.ledger.missing()
-        wanted = {name: found for name, ranges in missing.items() if (found := ranges & held.get(name, none))}
-        room = node.settings.pull_events_max - sum(map(len, wanted.values()))
+        wanted = common(missing, held)
+        room = node.settings.pull_events_max - count(wanted)
         doubted = self._next_losers(held, room) if asks_losers and room > 0 else {}
         if wanted or doubted:
             node.recovery.pull_started()
@@ -271,30 +272,11 @@ class Peers:
         losers = ((event.node, event.tick) for event in self._node.store.tree.open_losers())
         left = sorted(at for at in losers if at[1] in held.get(at[0], none) and (after is None or at > after))
         self._losers_asked = left[room - 1] if len(left) > room else None
-        doubted: TickRanges = {}
-        for name, tick in left[:room]:
-            doubted.setdefault(name, Ranges()).add(tick)
-        return doubted
+        return ranges_of(left[:room])
 
 
 def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:
     """The end of the answer to a pull: what is superseded here, and what is not here at all; the rest was sent."""
-    asked = {**asked, **{name: asked.get(name, Ranges()) | ranges for name, ranges in doubted.items()}}
-    held = tree.ledger.held(asked)
-    present: TickRanges = {}
-    for event in tree.present(asked):
-        present.setdefault(event.node, Ranges()).add(event.tick)
-    none = Ranges()
-    lacks = {name: ranges - held.get(name, none) for name, ranges in asked.items()}
-    known = {name: ranges - lacks[name] - present.get(name, none) for name, ranges in asked.items()}
-    return PullEnd({n: r for n, r in known.items() if r}, {n: r for n, r in lacks.items() if r})
-
-
-def _among(known: TickRanges, *asked: TickRanges) -> TickRanges:
-    """What was asked of it: of other ticks nobody's word is taken, they would never be applied when they come."""
-    found: TickRanges = {}
-    for ranges in asked:
-        for name, wanted in ranges.items():
-            if here := wanted & known.get(name, Ranges()):
-                found.setdefault(name, Ranges()).update(here)
-    return found
+    asked = joined(asked, doubted)
+    held, present = tree.ledger.held(asked), ranges_of(event.link for event in tree.present(asked))
+    return PullEnd(known=without(common(asked, held), present), lacks=without(asked, held))

@@ -9,20 +9,20 @@ all Readies up to k are durable (docs/architecture, 'Ready').
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from distkv.errors import DistkvError, InitRefusedError
+from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
-from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.path import Path
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
-AGEING_BYTES = 64 << 10
+AGEING_BYTES: Final = 64 << 10
 """About what one step writes at the most because time passed."""
 
 
@@ -195,13 +195,16 @@ class AskPages:
     size: int
 
 
+Question: TypeAlias = AskMaps | AskEvents | AskSnapshot | AskPages
+
+
 @attrs.frozen(slots=True)
 class Ask:
     """A request to a peer over TCP; answers come back as `PeerAnswered`, then `PeerDone`."""
 
     id: int
     addr: str
-    what: AskMaps | AskEvents | AskSnapshot | AskPages
+    what: Question
 
 
 @hot_value
@@ -297,12 +300,6 @@ class Ready:
     fatal: DistkvError | None = None
     """The node must end, and this says why."""
     notes: list[Note] = attrs.field(factory=list)
-
-    def refuse_init(self) -> None:
-        """`--init` where a network is."""
-        self.fatal = InitRefusedError(
-            "a network answers already: start without --init to join it, or give this one another serf.root"
-        )
 
     def note(self, id: str, **fields: object) -> None:
         self.notes.append(Note(id, fields))

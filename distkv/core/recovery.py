@@ -16,8 +16,7 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, common, is_within, joined, overlap, without
 from distkv.wire.message import Header
 
 GAP_MS: Final = (500, 1500)
@@ -31,6 +30,8 @@ Own writes do not count: at 20 writes/s each of four nodes exchanges once in fiv
 """
 BACK_OFF_MS: Final = 1000
 """A peer that failed is not preferred for so long."""
+ALIVE_CLOCKS: Final = 3
+"""A node that spoke within so many is alive: no round of pings takes longer (PING-3)."""
 PEERS_MAX: Final = 1024
 
 
@@ -55,13 +56,12 @@ class Peer:
     """False from a request that failed to its next word."""
 
     def holds(self, missing: TickRanges) -> bool:
-        return self.held is not None and any(
-            ranges & self.held[node] for node, ranges in missing.items() if node in self.held
-        )
+        """Whether it was seen to hold some of what is missing."""
+        return self.held is not None and overlap(missing, self.held)
 
     def lacks_all(self, missing: TickRanges) -> bool:
         """Whether it said of everything that is missing that it lacks it, too."""
-        return all(node in self.lacks and not ranges - self.lacks[node] for node, ranges in missing.items())
+        return is_within(missing, self.lacks)
 
 
 @attrs.define(slots=True)
@@ -112,7 +112,7 @@ class Recovery:
         peer = self.peers.get(name)
         if peer is None:
             return False
-        is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= 3 * self.clock_ms
+        is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= ALIVE_CLOCKS * self.clock_ms
         return is_heard or (peer.is_member and peer.is_reachable)
 
     # -- what sets off a repair
@@ -176,6 +176,7 @@ class Recovery:
         return peer
 
     def wake_ms(self) -> int | None:
+        """When `next_pull` or `next_exchange` wants to be asked again."""
         pull = None if self.is_pulling else self._pull_ms
         exchange = None if self._is_exchanging else self._exchange_ms
         if pull is None or exchange is None:
@@ -194,7 +195,7 @@ class Recovery:
             return False  # within one start a map that lacks something is an older one that came late
         if header.start.time < before.start.time and header.tock < before.tock:
             return False
-        return any(ranges - held.get(name, Ranges()) for name, ranges in peer.held.items())
+        return not is_within(peer.held, held)
 
     def maps_came(self, name: NodeName, held: TickRanges, said_by: Header | None = None) -> None:
         """A peer's map: what it holds it no longer lacks."""
@@ -204,15 +205,13 @@ class Recovery:
         peer.held, peer.said_by = held, said_by
         peer.failed_ms = None
         peer.is_reachable = True
-        peer.lacks = {n: left for n, lacks in peer.lacks.items() if (left := lacks - held.get(n, Ranges()))}
+        peer.lacks = without(peer.lacks, held)
 
     def lacks(self, name: NodeName, missing: TickRanges, held: TickRanges) -> None:
         """A peer, asked when this was `missing`, holds `held`, so it lacks the rest; pulls would say it bit by bit."""
         peer = self.peers.get(name)
         if peer is not None:
-            for node, ranges in missing.items():
-                if rest := ranges - held.get(node, Ranges()):
-                    peer.lacks[node] = peer.lacks.get(node, Ranges()) | rest
+            peer.lacks = joined(peer.lacks, without(missing, held))
 
     def pull_ended(self, name: NodeName, lacks: TickRanges, now_ms: int, *, brought: bool, is_whole: bool) -> None:
         """A pull was answered: of what was asked, `lacks` is not there."""
@@ -220,13 +219,14 @@ class Recovery:
         peer = self.peers.get(name)
         if peer is not None:
             peer.is_reachable = True
-            peer.lacks = {n: peer.lacks.get(n, Ranges()) | lacks.get(n, Ranges()) for n in {**peer.lacks, **lacks}}
+            peer.lacks = joined(peer.lacks, lacks)
             if not brought:
                 peer.failed_ms = now_ms
         if not is_whole:
             self._pull_ms = now_ms + self._draw(AGAIN_MS if brought else GAP_MS)
 
     def exchange_ended(self) -> None:
+        """Answered or not."""
         self._is_exchanging = False
 
     def unreachable(self, name: NodeName, now_ms: int) -> None:
@@ -236,23 +236,19 @@ class Recovery:
             peer.failed_ms = now_ms
             peer.is_reachable = False
 
-    def failed(self, name: NodeName, now_ms: int, *, pulling: bool, is_whole: bool) -> None:
-        """A pull or an exchange with a peer failed."""
+    def pull_failed(self, name: NodeName, now_ms: int, *, is_whole: bool) -> None:
+        """A pull was not answered, or not to its end."""
         self.unreachable(name, now_ms)
-        if pulling:
-            self.is_pulling = False
-            if not is_whole:
-                self._pull_ms = now_ms + self._draw(GAP_MS)
-        else:
-            self._is_exchanging = False
+        self.is_pulling = False
+        if not is_whole:
+            self._pull_ms = now_ms + self._draw(GAP_MS)
 
     def lost(self, missing: TickRanges, others: list[NodeName], now_ms: int) -> TickRanges:
         """What of `missing` every alive one of `others` (the registered nodes) has said it lacks."""
-        left = {node: ranges.copy() for node, ranges in missing.items()}
+        left = missing
         for name in others:
             if self.is_alive(name, now_ms):
-                lacks = self.peers[name].lacks
-                left = {node: rest for node, ranges in left.items() if (rest := ranges & lacks.get(node, Ranges()))}
+                left = common(left, self.peers[name].lacks)
         return left
 
     # -- inside

@@ -42,14 +42,13 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registry
 from distkv.core.sponsor import Sponsor
-from distkv.errors import (
-    InitRefusedError,
-)
+from distkv.core.steps import take
+from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import overlap
 from distkv.model.tree import Tree
 from distkv.wire.message import PingChain, Record, State, TickMaps
 from distkv.wire.states import Meta
@@ -87,7 +86,7 @@ class Replica:
         turn = Turn(now_ms, wall)
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
-        node.waits_for = node.missing()
+        node.awaited = node.missing()
         if store.registry.network is not None and node.settings.init_value is not None and store.has_data:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
@@ -105,7 +104,7 @@ class Replica:
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
-        node.take(node.startup.begin(turn.now_ms), turn)
+        take(node.startup.begin(turn.now_ms), node, turn)
         if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
@@ -157,7 +156,7 @@ class Replica:
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
                 node.recovery.members(others)
                 for name, addr in others.items():
-                    node.take(node.startup.found_source(name, addr), turn)
+                    take(node.startup.found_source(name, addr), node, turn)
             case Wake(has_room=has_room):  # whatever else is due is done below, after every input alike
                 if node.is_serving:
                     (self._ageing.do_what_is_due if has_room else self._ageing.wait)(turn)
@@ -286,7 +285,7 @@ class Replica:
         if node.witnesses.is_needed:
             node.seek_witnesses(turn)
         if not node.is_serving:
-            node.take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), turn)
+            take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), node, turn)
         if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
@@ -302,8 +301,7 @@ class Replica:
             return False
         if self.tree.ledger.is_whole:
             return True
-        missing = self._node.missing()
-        return not any(ranges & missing.get(name, Ranges()) for name, ranges in self._node.waits_for.items())
+        return not overlap(self._node.awaited, self._node.missing())
 
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""

@@ -1,7 +1,6 @@
 """The last resort: two nodes that hold the same ticks and not the same values compare what they hold, path by path.
 
-Knows: when two digests are a reason, and which stretches of the tree differ; and what they say about an old disk, which
-takes no part.  Does not talk: it says what to ask next.
+Knows: when two digests are a reason, and which stretches of the tree differ.  Does not talk: it says what to ask next.
 
 Invariant: one comparison is under way at the most; it moves the events of the paths that differ, and no others, a
 bounded number at a time (docs/protocol, SYNC-1 to SYNC-5).
@@ -9,18 +8,17 @@ bounded number at a time (docs/protocol, SYNC-1 to SYNC-5).
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.core.ready import AskEvents, AskPages
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page, share_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.model.tree import Tree
+from distkv.model.tick_ranges import TickRanges, count
+from distkv.model.tree import Sums, Tree
 
 PAGE_PATHS: Final = 1000
 """How many paths one page of the first look covers."""
@@ -31,12 +29,7 @@ EVENTS_MAX: Final = 1000
 AGAIN_CLOCKS: Final = 8
 """A peer with whom it brought nothing is left alone for so long, unless something changes."""
 SUSPECTS_MAX: Final = 64
-MET_CLOCKS: Final = 8
-"""So long an old disk is compared with one whose ticks are always others."""
-RESTARTS_MAX: Final = 8
 
-Sums: TypeAlias = tuple[int, bytes]
-"""A digest, and the hash of the ticks held."""
 Stretch: TypeAlias = tuple[Path | None, Path | None]
 """The paths behind the first, up to the second; None: the first or the last there is."""
 
@@ -103,7 +96,7 @@ class Resync:
     def next_ask(self) -> AskPages | AskEvents | None:
         """What to ask now that the last answer is complete; None: nothing more."""
         self._is_first_look = False
-        if self._wanted and (not self._todo or sum(map(len, self._wanted.values())) >= EVENTS_MAX):
+        if self._wanted and (not self._todo or count(self._wanted) >= EVENTS_MAX):
             wanted, self._wanted = self._wanted, {}
             return AskEvents(wanted)
         if not self._todo:
@@ -116,43 +109,3 @@ class Resync:
         self.peer = None
         if not is_whole:
             self._seen.pop(self._theirs, None)
-
-
-@attrs.define(slots=True)
-class OldDisk:
-    """What others show of a disk that is marked stale (docs/protocol, LIFE-10 and LIFE-11)."""
-
-    clock_ms: int
-    restarts: int = 0
-    """How often the node has begun anew because of it: each time it waits twice as long, in case that cannot help."""
-    _sums: Sums | None = None
-    _agree: dict[NodeName, None] = attrs.field(factory=dict)
-    """Which of the others hold just that."""
-    _differs_ms: int | None = None
-    _met_ms: int | None = None
-
-    def agrees(self, name: NodeName, sums: Sums, others: Collection[NodeName], *, is_good: bool) -> bool:
-        """A node holds what we hold, whose `sums` these are. Whether our disk is as good as any other now.
-
-        `is_good`: the node serves, and its own disk is no old one. `others` are all that are registered.
-        """
-        self._differs_ms = self._met_ms = None
-        if sums != self._sums:
-            self._sums, self._agree = sums, {}
-        if name in others:
-            self._agree[name] = None
-        return is_good or all(other in self._agree for other in others)
-
-    def differs(self, now_ms: int, *, has_same_ticks: bool) -> bool:
-        """A good node does not hold what we hold, or has other ticks just now. Whether that lasts: then ours is old.
-
-        With the same ticks half a clock is enough; where all write all the time, nobody has the same ticks for long.
-        """
-        if self._met_ms is None:
-            self._met_ms = now_ms
-        if has_same_ticks and self._differs_ms is None:
-            self._differs_ms = now_ms
-        factor = 1 << min(self.restarts, RESTARTS_MAX)
-        if self._differs_ms is not None and has_same_ticks and now_ms - self._differs_ms >= factor * self.clock_ms // 2:
-            return True
-        return now_ms - self._met_ms >= factor * MET_CLOCKS * self.clock_ms

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Rng
+from distkv.core.sources import Sources
 from distkv.model.event import NodeName
 from distkv.wire.message import State
 
@@ -32,10 +33,10 @@ class Step(StrEnum):
 
 RETRY_MS: Final = 500
 """How long after a failed attempt the next peer is asked."""
+WAITS_FOR_EVENTS: Final = "events that are missing"
+WAITS_FOR_ANSWER: Final = "an answer from a node with data"
 HAND_OVER_CLOCKS: Final = 3
 """How long a node looks for one that takes what it alone has."""
-SOURCES_MAX: Final = 64
-"""How many peers are remembered as possible sponsors."""
 
 
 @attrs.define(slots=True)
@@ -52,22 +53,29 @@ class Startup:
     """Whether there is no transport by configuration (solo)."""
     state: State = State.PASSIVE
     waits_for: str = "start"
-    _sources: dict[NodeName, str] = attrs.field(factory=dict)
+    """What readiness waits for, in words for people; empty when it is there."""
+    _sources: Sources = attrs.field(factory=Sources)
     _began_ms: int = 0
     _listens_ms: int = 0
+    """Since when others could be heard: no other time counts as their silence."""
     _next_ms: int | None = None
+    """When an attempt, or an initial ping, is due."""
     _is_up: bool = False
     _has_heard: bool = False
-    _asking: bool = False
+    """Whether somebody with data spoke who can be asked, as far as is known."""
+    _is_asking: bool = False
+    """Whether an attempt is under way."""
     _has_map: bool = False
+    """Whether it is known what others hold, so that what is missing here is, too."""
     _hand_over_until_ms: int | None = None
-    _gave_up: bool = False
-    _postponed: int = 0
-    """Behind how many others the last one that wanted to be asked again was put."""
+    """None: nothing is to be handed over."""
+    _has_given_up: bool = False
+    """Whether nobody took over what is here; that is tried once."""
 
     # -- inputs
 
     def begin(self, now_ms: int) -> list[Step]:
+        """The process starts; its disk was read."""
         self._began_ms = self._listens_ms = now_ms
         if self.has_data:
             self.state = State.RECOVERING
@@ -78,11 +86,12 @@ class Startup:
             return []
         if self.founding and self.alone:
             return [Step.FOUND_NETWORK, *self._become_ready()]
-        self.waits_for = "an answer from a node with data"
+        self.waits_for = WAITS_FOR_ANSWER
         self._next_ms = now_ms + (self._first_delay_ms() if not self.founding else 0)
         return []
 
     def transport_changed(self, is_up: bool, now_ms: int) -> None:
+        """Messages flow, or do not."""
         if is_up and not self._is_up:
             self._listens_ms = now_ms  # only time in which somebody could answer counts
             if self.founding:
@@ -93,10 +102,9 @@ class Startup:
         """A node that may have data is at this address."""
         if self.state is State.READY or name == self.me or not addr:
             return []
-        if len(self._sources) >= SOURCES_MAX and name not in self._sources:
+        if not self._sources.add(name, addr) or self.hands_over:  # else every exchange would lead to the next one
             return []
-        self._sources[name] = addr
-        return [] if self.hands_over else self._next_attempt()  # else every exchange would lead to the next one
+        return self._next_attempt()
 
     def heard_data(self, name: NodeName, addr: str) -> list[Step]:
         """A node that has data spoke."""
@@ -107,43 +115,31 @@ class Startup:
 
     def source(self) -> tuple[NodeName, str] | None:
         """Whom to ask next: the sources take turns."""
-        if not self._sources:
-            return None
-        name = next(iter(self._sources))
-        addr = self._sources.pop(name)
-        self._sources[name] = addr
-        return name, addr
+        return self._sources.next()
 
     def asked(self) -> None:
         """An attempt is under way."""
-        self._asking = True
+        self._is_asking = True
 
     def attempt_ended(self) -> None:
         """A peer has answered with its maps."""
-        self._asking = self.state is State.DOWNLOADING
+        self._is_asking = self.state is State.DOWNLOADING
 
     def attempt_postponed(self, now_ms: int, name: NodeName) -> None:
-        """A peer wants to be asked again, or somebody else: first the next one, then two, then three, up to all others,
-        and so on again, until one takes us. Whoever has to find out something first forgets what he found when he is
-        not asked again soon; who waits himself may do so for long."""
-        self._asking = False
+        """A peer wants to be asked again, or somebody else."""
+        self._is_asking = False
         self._next_ms = now_ms + RETRY_MS
-        addr = self._sources.pop(name, None)
-        sources = list(self._sources.items())
-        self._postponed = self._postponed % max(len(sources), 1) + 1
-        if addr is not None:
-            sources.insert(self._postponed, (name, addr))
-            self._sources = dict(sources)
+        self._sources.postpone(name)
 
     def attempt_failed(self, now_ms: int, name: NodeName, *, is_empty: bool = False) -> list[Step]:
         """A peer could not be asked, broke off, or (`is_empty`) has no data itself, as others that join just now."""
-        self._asking = False
+        self._is_asking = False
         if not self.hands_over:  # then the others are few, and time is short
-            self._sources.pop(name, None)
+            self._sources.drop(name)
         if self.state is State.DOWNLOADING:
             self.state = State.PASSIVE
         if not self.has_data:
-            self.waits_for = "an answer from a node with data"
+            self.waits_for = WAITS_FOR_ANSWER
         if self.has_data and self._has_heard and not self._sources and not self._has_map:
             # Whoever was heard cannot be asked: it died, or its words were old. Silence counts anew from here.
             self._has_heard = False
@@ -161,7 +157,7 @@ class Startup:
 
     def must_hand_over(self, now_ms: int) -> None:
         """What is here is old, or a part only: a download replaces it as soon as others have what it alone holds."""
-        if self.hands_over or self._gave_up or self.state is State.READY:
+        if self.hands_over or self._has_given_up or self.state is State.READY:
             return
         self._hand_over_until_ms = self._next_ms = now_ms
         self._hand_over_until_ms += HAND_OVER_CLOCKS * self.clock_ms
@@ -171,10 +167,11 @@ class Startup:
         """Others hold just what is here."""
         self._hand_over_until_ms = None
         if self.state is State.RECOVERING:
-            self.waits_for = "events that are missing"
+            self.waits_for = WAITS_FOR_EVENTS
 
     def download_began(self) -> None:
-        self._postponed = 0
+        """A sponsor has taken us, and what was here is void."""
+        self._sources.taken()
         self.state = State.DOWNLOADING
         self.waits_for = "the download"
         self.has_data = False
@@ -182,21 +179,21 @@ class Startup:
 
     def download_ended(self) -> None:
         """Everything the sponsor had is here; what is missing still must come."""
-        self._asking = False
+        self._is_asking = False
         self.has_data = True
         self._has_map = True
         self._has_heard = True
         self.state = State.RECOVERING
-        self.waits_for = "events that are missing"
+        self.waits_for = WAITS_FOR_EVENTS
 
     def map_arrived(self) -> bool:
         """A member's tick map is here. True: it is the first, and what is missing now must come before we are ready."""
-        self._asking = False
+        self._is_asking = False
         self._has_heard = True
         if self.state is not State.RECOVERING or self._has_map:
             return False
         self._has_map = True
-        self.waits_for = "events that are missing"
+        self.waits_for = WAITS_FOR_EVENTS
         return True
 
     def woken(self, now_ms: int, *, is_whole: bool) -> list[Step]:
@@ -213,13 +210,14 @@ class Startup:
             return [Step.FOUND_NETWORK, *self._become_ready()]
         interval_ms = self.clock_ms // 2 if self.founding else self.clock_ms
         self._next_ms = now_ms + (RETRY_MS if self.hands_over else interval_ms)
-        if self._sources and not self._asking and not self.founding:
+        if self._sources and not self._is_asking and not self.founding:
             return self._next_attempt()
-        return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE and self._is_up else []
+        return [Step.SEND_INITIAL_PING] if self.state is State.PASSIVE else []
 
     # -- outputs
 
     def wake_ms(self) -> int | None:
+        """When `woken` wants to be called again."""
         if self.state is State.READY or (self.state is not State.RECOVERING and not self._is_up):
             return None
         return self._next_ms
@@ -231,7 +229,7 @@ class Startup:
         return int(self.clock_ms * (0.5 + 0.5 * self.rng.random()))
 
     def _next_attempt(self) -> list[Step]:
-        if self._asking or not self._sources:
+        if self._is_asking or not self._sources:
             return []
         if self.hands_over:
             return [Step.ASK_MAPS]
@@ -256,9 +254,9 @@ class Startup:
 
     def _give_up(self) -> None:
         """Nobody takes over what is here: a node with data serves it, another one does without."""
-        self._gave_up = True
+        self._has_given_up = True
         self._hand_over_until_ms = None
-        self.waits_for = "events that are missing" if self.has_data else "an answer from a node with data"
+        self.waits_for = WAITS_FOR_EVENTS if self.has_data else WAITS_FOR_ANSWER
 
     def _become_ready(self) -> list[Step]:
         self.has_data = True

@@ -28,9 +28,10 @@ from distkv.model.event import (
     life_of,
     next_chain,
 )
-from distkv.model.ledger import Book, TickRanges, lives
+from distkv.model.ledger import Book
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 from distkv.model.tree import Applied, Tree
 from distkv.wire.message import (
     CeilingRecord,
@@ -201,6 +202,7 @@ class Store:
         return [PurgeRecord(path, tuple(event.link for event in gone))] if gone else []
 
     def mark_lost(self, ranges: TickRanges) -> list[Record]:
+        """Give up what is missing of these: nobody has it."""
         marked = self.tree.ledger.mark_lost(ranges)
         return [LostRecord(self.tree.ledger.spans(marked))] if marked else []
 

@@ -76,6 +76,7 @@ class Witnesses:
 
     @property
     def have_all(self) -> bool:
+        """Whether every other one that is registered has answered."""
         return not self._left
 
     @property
@@ -89,4 +90,5 @@ class Witnesses:
         return self.is_needed and is_patient and self.is_asking
 
     def wake_ms(self) -> int | None:
+        """When `due` wants to be asked again."""
         return self._next_ms if self.is_needed else None

@@ -47,7 +47,7 @@ from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError, StaleError
 from distkv.model.event import Event, NodeName, Tick
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
 from distkv.wire.message import Message, Update

@@ -127,10 +127,8 @@ class _Linker:
             self._there -= {moment.node}
         elif moment.state and moment.node not in self._there:
             self._there |= {moment.node}
-        if moment.heard is not None and moment.heard.sender not in ("", moment.node):
+        if moment.heard is not None:
             self._hear(number, moment, moment.heard)
-        elif moment.kind == StepKind.DONE and moment.heard is not None:
-            self._done(moment.heard)
         for said in moment.sent:
             self._say(number, moment, said)
 
@@ -167,6 +165,8 @@ class _Linker:
                     self._by_tick[moment.node, tick] = spoken
 
     def _hear(self, number: int, moment: Moment, heard: Said) -> None:
+        if moment.kind != StepKind.DONE and heard.sender in ("", moment.node):
+            return  # what nobody said, or the node itself
         match moment.kind:
             case StepKind.UPDATE | StepKind.PING | StepKind.INFO:
                 self._hear_gossip(number, moment, heard)

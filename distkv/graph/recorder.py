@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.election import has_data
 from distkv.core.ready import (
     AnnounceDue,
     Ask,
@@ -45,9 +46,9 @@ from distkv.core.replica import Replica
 from distkv.errors import DistkvError
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
-from distkv.model.ledger import TickRanges, lives
 from distkv.model.pages import Page
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives, ranges_of
+from distkv.wire.codec import kind_of
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -98,8 +99,8 @@ class Recorder:
             heard=heard,
             sent=tuple(sent),
             events=tuple(_shown(events, {event.link for event in made}, ready, replica)),
-            ticks=ranges_text(_links(event.link for event in events)),
-            closed=ranges_text(_links(event.link for change in ready.changes for event in _closed(change, replica))),
+            ticks=ranges_text(ranges_of(event.link for event in events)),
+            closed=ranges_text(ranges_of(event.link for change in ready.changes for event in _closed(change, replica))),
             notes=tuple(_notes(ready)),
         )
 
@@ -122,7 +123,7 @@ class Recorder:
                 return StepKind.BATCH, None, ()
             case HeardMessage(message=message):
                 events = message.events if isinstance(message, Update) else ()
-                return StepKind(_kind(message)), _gossip(message), events
+                return StepKind(kind_of(message)), _gossip(message), events
             case PeerAnswered(ask=ask, answer=answer):
                 return self._answered(ask, answer)
             case PeerDone(ask=ask, error=error):
@@ -148,7 +149,7 @@ class Recorder:
             case SnapshotHead():
                 return StepKind.SNAPSHOT, _snapshot(answer, me, key), ()
             case EventBatch(events=events):
-                ticks = ranges_text(_links(event.link for event in events))
+                ticks = ranges_text(ranges_of(event.link for event in events))
                 return StepKind.EVENTS, Said("events", key, asked.to, me, key, ticks), events
             case PullEnd(known=known, lacks=lacks):
                 about = f"lacks {ranges_text(lacks)}" if lacks else ""
@@ -268,28 +269,17 @@ def _stretch(what: AskPages) -> str:
     return f"digests of the paths{after}{until}, {what.size} to a page"
 
 
-def _kind(message: Message) -> str:
-    match message:
-        case Update():
-            return "update"
-        case Ping():
-            return "ping"
-        case Info():
-            return "info"
-    assert_never(message)
-
-
 def _key(header: Header) -> str:
     return f"{header.node}@{header.tock}"
 
 
 def _gossip(message: Message) -> Said:
-    said = Said(_kind(message), _key(message.header), message.header.node)
+    said = Said(kind_of(message), _key(message.header), message.header.node)
     match message:
         case Update(events=events):
-            return attrs.evolve(said, ticks=ranges_text(_links(event.link for event in events)))
+            return attrs.evolve(said, ticks=ranges_text(ranges_of(event.link for event in events)))
         case Ping(chain=chain):
-            about = "" if any(link.tick for link in chain) else "initial"
+            about = "" if has_data(chain) else "initial"
             return attrs.evolve(said, chain=chain_text(chain), about=about)
         case Info(ticks=ticks, reason=reason, ping=ping):
             about = "reason" if reason else "answer" if ping else ""
@@ -311,13 +301,6 @@ def _snapshot(head: SnapshotHead, to: str, ask: str) -> Said:
 def _unknown(asker: str, ask: int) -> Said:
     """The request to which an answer belongs was made before anybody listened."""
     return Said("", f"{asker}#{ask}", asker)
-
-
-def _links(links: Iterable[Link]) -> TickRanges:
-    found: TickRanges = {}
-    for node, tick in links:
-        found.setdefault(node, Ranges()).add(tick)
-    return found
 
 
 def _closed(change: Change, replica: Replica) -> Iterable[Event]:

@@ -14,8 +14,8 @@ from distkv.core.replica import Replica
 from distkv.graph.recorder import ranges_text, value_text
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, NodeName, life_of
-from distkv.model.ledger import TickRanges, lives
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 
 VALUES_SHOWN: Final = 12
 """So many values are shown; of more, the first few and how many there are."""

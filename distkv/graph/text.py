@@ -1,7 +1,6 @@
 """A trace as lines of text, for people; expected traces in scenario files are written so.
 
-Knows: how a moment is said in words.  Does not know which moments are wanted (`scenario` filters), nor where they come
-from.
+Knows: how a moment is said in words.  Does not know which moments are wanted, nor where they come from.
 
 Invariant: a line says what of a node's state changed since the line before of that node, and nothing else of it; so the
 same moments give the same lines.
@@ -93,12 +92,10 @@ def _heard(heard: Said, moment: Moment, events: str) -> str:
             return f"hears {_gossip(heard)} of {heard.sender}{kept}"
         case StepKind.INFO:
             return f"hears {_gossip(heard)} of {heard.sender}"
-        case StepKind.OFFERED:
+        case StepKind.OFFERED | StepKind.MAPS:
             return f"gets the {'hash' if heard.about == 'hash' else 'maps'} of {heard.sender}"
         case StepKind.JOINER:
             return f"is asked for a download by {heard.sender}"
-        case StepKind.MAPS:
-            return f"gets the {'hash' if heard.about == 'hash' else 'maps'} of {heard.sender}"
         case StepKind.EVENTS:
             return f"gets from {heard.sender}: {events}"
         case StepKind.KNOWN:

@@ -70,7 +70,21 @@ class StepKind(StrEnum):
 
 
 @attrs.frozen
-class Said:
+class _Texts:
+    """What has no fields but texts."""
+
+    def to_dict(self) -> Plain:
+        """What is empty is left out."""
+        return _plain(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, object]) -> Self:
+        """Raises DecodeError when it is not what `to_dict` makes."""
+        return cls(**_texts(cls, found))
+
+
+@attrs.frozen
+class Said(_Texts):
     """One message, as its sender or its hearer sees it."""
 
     kind: str
@@ -91,17 +105,9 @@ class Said:
     about: str = ""
     """What else there is to say of it, for people: `initial` ping, info with a `reason`, why a request failed."""
 
-    def to_dict(self) -> Plain:
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, object]) -> Self:
-        """Raises DecodeError when it is not what `to_dict` makes."""
-        return cls(**_texts(cls, found))
-
 
 @attrs.frozen
-class EventShown:
+class EventShown(_Texts):
     """One event that arrived or was made, and what became of it."""
 
     tick: str
@@ -110,14 +116,6 @@ class EventShown:
     """For people, and cut when long; None: deleted."""
     fate: str = ""
     """made, won, open loser, superseded, known (held before), refused."""
-
-    def to_dict(self) -> Plain:
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, object]) -> Self:
-        """Raises DecodeError when it is not what `to_dict` makes."""
-        return cls(**_texts(cls, found))
 
 
 @attrs.frozen
@@ -207,7 +205,7 @@ def read_lines(lines: Iterable[str], name: str) -> Iterator[Moment]:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _plain(value: Said | EventShown | Moment) -> Plain:
+def _plain(value: _Texts | Moment) -> Plain:
     found: Plain = {}
     for field in attrs.fields(type(value)):
         held = getattr(value, field.name)
@@ -219,7 +217,7 @@ def _plain(value: Said | EventShown | Moment) -> Plain:
 def _plain_item(held: object) -> object:
     if isinstance(held, tuple):
         return [_plain_item(item) for item in held]
-    if isinstance(held, Said | EventShown):
+    if isinstance(held, _Texts):
         return held.to_dict()
     return held
 

@@ -9,13 +9,14 @@ Invariant: missing = 1..last minus held; `lost` is a mark on missing ticks and n
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from hashlib import blake2b
 
 import attrs
 
 from distkv.model.event import COUNT_BITS, Link, NodeName, Tick, Writer, first_tick
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 
 
 @attrs.define(slots=True)
@@ -36,10 +37,6 @@ class Book:
         """Whether nothing is missing; cheap."""
         held = self.held
         return self.last < self.first or (held.count() == 1 and (self.first, self.last + 1) == next(held.pairs()))
-
-
-TickRanges = dict[NodeName, Ranges]
-"""Per node name; a name's lives do not overlap, so one set of ranges serves them all."""
 
 
 class Ledger:
@@ -237,13 +234,3 @@ class Ledger:
             self._gappy.pop(writer, None)
         else:
             self._gappy[writer] = None
-
-
-def lives(ranges: Ranges) -> Iterator[tuple[int, int]]:
-    """The ranges cut where a life ends, so that each piece belongs to one writer."""
-    for begin, end in ranges.pairs():
-        while begin >> COUNT_BITS < (end - 1) >> COUNT_BITS:
-            cut = ((begin >> COUNT_BITS) + 1) << COUNT_BITS
-            yield begin, cut
-            begin = cut
-        yield begin, end

@@ -15,9 +15,8 @@ import attrs
 
 from distkv.model.entry import Entry
 from distkv.model.index import name_order
-from distkv.model.ledger import TickRanges
 from distkv.model.path import ROOT, Path
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, ranges_of
 from distkv.model.tree import Tree, share
 
 _SYSTEM = Path((None,))
@@ -39,7 +38,7 @@ def pages(tree: Tree, after: Path | None, until: Path | None, size: int) -> Iter
     """The paths behind `after`, up to `until`, in pages of `size`; the tree may change between two of them."""
     while True:
         found = list(islice(_between(tree, after, until), size))
-        ticks = _ticks(found) if size == 1 else {}
+        ticks = ranges_of(entry.head.link for entry in found) if size == 1 else {}
         if len(found) < size:
             yield Page(until, _sum(found), ticks)
             return
@@ -85,8 +84,3 @@ def _sum(entries: Iterator[Entry] | list[Entry]) -> int:
     return digest
 
 
-def _ticks(entries: list[Entry]) -> TickRanges:
-    found: TickRanges = {}
-    for entry in entries:
-        found.setdefault(entry.head.node, Ranges()).add(entry.head.tick)
-    return found

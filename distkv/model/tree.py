@@ -18,10 +18,13 @@ from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, is_above, same
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
-from distkv.model.ledger import Book, Ledger, TickRanges, lives
+from distkv.model.ledger import Book, Ledger
 from distkv.model.path import NAMES_MAX, RESERVED, ROOT, Name, Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 
+Sums: TypeAlias = tuple[int, bytes]
+"""A state digest, and the hash of the ticks held: who shows both holds the same, but for chance."""
 _Shown: TypeAlias = tuple[Event, tuple[Event, ...]]
 """What an entry shows: its winner and its open losers."""
 
@@ -59,6 +62,11 @@ class Tree:
         self._contested = Contested()
 
     # -- reading
+
+    @property
+    def sums(self) -> Sums:
+        """What others compare with theirs."""
+        return self.digest, self.ledger.hash()
 
     def get(self, path: Path) -> Entry | None:
         """The entry as it is now, tombstones included; None when the path was never written (or is purged)."""

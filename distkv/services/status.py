@@ -15,7 +15,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
 

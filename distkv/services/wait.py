@@ -17,7 +17,7 @@ import trio
 
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.fields import range_map
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import EventsWait

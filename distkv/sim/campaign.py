@@ -21,7 +21,7 @@ import attrs
 from distkv.sim.draft import draw
 from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.run import Outcome, Verdict, run
-from distkv.sim.scenario import OFF, Fault
+from distkv.sim.scenario import Fault
 
 
 @attrs.define
@@ -71,7 +71,7 @@ class _Runner:
 
 
 def campaign(
-    seeds: Iterable[int], jobs: int = 1, off: Collection[Fault] = OFF, tell: Callable[[Sum], object] = lambda _: None
+    seeds: Iterable[int], jobs: int = 1, off: Collection[Fault] = (), tell: Callable[[Sum], object] = lambda _: None
 ) -> Sum:
     """Run all seeds; `tell` hears the sum after each."""
     found = Sum()

@@ -9,6 +9,7 @@ is made when it is sent, and is durable on the side that takes it before the nex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from distkv.core.peers import pull_end
@@ -160,7 +161,7 @@ class Conversation:
 
     # -- between them
 
-    def _travel(self, then: Callable[[], None]) -> None:
+    def _travel(self, then: Callable[[], object]) -> None:
         fleet = self._fleet
         fleet.later(fleet.network.answer_ms(self._asker.host.name, self._ask.addr), then)
 
@@ -192,11 +193,7 @@ class Conversation:
         asker, peer = self._asker, self._peer
         if peer is not None:
             peer.serving.pop(self, None)
-        asker.host.give(asker, lambda: _done(asker, PeerDone(self._ask.id, error)))
-
-
-def _done(asker: Process, what: PeerDone) -> None:
-    asker.step(what)
+        asker.host.give(asker, partial(asker.step, PeerDone(self._ask.id, error)))
 
 
 def _over_the_wire(payload: Payload) -> tuple[Payload, int]:

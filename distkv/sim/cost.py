@@ -14,27 +14,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Input, JoinerAsked, LocalSet, PeerAnswered
-from distkv.model.ledger import TickRanges
 from distkv.model.path import Path
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import count, joined
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import Faults
-from distkv.sim.rule import BrokenRuleError, Observer
-from distkv.sim.rules.alike import AllAlike
+from distkv.sim.rule import Observer
+from distkv.sim.rules.alike import not_at_rest, show_the_same
 from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
-NODES_MAX: Final = 1024
-"""A node keeps an eye on so many others."""
 CLOCK_MS: Final = 5000
 LOSS: Final = 0.01
 ROUND_MS: Final = 200
@@ -202,7 +199,7 @@ class Course:
         hosts = [*self._fleet.hosts.values()]
         for number, host in enumerate(hosts):
             host.agent.limit(None, self._nodes)
-            self._fleet.later(1000 * number // len(hosts), partial(self._start, host.name))
+            self._fleet.later(1000 * number // len(hosts), partial(self._fleet.start, host.name))
         self._fleet.run(1000)
         return 1000 + self._until_alike(), counts
 
@@ -246,27 +243,18 @@ class Course:
 
     # -- inside
 
-    def _start(self, name: str) -> None:
-        self._fleet.start(name)
-
     def _plan(self, writers: Sequence[Host], count: int, within_ms: int) -> None:
         for number in range(count):
             self._written += 1
             path = Path(["written", str(self._written)])
             host, write = writers[number % len(writers)], LocalSet(SetValue(1, path, VALUE))
-            self._fleet.later(within_ms * number // count, partial(self._step, host, write))
-
-    def _step(self, host: Host, what: Input) -> None:
-        self._fleet.step(host.name, what)
+            self._fleet.later(within_ms * number // count, partial(self._fleet.step, host.name, write))
 
     def _missing(self) -> int:
         """How many events the nodes lack, of all that any of them has."""
         held = [host.live.tree.ledger.held() for host in self._fleet.running()]
-        every: TickRanges = {}
-        for one in held:
-            for name, ranges in one.items():
-                every.setdefault(name, Ranges()).update(ranges)
-        return sum(len(every[name]) - len(one.get(name, ())) for one in held for name in every)
+        every = count(reduce(joined, held))
+        return sum(every - count(one) for one in held)
 
     def _until_alike(self) -> int:
         """Let time pass until all are alike; for how long.
@@ -275,17 +263,8 @@ class Course:
             BrokenRuleError: it takes too long.
         """
         began_ms = self._fleet.now_ms
-        while not self._is_alike():
+        while not show_the_same([host.live for host in self._fleet.running()]):
             if self._fleet.now_ms - began_ms > PATIENCE_MS:
-                AllAlike().settled(self._fleet)  # it says what differs
-                raise BrokenRuleError(AllAlike.rule, f"after {PATIENCE_MS} ms they did not")
+                raise not_at_rest(self._fleet, PATIENCE_MS)
             self._fleet.run(STEP_MS)
         return self._fleet.now_ms - began_ms
-
-    def _is_alike(self) -> bool:
-        """Whether all serve and hold the same, by the digests that they show to each other."""
-        replicas = [host.live for host in self._fleet.running()]
-        first = replicas[0].tree
-        return all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas) and all(
-            replica.tree.ledger.hash() == first.ledger.hash() for replica in replicas
-        )

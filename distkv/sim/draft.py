@@ -14,7 +14,7 @@ from typing import Final
 
 from distkv.sim.network import Faults
 from distkv.sim.presence import Presence
-from distkv.sim.scenario import OFF, RARE, Action, Fault, Scenario, Verb
+from distkv.sim.scenario import RARE, Action, Fault, Scenario, Verb
 
 DELIVERIES_AIMED_AT: Final = 2600
 """More than the least that counts, because much of what befalls writes is not foreseen."""
@@ -34,7 +34,7 @@ TTL_ON_FEW_PATHS: Final = 0.85
 """The same where values with a ttl are replaced first."""
 
 
-def draw(seed: int, off: Collection[Fault] = OFF) -> Scenario:
+def draw(seed: int, off: Collection[Fault] = ()) -> Scenario:
     """The scenario of a seed, without the faults in `off`.
 
     Each seed takes only some of the faults, so that none is always hidden by another. All are drawn, so that switching

@@ -36,15 +36,14 @@ from distkv.sim.process import Process
 from distkv.sim.rule import Observer, Told
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
-from distkv.wire.codec import decode_message, encode_message
-from distkv.wire.message import Info, Message, Ping, Start, Update
+from distkv.wire.codec import decode_message, encode_message, kind_of
+from distkv.wire.message import Message, Start, Update
 from distkv.wire.room import events_room
 from distkv.wire.values import pack_value
 
 SECOND_MS: Final = 1000
 MEMBERS_MS: Final = 1000
 """How often the agents tell who is there."""
-KINDS: Final[dict[type[Message], str]] = {Update: "update", Ping: "ping", Info: "info"}
 
 
 class Fleet:
@@ -67,9 +66,9 @@ class Fleet:
         self.told = Told(observers)
         self.commit_ms = (0, 0)
         """How long a commit takes; nothing: it is done at once."""
-        self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self.own_every = 1
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._count = 0
         self._carried = 0
         if members_seen:
@@ -91,7 +90,8 @@ class Fleet:
         return host
 
     def start(self, name: str, *, init: object = None, up: bool = True, addr: str | None = None, **more: Any) -> Host:
-        """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs."""
+        """Start a server on a host; `init` makes it found a network, `up` says whether its agent runs, and `more` are
+        fields of its `CoreSettings`."""
         host = self.host(name, addr=addr)
         settings = CoreSettings(
             node=host.node,
@@ -121,8 +121,8 @@ class Fleet:
         if process.is_running:
             is_up = host.agent.is_up
             self.end(host)
-            more = {**process.told, "restored": False, "restarts": process.told.get("restarts", 0) + 1}
-            self.start(host.name, up=is_up, **more)
+            restarts = process.settings.get("restarts", 0) + 1
+            self.start(host.name, up=is_up, **{**process.settings, "restored": False, "restarts": restarts})
 
     def end(self, host: Host) -> None:
         """End the process; its disk has what it was told to write, or what a kill leaves of it."""
@@ -199,10 +199,10 @@ class Fleet:
             raise ValueError(f"{name} does not run")
         return process.step(what)
 
-    def later(self, delay_ms: int, do: Callable[[], None]) -> None:
+    def later(self, delay_ms: int, do: Callable[[], object]) -> None:
         self.at(self.now_ms + delay_ms, do)
 
-    def at(self, at_ms: int, do: Callable[[], None]) -> None:
+    def at(self, at_ms: int, do: Callable[[], object]) -> None:
         self._count += 1
         heapq.heappush(self._queue, (at_ms, self._count, do))
 
@@ -255,7 +255,7 @@ class Fleet:
     def tell_all(self, host: Host, message: Message) -> None:
         """An agent is told to send something, whoever says so."""
         data = encode_message(message)
-        self._carry(host, decode_message(KINDS[type(message)], data), len(data))
+        self._carry(host, decode_message(kind_of(message), data), len(data))
 
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """Bytes of a conversation arrived."""
@@ -297,15 +297,15 @@ class Fleet:
         """A message leaves the agent for all hosts, its own included."""
         for tell in self.told.carried:
             tell(host, message, size)
-        sender, is_update, what = host.name, isinstance(message, Update), HeardMessage(message)
+        sender, kind, what = host.name, kind_of(message), HeardMessage(message)
         self._carried += 1
         for name, other in self.hosts.items():
             if name == sender and self._carried % self.own_every:
                 continue
-            late_ms = divert(self.network.diversions, KINDS[type(message)], sender, name)
+            late_ms = divert(self.network.diversions, kind, sender, name)
             if late_ms is None:
                 continue
-            for delay_ms in self.network.gossip(sender, name, is_update=is_update):
+            for delay_ms in self.network.gossip(sender, name, is_update=kind == "update"):
                 self.later(late_ms + delay_ms, partial(self._arrive, sender, other, what))
 
     def _pump(self, host: Host) -> None:

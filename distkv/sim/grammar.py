@@ -8,18 +8,15 @@ with file, line and what is expected there.
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import CoreSettings
-from distkv.errors import BadPathError, SettingsError
-from distkv.model.path import Path
+from distkv.errors import SettingsError
 from distkv.sim.script import (
     EXPECTED,
     Action,
@@ -35,7 +32,6 @@ from distkv.sim.script import (
     Run,
     Script,
     Setting,
-    SettingMap,
     Settings,
     Settle,
     Show,
@@ -46,6 +42,7 @@ from distkv.sim.script import (
     Wait,
     Write,
 )
+from distkv.sim.words import Known, Words
 from distkv.transport.diversion import ANY, Diversion
 from distkv.wire.message import State
 
@@ -73,8 +70,6 @@ USAGE: Final[dict[str, str]] = {
     "settings": "settings SETTING=…",
 }
 """Each verb, with what follows it."""
-SETTLE_CLOCKS: Final = 12
-"""How long `settle` and `wait` wait, if they do not say."""
 
 GOSSIP: Final = ("update", "ping", "info")
 TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "done")
@@ -84,7 +79,7 @@ WAYS: Final = ("sent", "heard")
 ALL: Final = frozenset([f"{way} {kind}" for way in WAYS for kind in (*GOSSIP, *TCP)] + [*OTHER])
 """Every tag that a moment may have, besides `outside`."""
 
-WORLD: Final[dict[str, tuple[str, Setting]]] = {
+WORLD: Final[Known] = {
     "seed": ("seed", 0),
     "members": ("members", True),
     "delay": ("delay_ms", 10),
@@ -93,16 +88,12 @@ WORLD: Final[dict[str, tuple[str, Setting]]] = {
 }
 """What the network can be told, and what holds else: the seed of chance, whether agents say who is there, how long
 gossip and each part of an answer take, how long a peer that does not answer is waited for (0: one knows at once)."""
-CORE: Final[dict[str, tuple[str, Setting]]] = {
+CORE: Final[Known] = {
     field.name.removesuffix("_ms").removesuffix("_max").replace("_", "-"): (field.name, field.default)
     for field in attrs.fields(CoreSettings)
     if isinstance(field.default, int)
 }
 """What a node can be told."""
-
-_NODE: Final = re.compile(r"[A-Za-z0-9._-]{1,63}")
-_TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|clocks?)")
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_script(text: str, name: str) -> Script:
@@ -121,7 +112,7 @@ class _Parser:
         self._name = PurePath(name).name
         self._nodes: dict[str, None] = {}
         self._mentions: list[tuple[int, str]] = []
-        self._settings: dict[str, Setting] = dict((CORE | WORLD).values())
+        self._settings: dict[str, Setting] = dict({**CORE, **WORLD}.values())
 
     def parse(self, text: str) -> Script:
         blocks: list[Block] = []
@@ -161,7 +152,7 @@ class _Parser:
         verb, *arguments = words
         if verb not in USAGE:
             raise self._error(number, f"{verb} is no verb; there are {', '.join(USAGE)}")
-        rest = _Words(arguments, int(self._settings["clock_ms"]))
+        rest = Words(arguments, int(self._settings["clock_ms"]))
         try:
             action = ToNode(rest.node(), Deed(verb)) if verb in _DEEDS else _READERS[verb](rest)
             if rest:
@@ -203,126 +194,19 @@ def _mentioned(action: Action) -> Iterable[str]:
     return ()
 
 
-class _Words:
-    """The words of one line behind its verb; each is taken once. What cannot be meant is a ValueError."""
-
-    def __init__(self, words: list[str], clock_ms: int) -> None:
-        self._words = words
-        self._clock_ms = clock_ms
-
-    def __bool__(self) -> bool:
-        return bool(self._words)
-
-    def take(self, what: str) -> str:
-        if not self._words:
-            raise ValueError(f"{what} is missing")
-        return self._words.pop(0)
-
-    def takes(self, word: str) -> bool:
-        """Whether the next word is this one; then it is taken."""
-        return self.next_is(lambda found: found == word) and bool(self._words.pop(0))
-
-    def next_is(self, test: Callable[[str], bool]) -> bool:
-        """Whether there is a next word, for which this holds."""
-        return bool(self._words) and test(self._words[0])
-
-    def until(self, *ends: str) -> list[str]:
-        """The words before the first of `ends`, or all."""
-        at = next((at for at, word in enumerate(self._words) if word in ends), len(self._words))
-        taken, self._words = self._words[:at], self._words[at:]
-        return taken
-
-    def node(self) -> str:
-        return _node(self.take("the node"))
-
-    def nodes(self, *ends: str) -> tuple[str, ...]:
-        """At least one."""
-        found = tuple(map(_node, self.until(*ends)))
-        if not found:
-            raise ValueError("the node is missing")
-        return found
-
-    def path(self) -> Path:
-        try:
-            return Path.parse(self.take("the path"))
-        except BadPathError as error:
-            raise ValueError(str(error)) from None
-
-    def integer(self, what: str) -> int:
-        return _integer(self.take(what), what)
-
-    def time_ms(self) -> int:
-        return _time_ms(self.take("the time"), self._clock_ms)
-
-    def within_ms(self) -> int:
-        """Also when it is not said."""
-        return self.time_ms() if self.takes("within") else SETTLE_CLOCKS * self._clock_ms
-
-    def settings(self, known: Mapping[str, tuple[str, Setting]]) -> SettingMap:
-        """All that is left."""
-        return {field: value for word in self.until() for field, value in [_setting(word, known, self._clock_ms)]}
-
-
-# -- words --------------------------------------------------------------------------------------------------------
-
-
-def _node(text: str) -> str:
-    if not _NODE.fullmatch(text):
-        raise ValueError(f"{text} is no name of a node")
-    return text
-
-
-def _integer(text: str, what: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{what} is a number, not {text}")
-    return int(text)
-
-
-def _time_ms(text: str, clock_ms: int) -> int:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text} is no time, as 300ms, 5s or 2clocks are")
-    number, unit = found.groups()
-    return int(float(number) * _UNITS_MS.get(unit, clock_ms))
-
-
-def _value(text: str) -> object:
-    """As JSON, or else as text."""
-    try:
-        found: object = json.loads(text)
-    except json.JSONDecodeError:
-        return text
-    return found
-
-
-def _setting(word: str, known: Mapping[str, tuple[str, Setting]], clock_ms: int) -> tuple[str, Setting]:
-    name, _, text = word.partition("=")
-    if name not in known:
-        raise ValueError(f"{name} is no setting; there are {', '.join(known)}")
-    field, default = known[name]
-    if isinstance(default, bool):
-        if text not in ("yes", "no"):
-            raise ValueError(f"{name} is yes or no")
-        return field, text == "yes"
-    value = _time_ms(text, clock_ms) if field.endswith("_ms") else _integer(text, name)
-    if value == 0 and default != 0:
-        raise ValueError(f"{name} is more than 0")
-    return field, value
-
-
 # -- verbs --------------------------------------------------------------------------------------------------------
 
 
-def _start(words: _Words) -> Action:
+def _start(words: Words) -> Action:
     node, init = words.node(), None
     named = words.node() if words.takes("as") else ""
     if words.takes("init"):
-        init = _value(words.take("")) if words.next_is(lambda word: "=" not in word) else "root"
+        init = words.value() if words.next_is(lambda word: "=" not in word) else "root"
     return StartNode(node, init, words.settings(CORE), named)
 
 
-def _set(words: _Words) -> Action:
-    node, path, value = words.node(), words.path(), _value(words.take("the value"))
+def _set(words: Words) -> Action:
+    node, path, value = words.node(), words.path(), words.value()
     if value is None:
         raise ValueError("a value is not null: use delete")
     is_new, ttl_ms = words.takes("new"), words.time_ms() if words.takes("ttl") else None
@@ -331,14 +215,14 @@ def _set(words: _Words) -> Action:
     return Write(node, path, value, is_new, None if ttl_ms is None else ttl_ms / 1000)
 
 
-def _decide(words: _Words, *, is_restored: bool) -> Action:
+def _decide(words: Words, *, is_restored: bool) -> Action:
     node, path = words.node(), words.path()
     if not words.takes("of"):
         raise ValueError("of is missing")
     return Decide(node, path, words.node(), is_restored)
 
 
-def _split(words: _Words) -> Action:
+def _split(words: Words) -> Action:
     sides = [words.nodes("|")]
     while words.takes("|"):
         sides.append(words.nodes("|"))
@@ -350,14 +234,14 @@ def _split(words: _Words) -> Action:
     return Split(tuple(sides))
 
 
-def _cut(words: _Words) -> Action:
+def _cut(words: Words) -> Action:
     sender = words.node()
     if not words.takes(">"):
         raise ValueError("> is missing")
     return Cut(sender, words.node())
 
 
-def _diversion(words: _Words) -> Diversion:
+def _diversion(words: Words) -> Diversion:
     count = words.integer("the count") if words.next_is(str.isdecimal) else None
     kind = words.take("the kind of message")
     if kind not in (*GOSSIP, ANY):
@@ -367,21 +251,21 @@ def _diversion(words: _Words) -> Diversion:
     return Diversion(kind, frozenset(senders), frozenset(receivers), count)
 
 
-def _delay(words: _Words) -> Action:
+def _delay(words: Words) -> Action:
     diversion = _diversion(words)
     if not words.takes("by"):
         raise ValueError("by is missing")
     return Divert(attrs.evolve(diversion, delay_ms=words.time_ms()))
 
 
-def _wait(words: _Words) -> Action:
+def _wait(words: Words) -> Action:
     node, state = words.node(), words.take("the state")
     if state not in list(State):
         raise ValueError(f"{state} is no state; there are {', '.join(State)}")
     return Wait(node, State(state), words.within_ms())
 
 
-def _show(words: _Words) -> Action:
+def _show(words: Words) -> Action:
     shown = words.until("at")
     nodes = words.nodes() if words.takes("at") else ()
     if not shown:
@@ -405,14 +289,14 @@ def _show(words: _Words) -> Action:
     return Show(frozenset(tags), frozenset(nodes))
 
 
-def _settings(words: _Words) -> Action:
+def _settings(words: Words) -> Action:
     if not words:
         raise ValueError("the setting is missing")
-    return Settings(words.settings(CORE | WORLD))
+    return Settings(words.settings({**CORE, **WORLD}))
 
 
 _DEEDS: Final = frozenset(Deed)
-_READERS: Final[dict[str, Callable[[_Words], Action]]] = {
+_READERS: Final[dict[str, Callable[[Words], Action]]] = {
     "cluster": lambda words: Cluster(words.nodes()),
     "start": _start,
     "set": _set,

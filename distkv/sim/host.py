@@ -39,7 +39,7 @@ class Host:
     process: Process | None = None
     fatal: DistkvError | None = None
     """Why the last process ended by itself."""
-    _held: list[tuple[Process, Callable[[], None]]] | None = None
+    _held: list[tuple[Process, Callable[[], object]]] | None = None
     """What waits for the paused process."""
 
     @property
@@ -72,7 +72,7 @@ class Host:
         if self.process is not None:
             self.process.replan()
 
-    def give(self, process: Process, do: Callable[[], None]) -> None:
+    def give(self, process: Process, do: Callable[[], object]) -> None:
         """Let a process do something, now or when it goes on; nothing, when it has ended."""
         if self.process is not process:
             return
@@ -86,7 +86,7 @@ class Host:
         """Whether gossip reaches the process at once."""
         return self._held is None and self.process is not None and self.agent.is_up
 
-    def hear(self, do: Callable[[], None]) -> bool:
+    def hear(self, do: Callable[[], object]) -> bool:
         """The same with gossip; False when it is lost on this host."""
         process, agent = self.process, self.agent
         if process is None or not agent.is_up:

@@ -29,7 +29,7 @@ from distkv.sim.process import Process
 from distkv.sim.recording import Recording
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import always
-from distkv.sim.rules.alike import AllAlike, is_at_rest
+from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.rules.contents import OneContent
 from distkv.sim.screen import Screen
 from distkv.sim.script import (
@@ -281,7 +281,7 @@ class Player:
     def _ask(self, name: str, what: Input) -> None:
         """A client's request; a process that pauses takes it later."""
         process = self._running(name)
-        process.host.give(process, partial(_take, process, what))
+        process.host.give(process, partial(process.step, what))
 
     # -- between them
 
@@ -312,7 +312,7 @@ class Player:
             case Settle(within_ms=within_ms):
                 self._check_somebody_runs()
                 if not fleet.run_until(lambda: is_at_rest(fleet), within_ms):
-                    AllAlike().settled(fleet)
+                    raise not_at_rest(fleet, within_ms)
 
     def _until(self, condition: Callable[[], bool], within_ms: int, what: str) -> None:
         if not self._fleet.run_until(condition, within_ms):
@@ -344,7 +344,3 @@ class Player:
         moment = attrs.evolve(moment, at_ms=moment.at_ms - self._zero_ms)
         self.moments.append(moment)
         self._screen.happened(moment)
-
-
-def _take(process: Process, what: Input) -> None:
-    process.step(what)

@@ -31,10 +31,10 @@ OUTBOX_MAX: Final = 256
 class Process:
     """A running server. It is used until it ends; the next start is another one."""
 
-    def __init__(self, fleet: Fleet, host: Host, replica: Replica, told: Mapping[str, Any]) -> None:
+    def __init__(self, fleet: Fleet, host: Host, replica: Replica, settings: Mapping[str, Any]) -> None:
         self.host = host
-        self.told = told
-        """The settings that every start of it gets."""
+        self.settings = settings
+        """What every start of it is told, by the names of `CoreSettings`."""
         self.replica = replica
         self.wake_at_ms: int | None = None
         """True time of the next wake, if nothing happens before."""
@@ -42,7 +42,7 @@ class Process:
         """Whose requests it is answering."""
         self._fleet = fleet
         self._outbox: deque[tuple[int, Message | Ask]] = deque()
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
         self._must_announce = False
 
     @property
@@ -87,7 +87,7 @@ class Process:
 
     # -- out
 
-    def when_durable(self, do: Callable[[], None]) -> None:
+    def when_durable(self, do: Callable[[], object]) -> None:
         """Do it as soon as everything that was decided so far is on the disk; never, when the process ends before."""
         if self.host.disk.is_idle:
             do()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from distkv.core.election import has_data
 from distkv.core.ready import (
     Ask,
     AskEvents,
@@ -183,7 +184,7 @@ class Reached(Observer):
             case Ask(what=what):
                 self.signs[_BY_ASK[type(what)]] += 1
             case Ping(chain=chain):
-                self.signs["a ping" if any(link.tick for link in chain) else "an initial ping"] += 1
+                self.signs["a ping" if has_data(chain) else "an initial ping"] += 1
             case Info(reason=reason, ping=ping, ticks=ticks):
                 if reason is not None:
                     self.signs["an info with a reason"] += 1

@@ -22,7 +22,7 @@ from distkv.sim.host import Host
 from distkv.sim.reached import Reached
 from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules import always
-from distkv.sim.rules.alike import AllAlike, is_at_rest
+from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.rules.apart import StaysApart
 from distkv.sim.rules.contents import OneContent
 from distkv.sim.rules.ring import RingStays
@@ -149,8 +149,7 @@ class Run:
         rested = fleet.run_until(lambda: is_at_rest(fleet), REST_MS)
         self._check_fatal()
         if not rested:
-            AllAlike().settled(fleet)  # it says what differs
-            raise BrokenRuleError(AllAlike.rule, f"after {REST_MS} ms they did not")
+            raise not_at_rest(fleet, REST_MS)
         for tell in fleet.told.settled:
             tell(fleet)
         return self._too_little()

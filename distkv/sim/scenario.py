@@ -71,10 +71,6 @@ RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_A
 """What other people do wrong; each seed takes one in four of these."""
 
 
-OFF: Final[frozenset[Fault]] = frozenset()
-"""What is off unless it is asked for: nothing."""
-
-
 class Verb(StrEnum):
     """What may happen."""
 

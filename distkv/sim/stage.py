@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from distkv.core.ready import Retired, RetireNode
-from distkv.model.ranges import Ranges
+from distkv.core.ready import RetireNode
+from distkv.model.tick_ranges import is_within
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -49,20 +49,19 @@ class Stage:
         for number, name in enumerate(names[1 : len(names) - self._scenario.late_count], 1):
             self._fleet.later(700 * number, partial(self._start, self._fleet.hosts[name]))
 
-    def do(self, action: Action) -> bool:
-        """Carry out one action; False when it does not apply."""
+    def do(self, action: Action) -> None:
+        """Carry out one action, if it applies."""
         host = self._fleet.hosts[self._scenario.names[action.host]]
         process = host.process
         if action.verb in WRITES:
-            if process is None or host.is_paused:
-                return False
-            self._workload.do(process, action)
-            return True
-        if self._strangers.do(host, action):
-            return True
-        if process is None:
-            return self._to_stopped(host, action)
-        return self._to_network(host, action) or self._to_machine(host, action)
+            if process is not None and not host.is_paused:
+                self._workload.do(process, action)
+        elif self._strangers.do(host, action):
+            pass  # it was theirs
+        elif process is None:
+            self._to_stopped(host, action)
+        elif not self._to_network(host, action):
+            self._to_machine(host, action)
 
     def all_is_well(self) -> None:
         """Every fault ends, and who does not run starts."""
@@ -86,19 +85,17 @@ class Stage:
                 self._strangers.empty_node_comes()
             self._fleet.start(host.name, **self._settings)
 
-    def _to_stopped(self, host: Host, action: Action) -> bool:
+    def _to_stopped(self, host: Host, action: Action) -> None:
         match action.verb:
             case Verb.START:
                 self._start(host)
-                return True
             case Verb.MAKE_SPACE:
                 host.disk.make_space()
-                return True
             case Verb.HEAL | Verb.SWIZZLE_IN:
-                return self._to_network(host, action)
-        return False
+                self._to_network(host, action)
 
     def _to_network(self, host: Host, action: Action) -> bool:
+        """False when it is no action of the network's."""
         fleet, network, name = self._fleet, self._fleet.network, host.name
         others = [other for other in self._scenario.names if other != name]
         match action.verb:
@@ -121,7 +118,7 @@ class Stage:
                 return False
         return True
 
-    def _to_machine(self, host: Host, action: Action) -> bool:
+    def _to_machine(self, host: Host, action: Action) -> None:
         fleet = self._fleet
         match action.verb:
             case Verb.PAUSE:
@@ -133,7 +130,7 @@ class Stage:
             case Verb.POWER:
                 fleet.lose_power(host)
             case Verb.WIPE | Verb.BURN if host.addr in {other.addr for other in self._others(host)}:
-                return False  # who comes back elsewhere, and empty, at once is taken for another one, and ends
+                pass  # who comes back elsewhere, and empty, at once is taken for another one, and ends
             case Verb.WIPE if self._has_copy(host):
                 self._lose_disk(host, is_copied=True)
             case Verb.BURN if any(other.live.is_serving for other in self._others(host)):
@@ -141,9 +138,9 @@ class Stage:
             case Verb.COPY if host.live.is_serving:
                 self._copies[host.name] = host.disk.copy()
             case Verb.ROLL_BACK:
-                return self._roll_back(host)
+                self._roll_back(host)
             case Verb.RETIRE:
-                return self._retire(host, is_running=action.number % 2 == 1)
+                self._retire(host, is_running=action.number % 2 == 1)
             case Verb.FILL:
                 host.disk.fill()
             case Verb.MAKE_SPACE:
@@ -154,9 +151,6 @@ class Stage:
                     host.process.replan()
             case Verb.WALL_JUMP:
                 host.clock.wall_off_s += action.number % 7201 - 3600
-            case _:
-                return False
-        return True
 
     def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
         self._workload.ring_is_over |= host.name == OWNER
@@ -164,23 +158,21 @@ class Stage:
             self._copies.pop(host.name, None)
         self._fleet.wipe(host.name, is_copied=is_copied)
 
-    def _roll_back(self, host: Host) -> bool:
+    def _roll_back(self, host: Host) -> None:
         copy = self._copies.pop(host.name, None)
-        if copy is None or not self._has_copy(host):
-            return False
-        self._workload.ring_is_over |= host.name == OWNER
-        self._strangers.empty_node_comes()  # what is set back may have to begin anew
-        self._fleet.set_back(host.name, copy, is_copied=True)
-        return True
+        if copy is not None and self._has_copy(host):
+            self._workload.ring_is_over |= host.name == OWNER
+            self._strangers.empty_node_comes()  # what is set back may have to begin anew
+            self._fleet.set_back(host.name, copy, is_copied=True)
 
-    def _retire(self, host: Host, *, is_running: bool) -> bool:
+    def _retire(self, host: Host, *, is_running: bool) -> None:
         """`is_running`: whoever says so is wrong."""
         for other in self._others(host):
             if other.process is not None and not other.is_paused and other.live.is_serving:
                 if not is_running:
                     self._fleet.end(host)
-                return isinstance(other.process.step(RetireNode(host.node, force=True)).reply, Retired)
-        return False
+                other.process.step(RetireNode(host.node, force=True))
+                return
 
     # -- whether a disk may go
 
@@ -196,12 +188,8 @@ class Stage:
             mine_there = other.live.registry.nodes.get(host.node)
             if mine_there is not None and mine_there.addr != host.own_addr:
                 return False
-        mine, none = host.live.tree.ledger.held(), Ranges()
-        for other in self._others(host):
-            if other.live.is_serving and other.disk.is_idle:
-                held = other.live.tree.ledger.held()
-                if not any(ranges - held.get(name, none) for name, ranges in mine.items()):
-                    return True
-        return False
+        mine = host.live.tree.ledger.held()
+        good = [other for other in self._others(host) if other.live.is_serving and other.disk.is_idle]
+        return any(is_within(mine, other.live.tree.ledger.held()) for other in good)
 
 

@@ -24,8 +24,8 @@ from distkv.model.event import NodeName
 from distkv.transport.base import Announce, Down, Heard, Members, Report, Up
 from distkv.transport.diversion import Diversion, divert
 from distkv.transport.outgoing import pack_info
-from distkv.wire.codec import decode_message, encode_message
-from distkv.wire.message import Info, Message, Ping, Update
+from distkv.wire.codec import decode_message, encode_message, kind_of
+from distkv.wire.message import Info, Message, Update
 
 WAITING_MAX: Final = 4096
 """Messages on their way to one node; more are lost, and counted."""
@@ -154,7 +154,7 @@ class MemoryTransport:
 
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
-        kind = _kind(message)
+        kind = kind_of(message)
         if not self.is_up:
             self._drop(kind, "down", message)
             return
@@ -262,13 +262,3 @@ class _State:
     members: dict[str, str] | None = None
     held: list[tuple[Kind, bytes]] = attrs.field(factory=list)
     news: trio.Event = attrs.field(factory=trio.Event)
-
-
-def _kind(message: Message) -> Kind:
-    match message:
-        case Update():
-            return "update"
-        case Info():
-            return "info"
-        case Ping():
-            return "ping"

@@ -16,7 +16,7 @@ import trio
 from distkv.config import parse_address
 from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
 from distkv.model.event import NodeName, Tick
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.frames import encode_request

@@ -9,7 +9,7 @@ are ignored.  An event is packed once: an update is put together from events tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Event, Tock
@@ -52,6 +52,8 @@ from distkv.wire.message import (
     Update,
 )
 
+MessageKind: TypeAlias = Literal["update", "info", "ping"]
+"""The last part of a user event's name."""
 Payload: TypeAlias = TickMaps | EventBatch | PullEnd | SnapshotHead | Page
 """What peers say to each other over TCP."""
 
@@ -95,6 +97,18 @@ def encode_update(header: Header, events: Sequence[bytes]) -> bytes:
 def update_overhead(header: Header) -> int:
     """How many bytes `encode_update` adds to those of its events, at the most (up to 65,535 events)."""
     return len(encode_update(header, ())) + 2
+
+
+def kind_of(message: Message) -> MessageKind:
+    """What `decode_message` has to know besides the bytes."""
+    match message:
+        case Update():
+            return "update"
+        case Ping():
+            return "ping"
+        case Info():
+            return "info"
+    assert_never(message)
 
 
 def decode_message(kind: str, data: bytes) -> Message:

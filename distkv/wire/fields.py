@@ -29,9 +29,9 @@ from distkv.model.event import (
     Tick,
     Tock,
 )
-from distkv.model.ledger import TickRanges
 from distkv.model.path import NAMES_MAX, Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire import packing
 from distkv.wire.message import Header, PingChain, PingLink, Start, State, TickMap
 

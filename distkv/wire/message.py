@@ -16,8 +16,8 @@ import attrs
 
 from distkv.model.event import Event, Link, NodeName, Tick, Tock
 from distkv.model.hot import hot_value
-from distkv.model.ledger import TickRanges
 from distkv.model.path import Path
+from distkv.model.tick_ranges import TickRanges
 
 TickMap: TypeAlias = dict[NodeName, list[Tick]]
 """Per name the highest tick heard of in each life, rising. On the wire a single one is a plain integer."""

@@ -13,8 +13,8 @@ import attrs
 
 from distkv.model.event import Chain, Link, NodeName, Tick
 from distkv.model.hot import hot_value
-from distkv.model.ledger import TickRanges
 from distkv.model.path import NAMES_MAX, ROOT, Path
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.message import TickMaps
 
 WAIT_S_MAX: Final = 3600.0

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Final, assert_never
 
 from distkv.model.event import Event
-from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.codec import Payload
 from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps
 

@@ -25,10 +25,10 @@ from distkv.model.event import (
     Tick,
     Tock,
 )
-from distkv.model.ledger import TickRanges
 from distkv.model.pages import Page
 from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.codec import Payload
 from distkv.wire.message import (
     CeilingRecord,

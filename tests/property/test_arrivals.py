@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from distkv.core.update import Store
 from distkv.engine.arrivals import Arrivals, Expectation
 from distkv.model.event import COUNT_BITS, Event, NodeName, Tick
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.message import EventRecord, Record
 from tests.property.strategies import chains_of, events, few_paths
 from tests.shell.nodes import run

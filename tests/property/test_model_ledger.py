@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.model.event import Link, NodeName, Tick
-from distkv.model.ledger import Ledger, TickRanges, lives
+from distkv.model.ledger import Ledger
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, lives
 
 few = settings(max_examples=120, deadline=None)
 

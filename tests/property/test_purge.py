@@ -98,7 +98,7 @@ class Fleet:
             if other is not node and (is_quiet or self.chance.random() < 0.5):
                 self.sync(node, other)
         lives = {other.me: 0 for other in self.nodes if other is not node}
-        deletion = Deletion(node.me, 1000, 0, self.chance)
+        deletion = Deletion(1000, 0, self.chance)
         deletion.begin([entry.head for entry in node.tree.entries() if not entry.is_live], 0, 0.0)
         deletion.begin_round(node.tree, 0)
         while (question := deletion.next_to_ask(lives)) is not None:

@@ -17,8 +17,8 @@ from trio.testing import MockClock
 
 from distkv.errors import PeerError
 from distkv.model.event import NodeName, Tick, first_tick
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.base import Gap
 from distkv.wire.codec import Payload, tick_maps_map

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.model.event import NodeName, Tick, Tock
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.transport.budget import BURST, NAMES_MAX, QUEUE_SLOW, QUEUE_STOP, WRITING_S, Budget
 from distkv.transport.outgoing import GATHERED_MAX, LEAVING_MAX, Kind, Outgoing, Packet, pack, pack_info, pack_ping
 from distkv.wire.codec import decode_message, encode_event, encode_message

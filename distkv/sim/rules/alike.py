@@ -5,13 +5,15 @@ Knows: what must be equal (docs/protocol, 'Recovery').  Does not know whether it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 
 from distkv.core.replica import Replica
 from distkv.model.event import Link
-from distkv.model.ledger import TickRanges
+from distkv.model.tick_ranges import TickRanges
 from distkv.sim.fleet import Fleet
-from distkv.sim.rule import Observer
+from distkv.sim.rule import BrokenRuleError, Observer
 
 
 @attrs.frozen
@@ -36,19 +38,33 @@ def state_of(replica: Replica) -> Held:
     return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry.nodes)
 
 
+def show_the_same(replicas: Sequence[Replica]) -> bool:
+    """Whether all serve and hold the same, by the digests that they show to each other; one of them at least."""
+    first = replicas[0].tree
+    return all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas) and all(
+        replica.tree.ledger.hash() == first.ledger.hash() for replica in replicas
+    )
+
+
 def is_at_rest(fleet: Fleet) -> bool:
     """Whether all serve, hold the same durably, and miss nothing but what is given up; the cheap signs first."""
     hosts = list(fleet.ours())
     if not all(host.disk.is_idle for host in hosts):
         return False
     replicas = [host.live for host in hosts]
-    first = replicas[0].tree
-    if not all(replica.is_serving and replica.tree.digest == first.digest for replica in replicas):
-        return False
-    if any(replica.tree.ledger.hash() != first.ledger.hash() for replica in replicas):
+    if not show_the_same(replicas):
         return False
     states = [state_of(replica) for replica in replicas]
     return all(state == states[0] and not state.missing for state in states)
+
+
+def not_at_rest(fleet: Fleet, for_ms: int) -> BrokenRuleError:
+    """What to raise when a fleet did not come to rest in that time: what differs, if that can be said."""
+    try:
+        AllAlike().settled(fleet)
+    except BrokenRuleError as error:
+        return error
+    return BrokenRuleError(AllAlike.rule, f"after {for_ms} ms they did not")
 
 
 class AllAlike(Observer):

@@ -11,8 +11,7 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready, TransportUp
-from distkv.model.ledger import TickRanges
-from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, common, overlap
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
@@ -77,10 +76,8 @@ class ReadyInTime(Observer):
             if waited_ms < replica.settings.clock_ms and not replica.settings.alone:
                 raise self.broken(f"{name} is ready {waited_ms} ms after its start, and compared with nobody")
             return
-        missing, none = replica.tree.ledger.missing(but_lost=True), Ranges()
-        for node, ranges in start.awaited.items():
-            if left := ranges & missing.get(node, none):
-                raise self.broken(f"{name} is ready, and still misses {left} of {node}")
+        if left := common(start.awaited, replica.tree.ledger.missing(but_lost=True)):
+            raise self.broken(f"{name} is ready, and still misses {left}")
 
 
 class TakesTurns(Observer):
@@ -152,9 +149,8 @@ class GapsArePulled(Observer):
 
     def _check(self, process: Process, gap: _Since) -> None:
         name, replica = process.host.name, process.replica
-        missing, none = replica.tree.ledger.missing(but_lost=True), Ranges()
-        before = gap.missing or {}
-        if any(missing.get(node, none) & ranges for node, ranges in before.items()) and replica.peers(0):
+        missing = replica.tree.ledger.missing(but_lost=True)
+        if overlap(gap.missing or {}, missing) and replica.peers(0):
             raise self.broken(f"{name} misses {missing} for {GAP_MS} ms and asks nobody")
         self._gaps[name] = _Since(process, _shown_ms(process), missing)
 

@@ -11,9 +11,9 @@ import pytest
 
 from distkv.core.deletion import BATCH, LOOKED_AT, Deletion, outlives
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
-from distkv.model.ledger import TickRanges
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.wire.message import Header, State, TickMaps, Tombstone
 
@@ -42,7 +42,7 @@ def tree_of(*events: Event) -> Tree:
 
 def machine(tree: Tree, retention_ms: int = DAY_MS) -> Deletion:
     """A node that was started just now with this tree, and knows its tombstones."""
-    found = Deletion(A, CLOCK_MS, retention_ms, random.Random(1))
+    found = Deletion(CLOCK_MS, retention_ms, random.Random(1))
     for entry in list(tree.entries()):
         if not entry.is_live:
             found.came(entry.head, tree, 0)
@@ -249,7 +249,7 @@ def test_after_a_restart_wall_clocks_tell_the_age_and_never_more_than_all_of_it_
     stones = [
         Event(Path((str(at),)), Kind.DELETE, b"", ((A, Tick(tick)),), Tock(tick), at) for tick, at in enumerate(made, 1)
     ]
-    deletion = Deletion(A, CLOCK_MS, 60_000, random.Random(1))
+    deletion = Deletion(CLOCK_MS, 60_000, random.Random(1))
     deletion.begin(stones, 5000, 100.0)
     assert deletion.wake_ms() == 5000
     tree = tree_of(*stones)

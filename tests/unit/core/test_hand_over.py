@@ -29,7 +29,7 @@ from distkv.model.ranges import Ranges
 from distkv.sim.network import Faults
 from distkv.wire.message import Header, KnownRecord, ResetRecord, Start, State, TickMaps, Update
 from distkv.wire.room import EVENT_BYTES
-from tests.fleet import Fleet, grown
+from tests.fleet import Fleet, downloading, grown
 
 CLOCK_MS = 5000
 RETENTION_MS = 1000
@@ -464,13 +464,7 @@ def test_retired_node_need_not_be_asked() -> None:
 
 
 def test_what_came_during_a_download_that_broke_off_is_taken_over_first() -> None:
-    fleet = grown("a", "b")
-    for number in range(1000):
-        fleet.set("a", f"x.{number}", number)
-    fleet.run(1000)
-    fleet.faults = Faults(answer_ms=(100, 100))
-    fleet.start("new")
-    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet = downloading("a", "b")
     fleet.run(400)
     sponsor = next(ask.addr for _, name, ask in reversed(fleet.asked) if isinstance(ask.what, AskSnapshot))
     left, gone = ("a", "b") if sponsor == "b:1" else ("b", "a")
@@ -486,12 +480,7 @@ def test_what_came_during_a_download_that_broke_off_is_taken_over_first() -> Non
 
 
 def test_restart_in_mid_download_hands_over_what_came() -> None:
-    fleet = grown("a")
-    for number in range(1000):
-        fleet.set("a", f"x.{number}", number)
-    fleet.faults = Faults(answer_ms=(100, 100))
-    fleet.start("new")
-    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet = downloading("a")
     fleet.run(300)
     fleet.crash("new")
     fleet.start("new")
@@ -500,12 +489,7 @@ def test_restart_in_mid_download_hands_over_what_came() -> None:
 
 
 def test_answer_of_a_peer_that_is_not_ready_is_not_the_last_word() -> None:  # seed 10 of burn
-    fleet = grown("a")
-    for number in range(1000):
-        fleet.set("a", f"x.{number}", number)
-    fleet.faults = Faults(answer_ms=(100, 100))
-    fleet.start("new")
-    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet = downloading("a")
     fleet.run(300)
     fleet.crash("new")
     began_ms = fleet.now_ms

@@ -11,8 +11,8 @@ import pytest
 
 from distkv.core.recovery import PEERS_MAX, Recovery
 from distkv.model.event import NodeName
-from distkv.model.ledger import TickRanges
 from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
 
 CLOCK_MS = 5000
 
@@ -118,7 +118,7 @@ def test_peer_that_just_failed_is_not_preferred() -> None:
     recovery = machine("a", "b")
     recovery.gap_seen(0)
     recovery.next_pull(1500, ranges(a=[1]))
-    recovery.failed(NodeName("a"), 1500, pulling=True, is_whole=False)
+    recovery.pull_failed(NodeName("a"), 1500, is_whole=False)
     due_ms = recovery.wake_ms() or 0
     assert recovery.next_pull(min(due_ms, 2499), ranges(a=[1])) is None or due_ms < 2500
 
@@ -126,7 +126,7 @@ def test_peer_that_just_failed_is_not_preferred() -> None:
 def test_peer_that_failed_comes_after_one_that_did_not() -> None:
     recovery = machine("a", "b")
     recovery.pull_started()
-    recovery.failed(NodeName("a"), 1000, pulling=True, is_whole=True)
+    recovery.pull_failed(NodeName("a"), 1000, is_whole=True)
     recovery.gap_seen(0)
     peer = recovery.next_pull(1600, ranges(a=[1]))
     assert peer is not None
@@ -232,7 +232,8 @@ def test_exchange_that_failed_makes_room_for_the_next() -> None:
     recovery = machine("a")
     recovery.exchange_soon(0)
     recovery.next_exchange(1000)
-    recovery.failed(NodeName("a"), 1000, pulling=False, is_whole=True)
+    recovery.exchange_ended()
+    recovery.unreachable(NodeName("a"), 1000)
     recovery.exchange_soon(1000)
     assert recovery.next_exchange(2000) is not None
 
@@ -377,7 +378,7 @@ def test_answers_of_several_pulls_add_up() -> None:
 def _silent_member() -> Recovery:
     recovery = machine()
     recovery.members({NodeName("a"): "a:1"})
-    recovery.failed(NodeName("a"), 0, pulling=True, is_whole=True)
+    recovery.unreachable(NodeName("a"), 0)
     return recovery
 
 
@@ -403,11 +404,11 @@ def test_member_that_answers_again_is_alive(by: str) -> None:
 
 def test_node_heard_of_but_unreachable_for_requests_is_alive_while_it_speaks() -> None:
     recovery = machine("a")
-    recovery.failed(NodeName("a"), 1000, pulling=False, is_whole=True)
+    recovery.unreachable(NodeName("a"), 1000)
     assert recovery.is_alive(NodeName("a"), 3 * CLOCK_MS)
 
 
 def test_failure_of_one_unheard_of_changes_nothing() -> None:
     recovery = machine("a")
-    recovery.failed(NodeName("unheard"), 0, pulling=False, is_whole=True)
+    recovery.unreachable(NodeName("unheard"), 0)
     assert list(recovery.peers) == ["a"]

@@ -54,6 +54,15 @@ def _exchanges(fleet: Fleet, since_ms: int) -> int:
     return sum(at >= since_ms and isinstance(ask.what, AskMaps) for at, _, ask in fleet.asked)
 
 
+def _pulling_by_threes(name: str) -> Fleet:
+    """a and b; this one has room for three ticks in a pull."""
+    fleet = grown("a", "b")
+    fleet.crash(name)
+    fleet.start(name, pull_events_max=3)
+    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    return fleet
+
+
 def _unheard(fleet: Fleet, name: str, *paths: str) -> None:
     """Writes of a node whose updates nobody hears."""
     fleet.faults.update_loss = 1.0
@@ -292,10 +301,7 @@ def test_open_losers_are_not_asked_for_where_the_digests_agree() -> None:
 
 def _seven_losers_at_b() -> Fleet:
     """Seven paths with an open loser of a, and room in a pull of b for three of them."""
-    fleet = grown("a", "b")
-    fleet.crash("b")
-    fleet.start("b", pull_events_max=3)
-    assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
+    fleet = _pulling_by_threes("b")
     fleet.partition(["a"], ["b"])
     for number in range(7):
         fleet.set("a", f"x.{number}", "of a")
@@ -334,10 +340,7 @@ def test_open_losers_that_a_broken_pull_left_have_their_turn_in_the_next() -> No
 
 def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:
     # Open losers are asked for in every exchange; once they filled the pull for ever.
-    fleet = grown("a", "b")
-    fleet.crash("a")
-    fleet.start("a", pull_events_max=3)
-    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet = _pulling_by_threes("a")
     fleet.partition(["a"], ["b"])
     for number in range(5):
         fleet.set("a", f"x.{number}", 1)
@@ -354,10 +357,7 @@ def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:
 
 def test_more_lost_ticks_than_fit_in_one_pull_come_back_without_waiting_for_the_next_ping() -> None:
     # Found by the simulator (seeds 21 and 72 of its first days): one pull for each exchange was one for each ping.
-    fleet = grown("a", "b")
-    fleet.crash("a")
-    fleet.start("a", pull_events_max=3)
-    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet = _pulling_by_threes("a")
     fleet.partition(["a"], ["b"])
     for number in range(60):
         fleet.set("b", f"x.{number}", 1)
@@ -371,10 +371,7 @@ def test_more_lost_ticks_than_fit_in_one_pull_come_back_without_waiting_for_the_
 
 def test_tick_heard_of_after_a_peer_was_asked_is_not_one_that_it_lacks() -> None:
     # GAP-4: what it says is of the instant at which it was asked; it may have made the change since.
-    fleet = grown("a", "b")
-    fleet.crash("a")
-    fleet.start("a", pull_events_max=3)
-    assert fleet.run_until(fleet.is_converged, 20_000)
+    fleet = _pulling_by_threes("a")
     fleet.run(4 * CLOCK_MS)
     fleet.faults = Faults(silence_ms=100_000)
     fleet.partition(["a"], ["b"])

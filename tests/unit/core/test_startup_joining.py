@@ -25,7 +25,7 @@ from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyEr
 from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
-from tests.fleet import WALL, Faults, Fleet, grown
+from tests.fleet import WALL, Faults, Fleet, downloading, grown
 
 CLOCK_MS = 5000
 
@@ -199,13 +199,7 @@ def test_10000_entries_are_there_within_two_clocks() -> None:
 
 
 def test_what_is_written_during_the_download_comes_too() -> None:
-    fleet = grown("a", "b")
-    for number in range(2000):
-        fleet.set("a", f"x.{number}", number)
-    fleet.run(1000)
-    fleet.faults = Faults(answer_ms=(20, 30))
-    fleet.start("new")
-    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet = downloading("a", "b", count=2000, part_ms=(20, 30))
     for number in range(0, 2000, 7):
         fleet.set("b", f"x.{number}", "later")
     assert fleet.run_until(fleet.is_converged, 4 * CLOCK_MS)
@@ -257,12 +251,7 @@ def test_failed_download_leaves_the_node_passive() -> None:
 
 @pytest.mark.parametrize("batches", [0, 3])
 def test_crash_in_mid_download_does_not_make_a_node_ready(batches: int) -> None:
-    fleet = grown("a")
-    for number in range(1000):
-        fleet.set("a", f"x.{number}", number)
-    fleet.faults = Faults(answer_ms=(100, 100))
-    fleet.start("new")
-    assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    fleet = downloading("a")
     fleet.run(batches * 100)
     fleet.crash("new")
     fleet.start("new")

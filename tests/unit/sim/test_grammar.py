@@ -6,7 +6,7 @@ import pytest
 
 from distkv.errors import SettingsError
 from distkv.model.path import Path
-from distkv.sim.grammar import ALL, SETTLE_CLOCKS, USAGE, parse_script
+from distkv.sim.grammar import ALL, USAGE, parse_script
 from distkv.sim.script import (
     Action,
     Cluster,
@@ -27,6 +27,7 @@ from distkv.sim.script import (
     Wait,
     Write,
 )
+from distkv.sim.words import SETTLE_CLOCKS
 from distkv.transport.diversion import Diversion
 from distkv.wire.message import State
 

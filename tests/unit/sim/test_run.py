@@ -14,7 +14,7 @@ from distkv.sim.campaign import campaign
 from distkv.sim.draft import draw
 from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.run import Verdict, run
-from distkv.sim.scenario import FAULT_OF, OFF, WRITES, Fault, Verb
+from distkv.sim.scenario import FAULT_OF, WRITES, Fault, Verb
 from distkv.sim.shrink import Shrinker
 
 
@@ -68,7 +68,7 @@ def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
     seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
     outcome = run(draw(seed))
-    shrinker = Shrinker(seed, OFF, outcome.rule)
+    shrinker = Shrinker(seed, (), outcome.rule)
     (action,) = (action for action in shrinker.shrink().actions if action.verb is not Verb.START)  # who joins late
     assert outcome.rule == "disks keep what they said they have"
     assert action.verb in {Verb.KILL, Verb.POWER, Verb.FOREIGN, Verb.RETIRE}  # a process starts anew

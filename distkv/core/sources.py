@@ -1,0 +1,63 @@
+"""Whom a node that starts may ask for what it lacks, one after the other.
+
+Knows: their addresses, and whose turn it is.  Does not know what is asked of them, nor when.
+
+Invariant: there are `SOURCES_MAX` at the most, and each has its turn.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from distkv.model.event import NodeName
+
+SOURCES_MAX: Final = 64
+
+
+@attrs.define(slots=True)
+class Sources:
+    """A ring of peers."""
+
+    _addrs: dict[NodeName, str] = attrs.field(factory=dict)
+    """HOST:PORT of each, in the order in which they are asked."""
+    _postponed: int = 0
+    """Behind how many others the last one that wanted to be asked again was put."""
+
+    def __bool__(self) -> bool:
+        return bool(self._addrs)
+
+    def add(self, name: NodeName, addr: str) -> bool:
+        """A node is at this address; False when there is no place for one more."""
+        if len(self._addrs) >= SOURCES_MAX and name not in self._addrs:
+            return False
+        self._addrs[name] = addr
+        return True
+
+    def next(self) -> tuple[NodeName, str] | None:
+        """Whom to ask now; its next turn comes after all others. None: nobody is known."""
+        name = next(iter(self._addrs), None)
+        if name is None:
+            return None
+        addr = self._addrs[name] = self._addrs.pop(name)
+        return name, addr
+
+    def drop(self, name: NodeName) -> None:
+        """It could not be asked."""
+        self._addrs.pop(name, None)
+
+    def postpone(self, name: NodeName) -> None:
+        """It wants to be asked again, or somebody else: first the next one, then two, then three, up to all others, and
+        so on again, until one takes us. Whoever has to find out something first forgets what he found when he is not
+        asked again soon; who waits himself may do so for long."""
+        addr = self._addrs.pop(name, None)
+        others = list(self._addrs.items())
+        self._postponed = self._postponed % max(len(others), 1) + 1
+        if addr is not None:
+            others.insert(self._postponed, (name, addr))
+            self._addrs = dict(others)
+
+    def taken(self) -> None:
+        """One of them has taken us."""
+        self._postponed = 0
