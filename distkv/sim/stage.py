@@ -52,6 +52,12 @@ class Stage:
     def do(self, action: Action) -> bool:
         """Carry out one action; False when it does not apply."""
         host = self._fleet.hosts[self._scenario.names[action.host]]
+        is_done = self._do(host, action)
+        if is_done and action.verb not in WRITES and action.verb is not Verb.START:  # a start shows itself
+            self._tell(*self._words(host.name, action))
+        return is_done
+
+    def _do(self, host: Host, action: Action) -> bool:
         process = host.process
         if action.verb in WRITES:
             if process is None or host.is_paused:
@@ -67,6 +73,7 @@ class Stage:
     def all_is_well(self) -> None:
         """Every fault ends, and who does not run starts."""
         fleet = self._fleet
+        self._tell("", "all faults end")
         fleet.heal()
         fleet.network.faults = Faults(silence_ms=fleet.network.faults.silence_ms)
         fleet.commit_ms = (0, 0)
@@ -77,6 +84,21 @@ class Stage:
             self._start(host)
             if not host.agent.is_up:
                 fleet.transport(host.name, up=True)
+
+    def _tell(self, name: str, what: str) -> None:
+        for tell in self._fleet.told.befell:
+            tell(self._fleet.now_ms, name, what)
+
+    def _words(self, name: str, action: Action) -> tuple[str, str]:
+        """Whom it befell, nobody where it is about the ways between all, and what; these as scenario files say it."""
+        match action.verb:
+            case Verb.PARTITION:
+                return "", "split " + " | ".join(map(" ".join, self._sides(name, action)))
+            case Verb.CUT:
+                return "", f"cut {name} > {self._other(name, action)}"
+            case Verb.HEAL:
+                return "", "heal"
+        return name, action.verb
 
     # -- verbs
 
@@ -100,13 +122,12 @@ class Stage:
 
     def _to_network(self, host: Host, action: Action) -> bool:
         fleet, network, name = self._fleet, self._fleet.network, host.name
-        others = [other for other in self._scenario.names if other != name]
+        others = self._others_than(name)
         match action.verb:
             case Verb.PARTITION:
-                side = [name] + [other for n, other in enumerate(others) if action.number >> n & 1]
-                fleet.partition(side, [other for other in others if other not in side])
+                fleet.partition(*self._sides(name, action))
             case Verb.CUT:
-                network.cut.add((name, others[action.number % len(others)]))
+                network.cut.add((name, self._other(name, action)))
             case Verb.SWIZZLE_OUT:
                 network.cut |= {way for other in others for way in ((name, other), (other, name))}
             case Verb.SWIZZLE_IN:
@@ -120,6 +141,18 @@ class Stage:
             case _:
                 return False
         return True
+
+    def _others_than(self, name: str) -> list[str]:
+        return [other for other in self._scenario.names if other != name]
+
+    def _other(self, name: str, action: Action) -> str:
+        others = self._others_than(name)
+        return others[action.number % len(others)]
+
+    def _sides(self, name: str, action: Action) -> tuple[list[str], list[str]]:
+        others = self._others_than(name)
+        side = [name] + [other for n, other in enumerate(others) if action.number >> n & 1]
+        return side, [other for other in others if other not in side]
 
     def _to_machine(self, host: Host, action: Action) -> bool:
         fleet = self._fleet
