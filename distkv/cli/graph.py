@@ -193,14 +193,18 @@ def _play(file: str, write: Write) -> int:
 
 
 def _simulate(seed: int, off: frozenset[Fault], only: tuple[int, ...] | None, write: Write) -> int:
+    from distkv.graph.recorder import outside
     from distkv.sim.draft import draw
     from distkv.sim.recording import Recording
-    from distkv.sim.run import run
+    from distkv.sim.run import Verdict, run
 
     scenario = draw(seed, off)
     outcome = run(scenario if only is None else scenario.only(only), observers=[Recording(write)])
+    has_failed = outcome.verdict is Verdict.FAILED
+    if has_failed:
+        write(outside(outcome.virtual_ms, "", "fails", outcome.what))
     complain(outcome_line(outcome))
-    return exits.DONE
+    return exits.FAILED if has_failed else exits.DONE
 
 
 # -- what becomes of it -------------------------------------------------------------------------------------------

@@ -457,7 +457,11 @@
     $("band").addEventListener("click", (event) => pickAt(bandAt(event)));
     $("scrub").addEventListener("input", () => pickAt(Number($("scrub").value)));
     $("search").addEventListener("input", filter);
-    $("find").addEventListener("change", () => follow($("find").value.trim()));
+    $("find").addEventListener("change", () => {
+      follow($("find").value.trim());
+      const first = carriers.find((number) => place[number] >= 0);  // what is followed may be far from here
+      if (first !== undefined) pick(first);
+    });
     $("tools").addEventListener("submit", (event) => event.preventDefault());
     $("unfollow").addEventListener("click", () => follow(""));
     const again = () => { measure(); paint(); paintBand(); tell(); moveCursor(); };

@@ -14,7 +14,7 @@ from typing import Final
 from distkv.graph.trace import StepKind
 
 GROUPS: Final[Mapping[str, str]] = {
-    **dict.fromkeys((StepKind.SET, StepKind.DELETE, StepKind.BATCH), "client"),
+    **dict.fromkeys((StepKind.SET, StepKind.DELETE, StepKind.BATCH, StepKind.REQUEST), "client"),
     StepKind.UPDATE: "update",
     StepKind.PING: "ping",
     StepKind.INFO: "info",

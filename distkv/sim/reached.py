@@ -16,6 +16,7 @@ from distkv.core.ready import (
     AskMaps,
     AskPages,
     AskSnapshot,
+    Change,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -25,9 +26,10 @@ from distkv.core.ready import (
     Ready,
     Retired,
     RetireNode,
+    Wake,
     Written,
 )
-from distkv.model.event import Kind
+from distkv.model.event import Kind, is_above, order
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
@@ -167,8 +169,12 @@ class Reached(Observer):
                 entry = process.replica.tree.get(change.event.path)
                 if entry is not None and change.event in entry.conflicts():
                     signs["an open loser"] += 1
-            if change.closed and change.event.node != process.host.name:
+            if _losers_closed(process, change):
                 signs["an open loser is closed"] += 1
+            if change.event.kind is Kind.EXPIRE and isinstance(what, Wake) and change.closed:  # it was made here
+                ended = max(change.closed, key=order)
+                is_writer = ended.node == change.event.node
+                signs["an expiry" if is_writer else "an expiry by another node than the writer"] += 1
         if isinstance(what, JoinerAsked):
             signs["a joiner is sponsored"] += 1
         elif isinstance(what, PeerOffered):
@@ -208,9 +214,16 @@ class Reached(Observer):
         event = record.event
         if event.kind is Kind.DELETE:
             self.signs["a deletion"] += 1
-        elif event.kind is Kind.EXPIRE and event.node == process.host.name:
-            self.signs["an expiry" if not event.older else "an expiry by another node than the writer"] += 1
         if event.truncated:
             self.signs["a chain is cut"] += 1
         if event.older and event.node == process.host.name:
             self.signs["a write replaces another writer's"] += 1
+
+
+def _losers_closed(process: Process, change: Change) -> int:
+    """How many of what a change closed were open losers: the former winner, which is above all of these, was none."""
+    if not change.closed or not change.won:
+        return len(change.closed)
+    entry, highest = process.replica.tree.get(change.event.path), max(change.closed, key=order)
+    has_former = entry is None or all(is_above(highest, loser) for loser in entry.losers)
+    return len(change.closed) - has_former

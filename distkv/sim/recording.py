@@ -34,6 +34,9 @@ class Recording(Observer):
         if moment is not None:
             self._write(attrs.evolve(moment, node=process.host.name))  # two hosts may have servers of one name
 
+    def befell(self, at_ms: int, name: str, what: str) -> None:
+        self._write(outside(at_ms, name, what))
+
     def ended(self, process: Process) -> None:
         del self._recorders[process]
         self._write(outside(process.now_ms, process.host.name, ENDED))

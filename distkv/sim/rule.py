@@ -61,6 +61,9 @@ class Observer:
     def acknowledged(self, process: Process, event: Event) -> None:
         """A client was told that its write is durable."""
 
+    def befell(self, at_ms: int, name: str, what: str) -> None:
+        """A fault, or its end: what happens to a host, or (with an empty name) to the network, as people say it."""
+
     def ended(self, process: Process) -> None:
         """A process is about to end; its disk is as it left it."""
 
@@ -90,6 +93,7 @@ class Told:
         self.transferred = [one.transferred for one in every if type(one).transferred is not none.transferred]
         self.delivered = [one.delivered for one in every if type(one).delivered is not none.delivered]
         self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
+        self.befell = [one.befell for one in every if type(one).befell is not none.befell]
         self.ended = [one.ended for one in every if type(one).ended is not none.ended]
         self.lost_disk = [one.lost_disk for one in every if type(one).lost_disk is not none.lost_disk]
         self.second = [one.second for one in every if type(one).second is not none.second]

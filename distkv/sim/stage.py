@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from distkv.core.ready import RetireNode
+from distkv.core.ready import Retired, RetireNode
 from distkv.model.tick_ranges import is_within
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
@@ -49,23 +49,31 @@ class Stage:
         for number, name in enumerate(names[1 : len(names) - self._scenario.late_count], 1):
             self._fleet.later(700 * number, partial(self._start, self._fleet.hosts[name]))
 
-    def do(self, action: Action) -> None:
-        """Carry out one action, if it applies."""
+    def do(self, action: Action) -> bool:
+        """Carry out one action; False when it does not apply."""
         host = self._fleet.hosts[self._scenario.names[action.host]]
+        is_done = self._do(host, action)
+        if is_done and action.verb not in WRITES and action.verb is not Verb.START:  # a start shows itself
+            self._tell(*self._words(host.name, action))
+        return is_done
+
+    def _do(self, host: Host, action: Action) -> bool:
         process = host.process
         if action.verb in WRITES:
-            if process is not None and not host.is_paused:
-                self._workload.do(process, action)
-        elif self._strangers.do(host, action):
-            pass  # it was theirs
-        elif process is None:
-            self._to_stopped(host, action)
-        elif not self._to_network(host, action):
-            self._to_machine(host, action)
+            if process is None or host.is_paused:
+                return False
+            self._workload.do(process, action)
+            return True
+        if self._strangers.do(host, action):
+            return True
+        if process is None:
+            return self._to_stopped(host, action)
+        return self._to_network(host, action) or self._to_machine(host, action)
 
     def all_is_well(self) -> None:
         """Every fault ends, and who does not run starts."""
         fleet = self._fleet
+        self._tell("", "all faults end")
         fleet.heal()
         fleet.network.faults = Faults(silence_ms=fleet.network.faults.silence_ms)
         fleet.commit_ms = (0, 0)
@@ -77,6 +85,21 @@ class Stage:
             if not host.agent.is_up:
                 fleet.transport(host.name, up=True)
 
+    def _tell(self, name: str, what: str) -> None:
+        for tell in self._fleet.told.befell:
+            tell(self._fleet.now_ms, name, what)
+
+    def _words(self, name: str, action: Action) -> tuple[str, str]:
+        """Whom it befell, nobody where it is about the ways between all, and what; these as scenario files say it."""
+        match action.verb:
+            case Verb.PARTITION:
+                return "", "split " + " | ".join(map(" ".join, self._sides(name, action)))
+            case Verb.CUT:
+                return "", f"cut {name} > {self._other(name, action)}"
+            case Verb.HEAL:
+                return "", "heal"
+        return name, action.verb
+
     # -- verbs
 
     def _start(self, host: Host) -> None:
@@ -85,25 +108,26 @@ class Stage:
                 self._strangers.empty_node_comes()
             self._fleet.start(host.name, **self._settings)
 
-    def _to_stopped(self, host: Host, action: Action) -> None:
+    def _to_stopped(self, host: Host, action: Action) -> bool:
         match action.verb:
             case Verb.START:
                 self._start(host)
+                return True
             case Verb.MAKE_SPACE:
                 host.disk.make_space()
+                return True
             case Verb.HEAL | Verb.SWIZZLE_IN:
-                self._to_network(host, action)
+                return self._to_network(host, action)
+        return False
 
     def _to_network(self, host: Host, action: Action) -> bool:
-        """False when it is no action of the network's."""
         fleet, network, name = self._fleet, self._fleet.network, host.name
-        others = [other for other in self._scenario.names if other != name]
+        others = self._others_than(name)
         match action.verb:
             case Verb.PARTITION:
-                side = [name] + [other for n, other in enumerate(others) if action.number >> n & 1]
-                fleet.partition(side, [other for other in others if other not in side])
+                fleet.partition(*self._sides(name, action))
             case Verb.CUT:
-                network.cut.add((name, others[action.number % len(others)]))
+                network.cut.add((name, self._other(name, action)))
             case Verb.SWIZZLE_OUT:
                 network.cut |= {way for other in others for way in ((name, other), (other, name))}
             case Verb.SWIZZLE_IN:
@@ -118,7 +142,19 @@ class Stage:
                 return False
         return True
 
-    def _to_machine(self, host: Host, action: Action) -> None:
+    def _others_than(self, name: str) -> list[str]:
+        return [other for other in self._scenario.names if other != name]
+
+    def _other(self, name: str, action: Action) -> str:
+        others = self._others_than(name)
+        return others[action.number % len(others)]
+
+    def _sides(self, name: str, action: Action) -> tuple[list[str], list[str]]:
+        others = self._others_than(name)
+        side = [name] + [other for n, other in enumerate(others) if action.number >> n & 1]
+        return side, [other for other in others if other not in side]
+
+    def _to_machine(self, host: Host, action: Action) -> bool:
         fleet = self._fleet
         match action.verb:
             case Verb.PAUSE:
@@ -130,7 +166,7 @@ class Stage:
             case Verb.POWER:
                 fleet.lose_power(host)
             case Verb.WIPE | Verb.BURN if host.addr in {other.addr for other in self._others(host)}:
-                pass  # who comes back elsewhere, and empty, at once is taken for another one, and ends
+                return False  # who comes back elsewhere, and empty, at once is taken for another one, and ends
             case Verb.WIPE if self._has_copy(host):
                 self._lose_disk(host, is_copied=True)
             case Verb.BURN if any(other.live.is_serving for other in self._others(host)):
@@ -138,9 +174,9 @@ class Stage:
             case Verb.COPY if host.live.is_serving:
                 self._copies[host.name] = host.disk.copy()
             case Verb.ROLL_BACK:
-                self._roll_back(host)
+                return self._roll_back(host)
             case Verb.RETIRE:
-                self._retire(host, is_running=action.number % 2 == 1)
+                return self._retire(host, is_running=action.number % 2 == 1)
             case Verb.FILL:
                 host.disk.fill()
             case Verb.MAKE_SPACE:
@@ -151,6 +187,9 @@ class Stage:
                     host.process.replan()
             case Verb.WALL_JUMP:
                 host.clock.wall_off_s += action.number % 7201 - 3600
+            case _:
+                return False
+        return True
 
     def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
         self._workload.ring_is_over |= host.name == OWNER
@@ -158,21 +197,23 @@ class Stage:
             self._copies.pop(host.name, None)
         self._fleet.wipe(host.name, is_copied=is_copied)
 
-    def _roll_back(self, host: Host) -> None:
+    def _roll_back(self, host: Host) -> bool:
         copy = self._copies.pop(host.name, None)
-        if copy is not None and self._has_copy(host):
-            self._workload.ring_is_over |= host.name == OWNER
-            self._strangers.empty_node_comes()  # what is set back may have to begin anew
-            self._fleet.set_back(host.name, copy, is_copied=True)
+        if copy is None or not self._has_copy(host):
+            return False
+        self._workload.ring_is_over |= host.name == OWNER
+        self._strangers.empty_node_comes()  # what is set back may have to begin anew
+        self._fleet.set_back(host.name, copy, is_copied=True)
+        return True
 
-    def _retire(self, host: Host, *, is_running: bool) -> None:
+    def _retire(self, host: Host, *, is_running: bool) -> bool:
         """`is_running`: whoever says so is wrong."""
         for other in self._others(host):
             if other.process is not None and not other.is_paused and other.live.is_serving:
                 if not is_running:
                     self._fleet.end(host)
-                other.process.step(RetireNode(host.node, force=True))
-                return
+                return isinstance(other.process.step(RetireNode(host.node, force=True)).reply, Retired)
+        return False
 
     # -- whether a disk may go
 

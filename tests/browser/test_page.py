@@ -150,6 +150,12 @@ def test_tick_is_followed_into_pings_and_infos(shown: Browser) -> None:
     assert "info (" in journey
 
 
+def test_tick_that_is_typed_in_leads_to_where_it_was_made(shown: Browser) -> None:
+    shown.type("#find", "a:5")
+    shown.press("enter")
+    assert picked(shown).startswith("a writes a:5 k")
+
+
 def test_keys_go_along_what_is_followed_and_leave_it(shown: Browser) -> None:
     pick(shown, "a writes a:5 k")
     shown.run("document.getElementById('scroll').focus()")

@@ -271,6 +271,20 @@ SIMULATED = (
         "        return 0 if place == 0 else int((first + each * (place - 1)) * self.clock_ms)\n",
         "        return place * int(first * each)\n",
     ),
+    _of(
+        "turn-kept",
+        "a node gives up its turn when another one of its chain has spoken (REC-8)",
+        "core/reconcile.py",
+        "        if name in self._side:\n            self.forget()\n",
+        "",
+    ),
+    _of(
+        "links-forgotten",
+        "a chain is known by the last 64 links, too (PING-8)",
+        "core/election.py",
+        ".union(self._seen)\n",
+        "\n",
+    ),
     # -- old disks
     _of(
         "stale-believed",

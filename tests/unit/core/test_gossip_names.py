@@ -6,6 +6,7 @@ Knows: docs/protocol, 'One name twice'.  The exits themselves are in test_startu
 from __future__ import annotations
 
 import attrs
+import pytest
 
 from distkv.core.ready import HeardMessage
 from distkv.model.event import NodeName, Tock
@@ -43,6 +44,17 @@ def test_of_equally_old_namesakes_the_larger_id_ends() -> None:
     assert start is not None
     header = attrs.evolve(ping.header, start=Start(start.time, 0))
     assert meet_namesake(fleet, "a", header).fatal is not None
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_earlier_of_two_namesakes_leaves_the_life_that_both_are_in(is_copy: bool) -> None:
+    fleet, ping = _fleet_and_ping()
+    life, start = fleet["a"].life, ping.header.start
+    assert life is not None
+    assert start is not None
+    header = attrs.evolve(ping.header, start=Start(start.time + 1, 1), life=life if is_copy else life + 1)
+    assert meet_namesake(fleet, "a", header).fatal is None
+    assert (fleet["a"].life != life) is is_copy  # a copy of its directory may have used its next ticks
 
 
 def test_namesake_is_judged_only_once_we_are_ready() -> None:

@@ -525,3 +525,16 @@ def test_maps_that_nobody_asked_for_do_not_make_a_node_start_anew() -> None:
         fleet.run(CLOCK_MS)
     assert fleet["b"].maps().is_stale
     assert fleet["b"].started == before
+
+
+def test_change_of_ours_that_our_disk_does_not_know_ends_its_life() -> None:
+    fleet = grown("a", "b")
+    fleet.set("b", "x", 1)
+    fleet.run(1000)
+    b, a = fleet["b"], fleet["a"]
+    life = b.life
+    unknown = Event(Path(["y"]), Kind.SET, b"\x01", ((b.name, Tick(b.tick + 1)),), Tock(b.tock + 1), 0.0)
+    header = Header(a.name, a.tick, Tock(a.tock + 1), a.life or 0, a.network_id, None)
+    ready = fleet.step("b", HeardMessage(Update(header, (unknown,))))
+    assert "rolled_back" in [note.id for note in ready.notes]
+    assert b.life != life

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from distkv.core.ready import AskEvents, AskPages, PeerAnswered, PeerDone, PeerOffered
 from distkv.core.resync import AGAIN_CLOCKS, SUSPECTS_MAX, Resync
+from distkv.core.update import Store
 from distkv.errors import PeerError
-from distkv.model.event import NodeName
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.pages import Page
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -185,3 +186,11 @@ def test_answer_that_broke_off_ends_the_comparison() -> None:
     _, name, ask = next(row for row in fleet.asked if isinstance(row[2].what, AskPages))
     ready = fleet.step(name, PeerDone(ask.id, PeerError("broken")))
     assert "resynced" in [note.id for note in ready.notes]
+
+
+def test_deletion_where_nothing_is_does_not_come_back() -> None:
+    store, path = Store(NodeName("me"), 5), Path(["k"])
+    deletion = Event(path, Kind.DELETE, b"", ((NodeName("a"), Tick(2)),), Tock(9), 0.0)
+    assert store.release(deletion) == []  # it may have been purged here
+    store.remote(Event(path, Kind.SET, b"\x01", ((NodeName("a"), Tick(1)),), Tock(8), 0.0))
+    assert store.release(deletion)

@@ -1,0 +1,99 @@
+"""The page on the simulator says what the simulator does: its faults, rules and numbers.
+
+Knows: how the page is marked up.  Does not know what the faults do, nor whether the figures of fleets are still true.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from distkv.model.entry import LOSERS_MAX
+from distkv.sim import run
+from distkv.sim.cost import FIGURES
+from distkv.sim.draft import draw
+from distkv.sim.run import REST_MS
+from distkv.sim.scenario import RARE, Fault
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "simulation.rst").read_text(encoding="utf-8")
+WORDS = " ".join(PAGE.split())
+SEEDS = range(300)
+
+
+def _first_column(head: str) -> list[str]:
+    """Of the table whose head begins so."""
+    _, _, rest = PAGE.partition(f"\n{head}  ")
+    rule, *rows = rest.split("\n", 1)[1].splitlines()
+    width = rule.index(" ")
+    return [row[:width].rstrip() for row in rows[: rows.index(rule)] if row[:width].strip()]
+
+
+def _rules() -> set[str]:
+    """The names of all rules, wherever in the simulator they are."""
+    found = set()
+    for file in (ROOT / "distkv" / "sim").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Assign(targets=[ast.Name("rule")], value=ast.Constant(str() as name)) if name:
+                    found.add(name)
+                case ast.AnnAssign(target=ast.Name("RULE"), value=ast.Constant(str() as name)):
+                    found.add(name)
+                case ast.Call(func=ast.Name("BrokenRuleError"), args=[ast.Constant(str() as name), *_]):
+                    found.add(name)
+    return found
+
+
+def test_page_has_every_fault_in_its_order() -> None:
+    assert _first_column("fault") == list(Fault)
+
+
+def test_page_has_every_rule() -> None:
+    shown = " ".join(_first_column("rule"))
+    for rule in _rules():
+        assert rule in shown
+        shown = shown.replace(rule, "")
+    assert shown.split() == []
+
+
+def test_page_has_every_figure_of_fleets() -> None:
+    assert _first_column("nodes") == list(FIGURES.values())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"less than {run.DELIVERIES_MIN:,} deliveries in all, {run.BEFORE_FAULTS_MIN} before its first fault",
+        f"or {run.WRITES_MIN} acknowledged writes",
+        f"Within {REST_MS // 5000} clocks all nodes must be ready",
+        f"one in four of {', '.join(f'``{fault}``' for fault in Fault if fault in RARE)}",
+        f"paths with {LOSERS_MAX} open losers",
+    ],
+)
+def test_page_has_the_numbers_of_the_code(words: str) -> None:
+    assert words in WORDS
+
+
+def test_page_says_how_scenarios_are_drawn() -> None:
+    drawn = [draw(seed) for seed in SEEDS]
+    hosts, lengths = {one.host_count for one in drawn}, sorted({one.length_ms // 1000 for one in drawn})
+    quiet = {one.quiet_ms // 1000 for one in drawn}
+    loss = max(one.network.loss for one in drawn), max(one.network.update_loss for one in drawn)
+    delay = max(one.network.delay_ms[1] for one in drawn), max(one.network.answer_ms[1] for one in drawn)
+    late = drawn[0].network.late_ms
+    streams = {one.stream_events for one in drawn}
+    packets = [one.packets_per_s for one in drawn if one.packets_per_s is not None]
+    for words in (
+        f"A fleet of {min(hosts)} to {max(hosts)} hosts grows",
+        f"For {quiet.pop()} s clients write while only the network is bad",
+        f"lasts {', '.join(map(str, lengths[:-1]))} or {lengths[-1]} s",
+        f"up to {loss[0]:.0%} of gossip, up to {loss[1]:.0%} of updates".replace("%", " %"),
+        f"up to {delay[0] / 1000:g} s for gossip, {delay[1] / 1000:g} s for each part of an answer",
+        f"push/pull, {late[0] // 1000} to {late[1] // 1000} s later",
+        f"take up to {max(one.commit_ms[1] for one in drawn) / 1000:g} s",
+        f"stream holds {min(streams)} to {max(streams)} events",
+        f"agents carry {min(packets):g} to {max(packets):g} packets a second",
+    ):
+        assert words in WORDS
