@@ -345,8 +345,8 @@ class Node:
             header, addr = self.header(), self.settings.addr
             turn.ready.messages.append(Info(header, addr, self.state, ticks, hash, reason=reason, ping=ping))
 
-    def ask(self, name: NodeName, addr: str, what: Question, why: Why, turn: Turn) -> None:
-        """Ask the node `name` at `addr` for something."""
+    def ask(self, name: NodeName, addr: str, what: Question, why: Why, turn: Turn) -> int:
+        """Ask the node `name` at `addr` for something; the number of the question."""
         if isinstance(what, AskEvents):
             if self.store.me in what.ranges and why is Why.PULL:
                 self._want_own(what.ranges[self.store.me], turn)
@@ -354,7 +354,9 @@ class Node:
         missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough
-        turn.ready.messages.append(self.asks.begin(name, addr, what, why, missing))
+        ask = self.asks.begin(name, addr, what, why, missing)
+        turn.ready.messages.append(ask)
+        return ask.id
 
     def ask_namesake(self, addr: str, turn: Turn) -> None:
         """Somebody at `addr` is said to have our name: whether he is there, and started earlier, is asked over TCP."""

@@ -87,13 +87,14 @@ class Replica:
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
         node.awaited = node.missing()
-        if store.registry.network is not None and node.settings.init_value is not None and store.has_data:
+        if store.registry.network is not None and node.settings.init_value is not None:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
                 " start without --init to go on with it, or name an empty directory"
             )
             return turn.ready
-        if store.own.life is None and len(store.tree) and store.registry.network is None:
+        is_begun = store.own.is_stale or bool(store.tree.ledger.ticks())
+        if is_begun and store.own.life is None and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
         node.startup.has_data = store.has_data
         node.found = store.tree.ledger.held()

@@ -15,7 +15,7 @@ import attrs
 
 from distkv.core.asks import Why
 from distkv.core.node import Node, Turn
-from distkv.core.ready import AskMaps, JoinerAsked
+from distkv.core.ready import Ask, AskMaps, JoinerAsked
 from distkv.core.registry import Registration
 from distkv.errors import BusyError, ExistsError, NotReadyError, RequestError
 from distkv.model.event import NodeName
@@ -40,6 +40,8 @@ class Look:
     at_ms: int
     found: bool | None
     """None: the answer is not there yet."""
+    ask: int = 0
+    """The number of the question."""
     is_serving: bool = False
     """Whether the node that was found is ready: then it needs no download."""
 
@@ -68,16 +70,16 @@ class Sponsor:
             node.header(), life, ticks, superseded, len(tree), is_stale=store.own.is_stale
         )
 
-    def answered(self, name: NodeName, addr: str, *, is_serving: bool) -> None:
-        """A node of this name, and with data, answered at this address."""
+    def answered(self, name: NodeName, ask: Ask, *, is_serving: bool) -> None:
+        """A node of this name, and with data, answered. What was asked before the look it may have answered before."""
         look = self._looks.get(name)
-        if look is not None and look.addr == addr:
+        if look is not None and look.addr == ask.addr and look.ask <= ask.id:
             look.found, look.is_serving = True, is_serving
 
-    def silent(self, name: NodeName, addr: str) -> None:
-        """A question to this address is over; when it was not answered, nobody of this name is there."""
+    def silent(self, name: NodeName, ask: int) -> None:
+        """A question is over; when it was not answered, nobody of this name is there. An earlier one says nothing."""
         look = self._looks.get(name)
-        if look is not None and look.found is None and look.addr == addr:
+        if look is not None and look.found is None and look.ask == ask:
             look.found = False
 
     def _refusal(self, what: JoinerAsked, turn: Turn) -> RequestError | None:
@@ -125,5 +127,5 @@ class Sponsor:
                 del self._looks[known]
             look = self._looks[name] = Look(addr, life, what.created, turn.now_ms, None if addr else False)
             if addr:
-                node.ask(name, addr, AskMaps(), Why.PRESENCE, turn)
+                look.ask = node.ask(name, addr, AskMaps(), Why.PRESENCE, turn)
         return look

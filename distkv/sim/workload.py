@@ -88,8 +88,12 @@ class Workload:
                 self._set(process, SetValue(1, path, pack_value(self._count + n)))
 
     def _decide(self, process: Process, action: Action) -> None:
-        """About one of the open losers that this node shows; every second time only if its winner is still there."""
-        entries = [entry for entry in process.replica.tree.contested() if not entry.head.path.is_reserved]
+        """About one of the open losers that this node shows; every second time only if its winner is still there.
+
+        Those of the ring, which wait for events that are on their way, are left to its owner.
+        """
+        contested = process.replica.tree.contested()
+        entries = [entry for entry in contested if not entry.head.path.is_reserved and entry.head.path not in RING]
         found = [(entry.head.link, loser.link) for entry in entries for loser in entry.conflicts()]
         if found:
             head, loser = found[action.number % len(found)]

@@ -99,6 +99,33 @@ def test_init_on_a_directory_with_data_writes_nothing() -> None:
     assert [*map(encode_record, fleet.records("a"))] == [*map(encode_record, records)]
 
 
+def _cut_short(has_network: bool) -> Fleet:
+    """A fleet whose c ended in the middle of its first download."""
+    fleet = grown("a", "b")
+    for number in range(250):
+        fleet.set("a", "x", number)
+        fleet.set("b", f"y{number}", number)
+    fleet.run(1000)
+    fleet.start("c")
+    assert fleet.run_until(lambda: bool(fleet["c"].tree.ledger.ticks()), CLOCK_MS)
+    assert fleet.run_until(lambda: (fleet["c"].network_id is not None) is has_network, CLOCK_MS)
+    assert fleet["c"].life is None
+    fleet.crash("c")
+    return fleet
+
+
+def test_init_on_a_directory_with_a_part_of_a_network_is_refused() -> None:
+    fleet = _cut_short(has_network=True)
+    assert isinstance(fleet.start("c", init="root").fatal, InitRefusedError)
+
+
+@pytest.mark.parametrize("init", [None, "root"])
+def test_head_of_a_download_without_its_network_counts_for_nothing(init: object) -> None:
+    fleet = _cut_short(has_network=False)
+    fleet.start("c", init=init, up=False)
+    assert not fleet["c"].tree.ledger.ticks()
+
+
 @pytest.mark.parametrize("members_seen", [True, False], ids=["members", "pings"])
 def test_init_is_refused_when_a_network_answers(members_seen: bool) -> None:
     fleet = grown("a", "b", members_seen=members_seen)

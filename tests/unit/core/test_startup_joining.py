@@ -374,6 +374,30 @@ def test_later_joiner_waits_for_what_is_being_asked() -> None:
     assert sum(ask.addr == "b:1" for _, name, ask in fleet.asked[-10:] if name == "a") == 1
 
 
+def test_end_of_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
+    fleet = grown("a", "b")
+    asked = JoinerAsked(NodeName("b"), WALL, "other:1")
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    (first,) = (message for message in fleet.step("a", asked).messages if isinstance(message, Ask))
+    fleet.run(3 * CLOCK_MS + 1)
+    fleet.step("a", asked)  # that was long ago, so it is asked anew
+    fleet.step("a", PeerDone(first.id, PeerError("silent")))
+    assert isinstance(fleet.step("a", asked).reply, BusyError)
+
+
+def test_answer_to_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
+    fleet = grown("a", "b")
+    maps = fleet["b"].maps()
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.step("a", TransportGap())
+    fleet.run(CLOCK_MS)
+    before = next(ask for _, name, ask in reversed(fleet.asked) if name == "a" and isinstance(ask.what, AskMaps))
+    fleet.crash("b")
+    fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
+    fleet.step("a", PeerAnswered(before.id, maps))
+    assert isinstance(fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1")).reply, BusyError)
+
+
 def test_lost_node_comes_back_under_its_name_at_another_address() -> None:
     # What is heard of its name, and its agent, speak for itself, not for the node at the address that is registered.
     fleet = grown("a", "b")
