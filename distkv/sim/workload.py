@@ -81,9 +81,9 @@ class Workload:
         self._replied(process, process.step(LocalBatch(ops)).reply)
 
     def _burst(self, process: Process, number: int) -> None:
-        """More at once than the outbox holds."""
+        """More at once than the outbox holds, or the disk."""
         for n in range(BURST):
-            if process.is_running:
+            if process.is_running and process.host.disk.has_room(WRITE_BYTES):
                 path = self._paths[(number + n) % len(self._paths)]
                 self._set(process, SetValue(1, path, pack_value(self._count + n)))
 

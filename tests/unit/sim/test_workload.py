@@ -9,7 +9,7 @@ from distkv.model.path import Path
 from distkv.sim.draft import draw
 from distkv.sim.fleet import Fleet
 from distkv.sim.scenario import Action, Verb
-from distkv.sim.workload import RING, Workload
+from distkv.sim.workload import RING, WRITE_BYTES, Workload
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
@@ -29,3 +29,15 @@ def test_nobody_decides_about_the_ring_but_its_owner(path: Path, left: int) -> N
     assert process is not None
     Workload(fleet, draw(0)).do(process, Action(0, Verb.DISMISS, 1, 0))
     assert len(process.replica.tree.contested()) == left
+
+
+def test_burst_ends_where_the_disk_is_full() -> None:
+    fleet = Fleet()
+    host = fleet.start("n0", init="root", alone=True)
+    host.disk.fill()
+    assert host.process is not None
+    workload = Workload(fleet, draw(0))
+    while host.disk.has_room(2 * WRITE_BYTES):  # a segment is open still
+        workload.do(host.process, Action(0, Verb.SET, 0, 0))
+    workload.do(host.process, Action(0, Verb.BURST, 0, 0))
+    assert not host.disk.has_room(WRITE_BYTES)
