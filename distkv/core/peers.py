@@ -161,10 +161,11 @@ class Peers:
         maps = whole
         went_back = node.recovery.went_back(header, maps.held)
         asked.brought = self._maps_came(maps, turn, is_answer=True) and header.network is not None
+        if asked.missing and (asked.brought or header.network is None):
+            # Not what was heard of since: that may have come to the peer since.
+            node.recovery.lacks(header.node, asked.missing, maps.held)
         if not asked.brought:
             return
-        if asked.missing:  # what was heard of since may have come to the peer since
-            node.recovery.lacks(header.node, asked.missing, maps.held)
         if header.node == asked.name:
             node.witnesses.shown(header.node)
         if asked.why is Why.TOMBSTONES and not maps.is_stale:

@@ -391,6 +391,22 @@ def test_tick_heard_of_after_a_peer_was_asked_is_not_one_that_it_lacks() -> None
     assert not fleet["a"].tree.ledger.lost()
 
 
+def test_what_only_a_lost_disk_held_is_soon_given_up_however_much_it_is() -> None:
+    # GAP-4: each waits for the other one. What the empty node lacks was told pull by pull, one in a second.
+    fleet = _pulling_by_threes("a")
+    fleet.partition(["a"], ["b"])
+    for number in range(300):
+        fleet.set("b", f"x.{number}", 1)
+    fleet.step("a", HeardMessage(_updates(fleet, "b")[-1]))
+    fleet.run(100)
+    fleet.crash("a")
+    fleet.wipe("b")
+    fleet.heal()
+    fleet.start("b")
+    fleet.start("a", pull_events_max=3)
+    assert fleet.run_until(fleet.all_ready, 5 * CLOCK_MS)
+
+
 # -- answers
 
 
