@@ -242,6 +242,13 @@ SIMULATED = (
         "            report is not None and report.life == life\n",
     ),
     _of(
+        "purge-wait",
+        "for which it waits (PURGE-2)",
+        "core/deletion.py",
+        "            self._next_ms = now_ms + GAP_MS  # the ticks are on their way\n            return []\n",
+        "            pass\n",
+    ),
+    _of(
         "purge-life",
         "and speaks in the life that is registered (PURGE-2)",
         "core/deletion.py",
