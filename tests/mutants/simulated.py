@@ -234,6 +234,48 @@ SIMULATED = (
         "                if link is not None:\n",
         seed=38,
     ),
+    _of(
+        "purge-needed",
+        "and holds nothing that is not here (PURGE-2)",
+        "core/deletion.py",
+        "            report is not None and report.life == life and not report.needed\n",
+        "            report is not None and report.life == life\n",
+    ),
+    _of(
+        "purge-wait",
+        "for which it waits (PURGE-2)",
+        "core/deletion.py",
+        "            self._next_ms = now_ms + GAP_MS  # the ticks are on their way\n            return []\n",
+        "            pass\n",
+    ),
+    _of(
+        "purge-life",
+        "and speaks in the life that is registered (PURGE-2)",
+        "core/deletion.py",
+        "            report is not None and report.life == life and not report.needed\n",
+        "            report is not None and not report.needed\n",
+    ),
+    _of(
+        "purge-stale-reporter",
+        "the word of a stale node does not count (PURGE-2)",
+        "core/peers.py",
+        "        if asked.why is Why.TOMBSTONES and not maps.is_stale:\n",
+        "        if asked.why is Why.TOMBSTONES:\n",
+    ),
+    _of(
+        "purge-stale-self",
+        "a stale node purges nothing (PURGE-2)",
+        "core/ageing.py",
+        " or is_alone or store.own.is_stale:\n",
+        " or is_alone:\n",
+    ),
+    _of(
+        "purge-missing",
+        "nor anybody while a tick is missing that the tombstone speaks of (PURGE-3)",
+        "core/deletion.py",
+        "        if book is None or (not book.is_whole and book.held.gaps(first_tick(life), tick + 1)):\n",
+        "        if book is None:\n",
+    ),
     # -- gossip
     _of(
         "digest-ignored",
