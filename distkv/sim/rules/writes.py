@@ -60,9 +60,8 @@ def _closed(ready: Ready, event: Event) -> Iterable[Event]:
 class AcknowledgedStay(Observer):
     """No client is told that a write is done which is nowhere in the end.
 
-    Excepted is what a disk took along that burned: its own writes, those of which it may have had the last copy because
-    their own disk was lost before, or voided by a download, and what these had replaced, since others were told that it
-    is superseded.
+    Excepted is what a disk took along that burned: the writes that no other disk held then, and what these had
+    replaced, since others were told that it is superseded.
     """
 
     rule = "acknowledged writes stay"
@@ -73,7 +72,10 @@ class AcknowledgedStay(Observer):
         self._copied: list[Event] = []
         self._voided: dict[str, dict[Link, Event]] = {}
         """Per host what a download made it forget that has not come again."""
-        self._has_burned = False
+        self._here: dict[str, set[Link]] = {}
+        """Per host what its disk has, as far as it landed there."""
+        self._burned: set[Link] = set()
+        """What was on no other disk when one burned."""
         self._seen: dict[Path, dict[Link, Event]] = {}
         self._purged: dict[Path, set[Link]] = {}
 
@@ -82,27 +84,32 @@ class AcknowledgedStay(Observer):
         self._acknowledged.setdefault(process.host.name, []).append(event)
 
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:
-        theirs = [*self._acknowledged.pop(host.name, []), *self._voided.pop(host.name, {}).values()]
-        if is_copied:
-            self._copied += theirs
-        else:  # the promise was that disk's, or that of a copy
-            self._copied.clear()
-            self._voided.clear()
-            self._has_burned = True
+        self._copied += [*self._acknowledged.pop(host.name, []), *self._voided.pop(host.name, {}).values()]
+        self._here.pop(host.name, None)
+        if not is_copied:  # the promise was that disk's, or that of a copy
+            left = set().union(*self._here.values())
+            self._burned |= {link for events in self._seen.values() for link in events if link not in left}
+            self._copied = [event for event in self._copied if event.link in left]
+            for name, events in self._voided.items():
+                self._voided[name] = {link: event for link, event in events.items() if link in left}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
+        self._here.pop(process.host.name, None)
         self.landed(process, records)
 
     def landed(self, process: Process, records: Sequence[Record]) -> None:
         host = process.host
         voided = self._voided.setdefault(host.name, {})
+        here = self._here.setdefault(host.name, set())
         for record in records if host.is_ours else ():
             if isinstance(record, EventRecord):
                 event = record.event
+                here.add(event.link)
                 self._seen.setdefault(event.path, {}).setdefault(event.link, event)
                 if event.link in voided:
                     self._acknowledged.setdefault(host.name, []).append(voided.pop(event.link))
             elif isinstance(record, ResetRecord):  # others have all that was here, and a download begins (LIFE-8)
+                here.clear()
                 voided |= {event.link: event for event in self._acknowledged.pop(host.name, [])}
             elif isinstance(record, PurgeRecord):
                 self._purged.setdefault(record.path, set()).update(record.links)
@@ -119,15 +126,16 @@ class AcknowledgedStay(Observer):
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             kept[path] = _kept(list(events.values()), here)
         voided = (events.values() for events in self._voided.values())
-        for event in chain(self._copied, *voided, *self._acknowledged.values()):
+        for event in chain(*voided, *self._acknowledged.values(), self._copied):
             if event.path in kept and event.link not in kept[event.path] and not self._has_burned_with(event, kept):
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
 
     def _has_burned_with(self, event: Event, kept: dict[Path, set[Link]]) -> bool:
-        """Whether what replaced it is lost, and a disk burned."""
+        """Whether what replaced it burned."""
         others = self._seen[event.path].values()
-        return self._has_burned and any(
-            contains(other, event) and other.link not in kept[event.path] for other in others
+        return any(
+            other.link in self._burned and contains(other, event) and other.link not in kept[event.path]
+            for other in others
         )
 
 

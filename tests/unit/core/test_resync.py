@@ -194,3 +194,22 @@ def test_deletion_where_nothing_is_does_not_come_back() -> None:
     assert store.release(deletion) == []  # it may have been purged here
     store.remote(Event(path, Kind.SET, b"\x01", ((NodeName("a"), Tick(1)),), Tock(8), 0.0))
     assert store.release(deletion)
+
+
+def test_event_that_a_purged_deletion_knew_does_not_come_back() -> None:
+    store, path = Store(NodeName("me"), 5), Path(["k"])
+    deletion = Event(path, Kind.DELETE, b"", ((B, Tick(1)), (A, Tick(2))), Tock(9), 0.0)
+    store.remote(deletion)
+    assert store.purge(path)
+    store.remote(Event(path, Kind.SET, b"\x01", ((NodeName("c"), Tick(1)),), Tock(5), 0.0))  # it comes late
+    known = Event(path, Kind.SET, b"\x02", ((A, Tick(2)),), Tock(7), 0.0)
+    store.remote(deletion)  # from who has not forgotten it yet: it is not applied again, and says what it knew
+    assert store.release(known) == []
+    assert store.release(Event(path, Kind.SET, b"\x03", ((A, Tick(3)),), Tock(8), 0.0))
+
+
+def test_second_content_of_a_tick_at_another_path_does_not_come() -> None:
+    store, link = Store(NodeName("me"), 5), (A, Tick(1))
+    store.remote(Event(Path(["k"]), Kind.SET, b"\x01", (link,), Tock(5), 0.0))
+    assert store.release(Event(Path(["l"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0)) == []
+    assert store.release(Event(Path(["k"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0))

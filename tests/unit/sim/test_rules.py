@@ -150,14 +150,14 @@ def test_decision_that_closes_what_it_is_about_breaks_nothing() -> None:
 def test_decision_that_closes_another_loser_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "begin_new_life", lambda *_: None)
     fleet = _contested(DecisionsCloseOne())
-    with pytest.raises(BrokenRuleError, match=r"is about n1:[0-9]+\.2, and closes .*SET x n0:"):
+    with pytest.raises(BrokenRuleError, match=r"is about n1:\d+\.2, and closes .*SET x n0:"):
         _dismiss(fleet, "n0", "n1")
 
 
 def test_decision_that_leaves_its_loser_open_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Entry, "sources", lambda entry, _decided=None: [entry.head])
     fleet = _contested(DecisionsCloseOne())
-    with pytest.raises(BrokenRuleError, match=r"leaves n1:[0-9]+\.2 open"):
+    with pytest.raises(BrokenRuleError, match=r"leaves n1:\d+\.2 open"):
         _dismiss(fleet, "n2", "n1")
 
 
@@ -265,6 +265,56 @@ def test_second_server_of_a_name_ends_what_that_name_wrote_after_one_ttl() -> No
     assert head.kind is Kind.EXPIRE
 
 
+@pytest.fixture
+def nobody_ends_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    due = Expiry.due
+
+    def find_and_leave(expiry: Expiry, tree: Tree, now_ms: int) -> list[Event]:
+        list(due(expiry, tree, now_ms))
+        return []
+
+    monkeypatch.setattr(Expiry, "due", find_and_leave)
+
+
+@pytest.mark.usefixtures("nobody_ends_anything")
+def test_value_that_its_writer_does_not_end_is_noticed() -> None:
+    fleet = _fleet(TtlEnds(), "n0", "n1")
+    _set_for_a_while(fleet, "n1", 30.0)
+    fleet.run(29_000)
+    with pytest.raises(BrokenRuleError, match=r"n1 still shows <SET x n1:\S+ .*, \d+ ms too late"):
+        fleet.run(2000)
+
+
+@pytest.mark.usefixtures("nobody_ends_anything")
+def test_value_of_a_node_that_is_gone_which_nobody_ends_is_noticed() -> None:
+    fleet = _fleet(TtlEnds(), "n0", "n1")
+    _set_for_a_while(fleet, "n1", 30.0)
+    fleet.run(1000)
+    fleet.end(fleet.hosts["n1"])
+    fleet.run(59_000)
+    with pytest.raises(BrokenRuleError, match=r"n0 still shows <SET x n1:\S+ .*, \d+ ms too late"):
+        fleet.run(20_000)
+
+
+def test_value_whose_writer_cannot_end_it_yet_is_not_missed() -> None:
+    fleet = _fleet(TtlEnds(), "n0", "n1")
+    n1 = fleet.hosts["n1"]
+    fleet.partition(["n0"], ["n1"])
+    _set_for_a_while(fleet, "n1", 3.0)
+    n1.pause()
+    fleet.run(20_000)
+    n1.resume()
+    fleet.run(1000)
+    _set_for_a_while(fleet, "n1", 3.0)
+    n1.disk.fill()
+    fleet.run(20_000)
+    n1.disk.make_space()
+    fleet.run(6000)
+    head = n1.live.tree.head(Path(["x"]))
+    assert head is not None
+    assert head.kind is Kind.EXPIRE
+
+
 def test_acknowledged_write_that_is_gone_is_noticed() -> None:
     rule = AcknowledgedStay()
     fleet = _fleet(rule, "n0", "n1")
@@ -353,6 +403,42 @@ def test_acknowledged_write_whose_overwriter_burned_is_not_missed() -> None:
     fleet.wipe("n1")
     rule.settled(fleet)
     assert rule.count == 2
+
+
+def _kept_by_n2(rule: Observer) -> Fleet:
+    """n1 wrote x, and n2 has it, too; n0 and n3 do not hear of it."""
+    fleet = _fleet(rule, "n0", "n1", "n2", "n3")
+    fleet.partition(["n0"], ["n1", "n2"], ["n3"])
+    _set(fleet, "n1", "x", 1)
+    fleet.run(1000)
+    return fleet
+
+
+def test_acknowledged_write_is_noticed_when_another_disk_burned_than_has_it() -> None:
+    rule = AcknowledgedStay()
+    fleet = _kept_by_n2(rule)
+    fleet.wipe("n1", is_copied=True)
+    fleet.wipe("n3")
+    with pytest.raises(BrokenRuleError, match="was acknowledged, and nothing at x knows it"):
+        rule.settled(fleet)  # n2 has it, and is not looked at
+
+
+def test_acknowledged_write_of_a_disk_that_burned_is_noticed_when_another_one_has_it() -> None:
+    rule = AcknowledgedStay()
+    fleet = _kept_by_n2(rule)
+    fleet.wipe("n1")
+    with pytest.raises(BrokenRuleError, match="was acknowledged, and nothing at x knows it"):
+        rule.settled(fleet)  # n2 has it, and is not looked at
+
+
+def test_acknowledged_write_whose_overwriter_did_not_burn_is_noticed() -> None:
+    rule = AcknowledgedStay()
+    fleet = _kept_by_n2(rule)
+    _set(fleet, "n2", "x", 2)
+    fleet.run(1000)
+    fleet.wipe("n3")
+    with pytest.raises(BrokenRuleError, match=r"SET x n1:.* was acknowledged, and nothing at x knows it"):
+        rule.settled(fleet)  # n1 and n2 have what replaced it, and are not looked at
 
 
 def test_acknowledged_write_that_somebody_replaced_knowing_it_is_not_missed() -> None:
