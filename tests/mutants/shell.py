@@ -213,14 +213,6 @@ BROKEN = (
     ),
     # -- the driver
     _of(
-        "stale-mark-lost",
-        "a node that ends because its disk is old has written that down",
-        "engine/driver.py",
-        "            await self.committer.wait_durable(self.position)  # the mark that tells the next start\n",
-        "            pass\n",
-        "tests/shell/test_engine_order.py",
-    ),
-    _of(
         "ask-dropped",
         "an ask is never dropped from a full outbox",
         "engine/driver.py",
