@@ -348,7 +348,6 @@ BROKEN = (
         "row.path == key and settled_lsn <= row.lsn < before",
         "row.path == key and row.lsn < before",
         "tests/property/test_settler.py",
-        "tests/shell/test_history.py",
     ),
     _of(
         "loser-told",
@@ -356,7 +355,7 @@ BROKEN = (
         "engine/settler.py",
         "rows += [row for row in recent if row.won and row.lsn >= begin]",
         "rows += [row for row in recent if row.lsn >= begin]",
-        "tests/shell/test_watch_since.py",
+        "tests/property/test_settler.py",
     ),
     _of(
         "forgotten-unsaid",
@@ -372,8 +371,7 @@ BROKEN = (
         "engine/settler.py",
         "            with suppress(FileNotFoundError):\n                os.unlink(path)  # quick",
         "            with suppress(FileNotFoundError):\n                os.stat(path)  # quick",
-        "tests/shell",
-        "tests/unit/storage",
+        "tests/property/test_settler.py",
     ),
     _of(
         "kept-too-few",

@@ -224,6 +224,65 @@ def test_record_that_the_archive_has_not_stays_in_the_log(tmp_path: OsPath) -> N
     run_in_virtual_time(main)
 
 
+def test_change_is_in_history_once_while_the_loop_hears_late_that_it_was_settled(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+
+        async def heard_late(function: Callable[..., Any], *arguments: Any) -> Any:
+            found = await inline(function, *arguments)
+            if function == host.archive.settle:
+                await trio.sleep(1)
+            return found
+
+        host.settle_by = heard_late
+        host.start()
+        applied = [host.store.remote(event) for event in two_at_once()]
+        await host.take([EventRecord(one.event, 0.0) for one in applied], [Change(applied[1].event, True, ())])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(host.settler.settle)
+            await trio.sleep(0.5)
+            assert host.archive.settled_lsn == len(host.settler.recent()) == 2
+            assert [row.lsn for row in await host.settler.history(Path(["x"]), 10)] == [1, 0]
+            assert [row.lsn for row in await host.settler.won_since(0, 10) or []] == [1]
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+def test_who_goes_on_is_told_of_what_won_and_is_not_settled(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        applied = [host.store.remote(event) for event in reversed(two_at_once())]
+        assert [one.won for one in applied] == [True, False]
+        changes = [Change(one.event, one.won, one.closed) for one in applied]
+        await host.take([EventRecord(one.event, 0.0) for one in applied], changes)
+        assert [row.lsn for row in await host.settler.won_since(0, 10) or []] == [0]
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["sent", "its-client-is-gone"])
+def test_copy_for_a_backup_is_there_until_it_was_sent(is_gone: bool, tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        await host.take([EventRecord(host.store.remote(two_at_once()[0]).event, 0.0)], [])
+        before = {path.name for path in tmp_path.iterdir()}
+        for _ in range(2):
+            with trio.CancelScope() as client:
+                async with host.settler.backup() as path:
+                    assert OsPath(path).stat().st_size > 0
+                    if is_gone:
+                        client.cancel()
+                        await trio.sleep_forever()
+            assert {path.name for path in tmp_path.iterdir()} == before
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
 def test_tombstone_that_was_purged_after_it_was_settled_stays_gone(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)
