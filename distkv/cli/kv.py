@@ -25,8 +25,7 @@ from distkv.errors import NotFoundError, SettingsError
 from distkv.model.event import Link
 from distkv.model.path import Path
 from distkv.wire.events import TTL_S_MAX
-from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S
-from distkv.wire.request import WAIT_S_MAX
+from distkv.wire.request import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX
 from distkv.wire.values import pack_value
 
 _SHIELD = "\0"

@@ -24,8 +24,8 @@ from distkv.errors import DistkvError
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
 from distkv.wire.fields import Fields
-from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
+from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
 
 Told = TypeVar("Told", bound=WatchEvent)

@@ -25,8 +25,8 @@ from distkv.client.watch import SILENCE_S, Begun, Change, Resync, WatchEvent, Wa
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
-from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
+from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
 
 

@@ -17,8 +17,8 @@ from distkv.client.questions import Question, Repeat, Written, as_path, read_wri
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import Link, Tick, Tock, read_tick_text, tick_text
 from distkv.model.path import ROOT, Path
+from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.frames import encode_request
 from distkv.wire.request import Dismiss, GetConflicts, Restore
 
 

@@ -14,10 +14,11 @@ from typing import Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
 
-from distkv.config import is_node_name
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, NodeName, Tock
 from distkv.model.path import NAMES_MAX, Name, Path
+from distkv.naming import is_node_name
+from distkv.wire.asking import encode_request
 from distkv.wire.events import TTL_S_MAX, read_ttl
 from distkv.wire.fields import (
     LINKS_MAX,
@@ -31,8 +32,9 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S, encode_request
 from distkv.wire.request import (
+    REPLICAS_MAX,
+    REPLICAS_S,
     WAIT_S_MAX,
     Backup,
     Batch,

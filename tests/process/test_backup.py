@@ -9,7 +9,7 @@ from shutil import rmtree
 import pytest
 
 from distkv.model.event import COUNT_BITS
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
 from distkv.wire.replies import is_start
 from distkv.wire.request import Backup
 from tests.process.cluster import open_cluster
