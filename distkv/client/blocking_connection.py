@@ -114,7 +114,9 @@ class SharedConnection:
                             yield event
                 why: DistkvError = failures.left(line.name)
             except DistkvError as error:
-                if self._closed.is_set() or not self._reconnect or not watching.is_bearable(error):
+                if self._closed.is_set():
+                    raise failures.ended(self.name) from None
+                if not self._reconnect or not watching.is_bearable(error):
                     raise
                 why = error
             watching.lose(why)
