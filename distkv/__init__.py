@@ -15,7 +15,8 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in `typing`, whose loading costs more than all that this file does
 
 if TYPE_CHECKING:
-    from distkv.client.async_client import AsyncClient, Items, open_client
+    from distkv.client.async_client import AsyncClient, open_client
+    from distkv.client.async_items import Items
     from distkv.client.blocking import Client, connect
     from distkv.client.conflicts import Loser
     from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
@@ -78,7 +79,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "distkv.client.async_client": {"AsyncClient", "Items", "open_client"},
+    "distkv.client.async_client": {"AsyncClient", "open_client"},
+    "distkv.client.async_items": {"Items"},
     "distkv.client.blocking": {"Client", "connect"},
     "distkv.client.conflicts": {"Loser"},
     "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Past", "Set", "Written"},

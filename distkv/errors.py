@@ -119,6 +119,8 @@ class UnreachableError(DistkvError):
     """No server or no agent answers at the address: exit code 5."""
 
     code = "not_ready"
+    is_silence = False
+    """Whether nothing came in time; then it may be there still."""
 
 
 class ConnectionLostError(UnreachableError):

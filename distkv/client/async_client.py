@@ -7,28 +7,22 @@ Invariant: methods, parameters and words are those of `blocking.Client`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Final, Generic, Self, TypeVar
+from typing import Final
 
 from distkv.client import conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
-from distkv.client.async_connection import AsyncConnection, Line, open_connection
+from distkv.client.async_connection import AsyncConnection, open_connection
+from distkv.client.async_items import Items, Watch
 from distkv.client.conflicts import Listing, Loser
-from distkv.client.protocol import Backoff, read_answer
-from distkv.client.questions import Answer, Entry, Listed, Operation, Past, Question, Written
-from distkv.client.watch import SILENCE_S, Begun, Change, Contested, Resync, UpToDate, WatchEvent, Watching
-from distkv.errors import DistkvError
+from distkv.client.questions import Entry, Listed, Operation, Past, Written
+from distkv.client.watch import Change, Contested, OnConnect, OnDisconnect, Resync, UpToDate, WatchEvent, Watching
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
-from distkv.wire.fields import Fields
 from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
-
-Told = TypeVar("Told", bound=WatchEvent)
 
 OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
@@ -288,6 +282,8 @@ class AsyncClient:
         since: bytes | None = None,
         min_depth: int = 0,
         max_depth: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> Watch[Change | Resync]:
         """Be told of every change at and below `path`, until you stop iterating.
 
@@ -300,8 +296,14 @@ class AsyncClient:
             since: begin behind the change that had this token.
             min_depth: how many names below `path` a value has at the least.
             max_depth: and at the most; None: any number.
+            on_disconnect: called with the reason, one line, when the connection is lost and before it is tried again.
+            on_connect: called when it is back and the node watches again. Both are called by who iterates, between two
+                events; what they raise is raised there.
         """
-        watching = Watching(path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth)
+        watching = Watching(
+            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
+            on_connect=on_connect,
+        )  # fmt: skip
         return Watch(self._connection, watching, (Change, Resync))
 
     def watch_events(
@@ -312,9 +314,14 @@ class AsyncClient:
         since: bytes | None = None,
         min_depth: int = 0,
         max_depth: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> Watch[WatchEvent]:
         """As `watch`, and also: when what was told is complete (`UpToDate`), and conflicts (`Contested`)."""
-        watching = Watching(path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth)
+        watching = Watching(
+            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
+            on_connect=on_connect,
+        )  # fmt: skip
         return Watch(self._connection, watching, (Change, Resync, UpToDate, Contested))
 
     # -- the node
@@ -357,122 +364,3 @@ class AsyncClient:
             is_read: it changes nothing, so it may be sent again when the connection breaks.
         """
         return await self._connection.ask(questions.anything(action, fields or {}, is_read=is_read))
-
-
-class Items(Generic[Answer]):
-    """The items of a long result, while they arrive, on a connection of their own.
-
-    Iterate with `async for`. Who leaves before the end closes it: `async with`, or `aclose`; else it stays open until
-    the client is closed.
-    """
-
-    def __init__(
-        self, connection: AsyncConnection, question: Question[Answer], *, reply_s: float | None = None
-    ) -> None:
-        self._connection: Final = connection
-        self._reply_s: Final = reply_s
-        self._question: Final = question
-        self._line: Line[None] | None = None
-        self._ready: deque[Fields | DistkvError | None] = deque()
-        self._is_closed = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Answer:
-        if self._is_closed:
-            raise StopAsyncIteration
-        try:
-            answer = await self._next()
-        except DistkvError:
-            await self.aclose()
-            raise
-        if answer is None:
-            await self.aclose()
-            raise StopAsyncIteration
-        return answer
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Ask for no more. May be called again."""
-        self._is_closed = True
-        self._ready.clear()
-        if self._line is not None:
-            await self._connection.close_line(self._line)
-
-    async def _next(self) -> Answer | None:
-        """The next item; None after the last one."""
-        if self._line is None:
-            self._line = await self._connection.open_line(self._question)
-        while not self._ready:
-            self._ready += await self._connection.receive(self._line, self._reply_s)
-        answer = self._ready.popleft()
-        if isinstance(answer, DistkvError):
-            raise answer
-        return None if answer is None else read_answer(self._question, answer, self._line.hello.node)
-
-
-class Watch(Generic[Told]):
-    """What a watch is told, over as many connections as it takes, each its own.
-
-    Iterate with `async for`. Who leaves closes it: `async with`, or `aclose`; else it stays open until the client is
-    closed.
-    """
-
-    def __init__(self, connection: AsyncConnection, watching: Watching, kinds: tuple[type[Told], ...]) -> None:
-        self._connection: Final = connection
-        self._watching: Final = watching
-        self._kinds: Final = kinds
-        self._pauses: Final = Backoff()
-        self._items: Items[WatchEvent | Begun] | None = None
-        self._is_closed = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Told:
-        while not self._is_closed:
-            event = await self._next()
-            if isinstance(event, self._kinds):
-                return event
-        raise StopAsyncIteration
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Be told of no more. May be called again."""
-        self._is_closed = True
-        if self._items is not None:
-            await self._items.aclose()
-
-    async def _next(self) -> WatchEvent | Begun | None:
-        """What comes next; None when the connection broke."""
-        if self._items is None:
-            self._items = Items(self._connection, self._watching.question(), reply_s=SILENCE_S)
-        try:
-            event = await anext(self._items)
-        except StopAsyncIteration:  # nobody asked it to stop, so it is the node that does
-            pass
-        except DistkvError as error:
-            if self._connection.is_over or not self._watching.is_bearable(error):
-                await self.aclose()
-                raise
-        else:
-            self._pauses.reset()
-            return event
-        self._items = None
-        await self._connection.pause(self._pauses)
-        return None

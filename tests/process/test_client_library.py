@@ -6,6 +6,7 @@ Knows: the public API, and when the server lives.  Does not know how the clients
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -117,6 +118,27 @@ def test_request_without_a_method_is_answered(shared: Server, shell: str) -> Non
     reply, refusal = perform(shell, [shared.address], ("request", "ping"), ("request", "dance"))
     assert reply == {}
     assert isinstance(refusal, distkv.UnknownAction)
+
+
+def test_threads_that_share_a_blocking_client_each_get_their_own_values(shared: Server) -> None:
+    wrong: list[object] = []
+
+    def use(client: distkv.Client, number: int) -> None:
+        path = f"threads.{number}"
+        for step in range(200):
+            client.set(path, [number, step])
+            entry = client.get(path)
+            if entry is None or entry.value != [number, step]:
+                wrong.append(entry)
+
+    with distkv.connect("127.0.0.1", shared.port) as client:
+        threads = [threading.Thread(target=use, args=(client, number)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        values = [entry.value for _, entry in client.get_tree("threads")]
+    assert (wrong, values) == ([], [[number, 199] for number in range(4)])
 
 
 # -- a node that dies ---------------------------------------------------------------------------------------------
