@@ -17,8 +17,8 @@ from distkv.cli.session import Session, read_addresses
 COMMANDS = Commands(
     {
         "get": "kv:get_command",
-        "set": "kv:set_command",
-        "delete": "kv:delete_command",
+        "set": "writes:set_command",
+        "delete": "writes:delete_command",
         "list": "tree:list_command",
         "history": "history:history_command",
         "conflicts": "conflicts:conflicts_command",

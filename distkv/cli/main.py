@@ -163,6 +163,4 @@ def _usage_line(error: click.UsageError) -> str:
     what = " ".join(error.format_message().split())
     what = what[:1].lower() + what[1:].rstrip(".")
     command = error.ctx.command_path if error.ctx else "distkv"
-    if isinstance(error, click.exceptions.NoSuchOption) and command.endswith(" set"):
-        what += f"{'' if what.endswith('?') else '.'} A VALUE that begins with '-' goes after '--'"
     return f"{what} (see '{command} --help')"

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 import attrs
 
@@ -21,8 +22,13 @@ from distkv.storage.archive_connection import sync_directory
 from distkv.wire.states import Meta, decode_meta, encode_meta
 
 
-def restore(backup: Path, data_dir: Path) -> NodeName:
+def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) -> NodeName:
     """Make `data_dir` of a backup; returns the node's name.
+
+    Args:
+        backup: the file, or what to call the stream in messages.
+        data_dir: a directory that is empty, or not there.
+        stream: where the backup comes from when it is no file.
 
     Raises:
         ExistsError: there is something already.
@@ -35,7 +41,7 @@ def restore(backup: Path, data_dir: Path) -> NodeName:
     try:
         data_dir.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f"{data_dir.name}-", dir=data_dir.parent))
-        shutil.copyfile(backup, part / ARCHIVE_NAME)
+        _copy(backup, part / ARCHIVE_NAME, stream)
         os.chmod(part / ARCHIVE_NAME, 0o600)
         meta = _mark(str(part / ARCHIVE_NAME), backup)
         if data_dir.exists():
@@ -43,7 +49,8 @@ def restore(backup: Path, data_dir: Path) -> NodeName:
         part.rename(data_dir)
         sync_directory(str(data_dir))
     except OSError as error:
-        place = backup if str(error.filename) == str(backup) else data_dir  # not the directory that we made meanwhile
+        # Not the directory that we made meanwhile.
+        place = str(backup) if str(error.filename) == str(backup) else data_dir
         raise SettingsError(f"{place}: {error.strerror or error}") from error
     finally:
         if part is not None:
@@ -51,7 +58,15 @@ def restore(backup: Path, data_dir: Path) -> NodeName:
     return meta.node
 
 
-def _mark(path: str, backup: Path) -> Meta:
+def _copy(backup: str | Path, place: Path, stream: BinaryIO | None) -> None:
+    if stream is None:
+        shutil.copyfile(backup, place)
+    else:
+        with place.open("wb") as out:
+            shutil.copyfileobj(stream, out)
+
+
+def _mark(path: str, backup: str | Path) -> Meta:
     try:
         archive = open_archive(path)
     except LogDamagedError as error:
