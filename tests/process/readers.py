@@ -12,6 +12,9 @@ from tests.process.pages import ROOT, Reader
 FAST = {"DISTKV_CONFIG": f"{ROOT}/tests/process/stand_ins/fast.yaml"}
 """Where a page says nothing of a configuration, and would wait for clocks. The tutorial is run with the default."""
 
+PASTES = Reader(environment=FAST, pastes=True)
+"""Whoever reads a page that shows every wait."""
+
 HOSTS = (
     Reader(
         {
@@ -67,12 +70,12 @@ that Debian's package would have started is started when the page looks for it."
 READERS: dict[str, tuple[Reader, ...]] = {
     "README.rst": (Reader(SERVER_AT_ITS_PORT),),
     "docs/cli.rst": (Reader(SERVER_AT_ITS_PORT),),
-    "docs/howto/agent-gone.rst": (Reader(environment=FAST),),
-    "docs/howto/backup.rst": (Reader(environment=FAST),),
+    "docs/howto/agent-gone.rst": (PASTES,),
+    "docs/howto/backup.rst": (PASTES,),
     "docs/howto/conflicts.rst": (Reader(environment=FAST),),
     "docs/howto/disk-full.rst": (Reader(SERVER_AT_ITS_PORT, wrap=("unshare", "--map-root-user", "--mount")),),
     "docs/howto/hosts.rst": HOSTS,
-    "docs/howto/node-lost.rst": (Reader(environment=FAST),),
+    "docs/howto/node-lost.rst": (PASTES,),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/tutorial.rst": (Reader(),),
