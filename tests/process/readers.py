@@ -41,9 +41,6 @@ HOSTS = (
 )
 """Two hosts are one here: for each, the addresses that stand for its own; 127.0.1.x is the host's own 127.0.0.1."""
 
-SERVER_AT_ITS_PORT = {"distkv server demo ": "distkv server demo --bind 127.0.0.1:27586 "}
-"""Where a page leaves out --bind, because its server serves at the usual port."""
-
 UNDER_SYSTEMD = Reader(
     {
         "systemd-sysusers ": "test -f ",
@@ -68,16 +65,17 @@ UNDER_SYSTEMD = Reader(
 that Debian's package would have started is started when the page looks for it."""
 
 READERS: dict[str, tuple[Reader, ...]] = {
-    "README.rst": (Reader(SERVER_AT_ITS_PORT),),
-    "docs/cli.rst": (Reader(SERVER_AT_ITS_PORT),),
+    "README.rst": (Reader(pastes=True),),
+    "docs/cli.rst": (Reader(pastes=True),),
     "docs/howto/agent-gone.rst": (PASTES,),
     "docs/howto/backup.rst": (PASTES,),
     "docs/howto/conflicts.rst": (Reader(environment=FAST),),
-    "docs/howto/disk-full.rst": (Reader(SERVER_AT_ITS_PORT, wrap=("unshare", "--map-root-user", "--mount")),),
+    "docs/howto/disk-full.rst": (Reader(wrap=("unshare", "--map-root-user", "--mount")),),
     "docs/howto/hosts.rst": HOSTS,
     "docs/howto/node-lost.rst": (PASTES,),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
+    "docs/shell.rst": (Reader(environment={"LC_ALL": "C"}, pastes=True),),
     "docs/tutorial.rst": (Reader(),),
 }
 """Who types the commands of each page: one reader all of them in one shell, or one for each block."""
