@@ -23,11 +23,16 @@ class Commands(MutableMapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._loaded:
-            module, _, attribute = self._places[name].partition(":")
-            found = getattr(import_module(f"{__package__}.{module}"), attribute)
-            assert isinstance(found, click.Command)
-            self._loaded[name] = found
+            self._loaded[name] = self._load(*self._places[name].split(":"))
         return self._loaded[name]
+
+    def _load(self, module: str, attribute: str) -> click.Command:
+        try:
+            found = getattr(import_module(f"{__package__}.{module}"), attribute)
+        except KeyboardInterrupt:
+            raise click.Abort from None  # for which the library writes no empty line
+        assert isinstance(found, click.Command)
+        return found
 
     def __setitem__(self, name: str, command: click.Command) -> None:
         self._places.setdefault(name, "")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import attrs
 
@@ -33,7 +34,7 @@ def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) 
     Raises:
         ExistsError: there is something already.
         SettingsError: the backup cannot be read, or the directory not written.
-        StorageError: it is no backup, is damaged, or of a newer release.
+        StorageError: it is no backup, is damaged or not whole, or of a newer release.
     """
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise ExistsError(f"{data_dir} is not empty: name a new directory, or move this one aside")
@@ -42,6 +43,7 @@ def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) 
         data_dir.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f"{data_dir.name}-", dir=data_dir.parent))
         _copy(backup, part / ARCHIVE_NAME, stream)
+        _check_whole(part / ARCHIVE_NAME, backup)
         os.chmod(part / ARCHIVE_NAME, 0o600)
         meta = _mark(str(part / ARCHIVE_NAME), backup)
         if data_dir.exists():
@@ -64,6 +66,25 @@ def _copy(backup: str | Path, place: Path, stream: BinaryIO | None) -> None:
     else:
         with place.open("wb") as out:
             shutil.copyfileobj(stream, out)
+
+
+def _check_whole(place: Path, backup: str | Path) -> None:
+    """SQLite reads what is left of a file that was cut, so what its header says is compared with what came.
+
+    Raises:
+        LogDamagedError: it has another size.
+    """
+    with place.open("rb") as file:
+        head = file.read(_HEADER.size)
+    if len(head) == _HEADER.size and head.startswith(b"SQLite format 3\0"):
+        _, page_bytes, pages = _HEADER.unpack(head)
+        wanted, size = (page_bytes if page_bytes > 1 else 1 << 16) * pages, place.stat().st_size
+        if size != wanted:
+            raise LogDamagedError(f"{backup} is not whole: it has {size} of {wanted} bytes; take it from where it was made")
+
+
+_HEADER: Final = struct.Struct(">16sH10xI")
+"""The magic, the size of a page, and how many there are: https://www.sqlite.org/fileformat.html"""
 
 
 def _mark(path: str, backup: str | Path) -> Meta:
