@@ -80,7 +80,7 @@ def _check_whole(place: Path, backup: str | Path) -> None:
         _, page_bytes, pages = _HEADER.unpack(head)
         wanted, size = (page_bytes if page_bytes > 1 else 1 << 16) * pages, place.stat().st_size
         if size != wanted:
-            raise LogDamagedError(f"{backup} is not whole: it has {size} of {wanted} bytes; take it from where it was made")
+            raise LogDamagedError(f"{backup} is not whole: {size} of {wanted} bytes; take it from where it was made")
 
 
 _HEADER: Final = struct.Struct(">16sH10xI")
