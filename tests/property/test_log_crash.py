@@ -15,7 +15,7 @@ from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, keep_
 Batch = list[bytes]
 
 batches = st.lists(st.lists(st.binary(max_size=700), min_size=1, max_size=4), max_size=12)
-segment_sizes = st.sampled_from([80, 300, 1000, 5000])
+segment_sizes = st.sampled_from([150, 300, 1000, 5000])
 
 
 def _random_sectors(seed: int) -> Tear:

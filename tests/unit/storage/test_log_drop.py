@@ -246,7 +246,7 @@ def test_settled_batch_that_looks_torn_is_damage() -> None:
     # It was whole when it was settled, so no crash has torn it.
     disk = MemoryDisk()
     _filled(disk).close()
-    disk.corrupt(segment_name(3), HEADER_BYTES + 2 * 532 + 100, b"!")
+    disk.corrupt(segment_name(3), HEADER_BYTES + 2 * 542 + 100, b"!")
     _expect_damage(disk, 9, "records 8 to 8, which the archive knows, are not in the log")
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import DirectoryLockedError, FormatVersionError, LogDamagedError, StorageFailedError
+from distkv.storage.base import BATCH_OVERHEAD_BYTES
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, tear_at, tear_by_sectors
-from distkv.storage.segment import HEADER_BYTES, Header, encode_header, segment_name
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, Header, encode_header, segment_name
 
 SEGMENT_BYTES = 2000
 BATCHES = [[b"%d" % number * 500] for number in range(9)]
-BATCH_BYTES = 28 + 4 + 500
+BATCH_BYTES = BATCH_OVERHEAD_BYTES + 4 + 500
 
 
 def _filled(count: int = len(BATCHES)) -> MemoryDisk:
@@ -74,10 +75,10 @@ def test_torn_tail_of_a_real_file_is_cut_and_reported(tmp_path: Path) -> None:
     log.close()
     file = tmp_path / segment_name(1)
     content = file.read_bytes()
-    file.write_bytes(content.replace(b"torn", b"to\0\0"))
+    file.write_bytes(content.replace(b"torn\xff", b"to\0\0\0"))
     again = open_log(DirectoryDisk(str(tmp_path)), segment_bytes=SEGMENT_BYTES)
     assert list(again.replay()) == [[b"whole"]]
-    assert again.recovered.torn_bytes == 28 + 4 + 2
+    assert again.recovered.torn_bytes == BATCH_OVERHEAD_BYTES - 1 + 4 + 2
     again.close()
     third = open_log(DirectoryDisk(str(tmp_path)), segment_bytes=SEGMENT_BYTES)
     assert third.recovered.torn_bytes == 0
@@ -165,7 +166,7 @@ def test_damaged_batch_before_a_whole_one_stops_the_start() -> None:
 def test_damage_says_how_to_go_on() -> None:
     disk = _filled()
     disk.corrupt(segment_name(1), 100, b"!")
-    _expect_damage(disk, "Move memory aside and keep it, then start the node empty: it joins again under a new life")
+    _expect_damage(disk, "move memory aside and keep it, then start the node empty: it joins again under a new life")
 
 
 def test_damaged_last_batch_of_an_earlier_segment_stops_the_start() -> None:
@@ -264,8 +265,8 @@ def test_damage_after_opening_is_noticed_by_replay() -> None:
 
 def test_other_format_version_stops_the_start() -> None:
     disk = _filled()
-    disk.corrupt(segment_name(1), 0, encode_header(Header(1, bytes(16), bytes(8), version=2)))
-    with pytest.raises(FormatVersionError, match="has format 2, this release reads 1"):
+    disk.corrupt(segment_name(1), 0, encode_header(Header(1, bytes(16), bytes(8), version=3)))
+    with pytest.raises(FormatVersionError, match="has format 3, this release reads 1 and 2"):
         open_log(disk)
 
 
@@ -313,4 +314,4 @@ def test_disk_that_fails_while_opening_is_reported(operation: int) -> None:
 
 def test_segment_size_that_holds_no_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot hold one batch"):
-        open_log(MemoryDisk(), segment_bytes=60)
+        open_log(MemoryDisk(), segment_bytes=HEADER_BYTES + BATCH_OVERHEAD_BYTES + SEAL_BYTES - 1)
