@@ -177,7 +177,8 @@ def scan(disk: Disk, settled: Settled, segment_bytes: int) -> Scan:
 def _first_whole_behind(disk: Disk, layout: Layout, found: Scan) -> Place | None:
     """The first whole batch behind the damage, if all that is not settled lies behind its beginning."""
     damage = found.damage
-    if damage is None or found.next_lsn >= found.settled.lsn:
+    due_lsn = 0 if found.last is None else found.next_lsn
+    if damage is None or due_lsn >= found.settled.lsn:
         return None
     for number in layout.numbers:
         # Where the header is wrong, nothing in the segment can be relied on.
@@ -189,7 +190,7 @@ def _first_whole_behind(disk: Disk, layout: Layout, found: Scan) -> Place | None
             continue
         batch = find_batch(data, damage.offset if number == damage.number else header.end, header)
         if batch is not None:
-            is_enough = found.next_lsn <= batch.first_lsn <= found.settled.lsn
+            is_enough = due_lsn <= batch.first_lsn <= found.settled.lsn
             return Place(number, batch.start, batch.end) if is_enough else None
     return None
 
