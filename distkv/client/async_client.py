@@ -7,8 +7,8 @@ Invariant: methods, parameters and words are those of `blocking.Client`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import Final
 
 from distkv.client import conflicts, questions
@@ -28,16 +28,16 @@ OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     host: str | Sequence[str] = DEFAULT_ADDRESS[0],
     port: int = DEFAULT_ADDRESS[1],
     *,
     connect_s: float = 5.0,
     reply_s: float = 30.0,
     open_max: int = OPEN_MAX,
-) -> AsyncIterator[AsyncClient]:
-    """Connect to a node, and again whenever the connection breaks, until the block is left.
+) -> Opening:
+    """Connect to a node, and again whenever the connection breaks: `async with open_client() as client`, until the
+    block is left; or `client = await open_client()`, until `client.aclose()`, from whichever task.
 
     Args:
         host: HOST, HOST:PORT or unix:/PATH; of several the first that answers is taken.
@@ -54,8 +54,31 @@ async def open_client(
     if open_max < 1:
         raise ValueError(f"open_max is {open_max}: it must be 1 or more")
     addresses = read_hosts(host, port)
-    async with open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max) as connection:
-        yield AsyncClient(connection)
+    return Opening(lambda: open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max))
+
+
+class Opening:
+    """What `open_client` returns: to be awaited, or to be entered by `async with`."""
+
+    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection]]) -> None:
+        self._connect: Final = connect
+        self._client: AsyncClient | None = None
+
+    def __await__(self) -> Generator[object, None, AsyncClient]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncClient:
+        self._client = await self._open()
+        return self._client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _open(self) -> AsyncClient:
+        return AsyncClient(await self._connect())
 
 
 class AsyncClient:
@@ -71,6 +94,11 @@ class AsyncClient:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection: Final = connection
+
+    async def aclose(self) -> None:
+        """End the connection for good, from any task; who waits for something, such as a watch, gets
+        `UnreachableError` at once. May be called again."""
+        await self._connection.aclose()
 
     @property
     def hello(self) -> Hello:
