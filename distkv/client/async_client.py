@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeVar, overload
 
 from distkv.client import conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
+from distkv.client.arguments import check_bound, check_patience, check_stored
 from distkv.client.async_connection import AsyncConnection, open_connection
 from distkv.client.async_items import Items, Watch
 from distkv.client.conflicts import Listing, Loser
@@ -23,6 +24,11 @@ from distkv.model.path import ROOT, Path
 from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
 from distkv.wire.values import pack_value
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
@@ -49,10 +55,11 @@ def open_client(
     Raises:
         UnreachableError: no node answers.
         PeerError: something else answers there.
-        SettingsError: a host or port that is none.
+        SettingsError: a host, a port, a time or a bound that is none.
     """
-    if open_max < 1:
-        raise ValueError(f"open_max is {open_max}: it must be 1 or more")
+    check_patience("connect_s", connect_s)
+    check_patience("reply_s", reply_s)
+    check_bound("open_max", open_max)
     addresses = read_hosts(host, port)
     return Opening(lambda: open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max))
 
@@ -137,7 +144,7 @@ class AsyncClient:
 
         Args:
             path: where.
-            value: as in `Entry`; not None, which would delete.
+            value: as in `Entry`; not None: `delete` deletes.
             new: only when there is no value.
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
@@ -151,8 +158,10 @@ class AsyncClient:
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, or a `ttl` of nothing; it was not sent.
+            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
+                that no node takes; it was not sent.
         """
+        check_stored(value)
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return await self.set_packed(
@@ -179,23 +188,50 @@ class AsyncClient:
         )  # fmt: skip
         return await self._connection.ask(question)
 
-    async def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:
-        """Delete the value of `path`; whether there was one.
+    async def delete(
+        self,
+        path: Path | str,
+        *,
+        head: Link | None = None,
+        previous: object = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
+    ) -> bool:
+        """Delete the value of `path`; whether there was one. The conditions are judged as those of `set`.
 
         Args:
             path: where.
+            head: only when this change is the last one.
+            previous: only when this value is there; None: whatever is there.
             replicas: return when so many nodes hold the deletion durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
                 how many nodes are known to hold it, `set_packed` without a value tells.
+
+        Raises:
+            ChainMismatchError, ValueMismatchError: the condition does not hold.
+            NotFoundError: `previous` was given, and there is no value.
+            RequestError: an argument is none that a node takes; nothing was sent.
         """
-        written = await self.set_packed(path, None, replicas=replicas, timeout_s=timeout_s)
+        old = None if previous is None else pack_value(previous)
+        written = await self.set_packed(path, None, head=head, previous=old, replicas=replicas, timeout_s=timeout_s)
         return written.changed
 
-    async def batch(self, operations: Iterable[Operation]) -> tuple[Entry | Written | None, ...]:
+    @overload
+    async def batch(self, operations: tuple[Operation[A], Operation[B]]) -> tuple[A, B]: ...
+    @overload
+    async def batch(self, operations: tuple[Operation[A], Operation[B], Operation[C]]) -> tuple[A, B, C]: ...
+    @overload
+    async def batch(
+        self, operations: tuple[Operation[A], Operation[B], Operation[C], Operation[D]]
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    async def batch(self, operations: Iterable[Operation[A]]) -> tuple[A, ...]: ...
+    async def batch(self, operations: Iterable[Operation[object]]) -> tuple[object, ...]:
         """Carry out several operations in one step: all, or none when one is refused.
 
         Args:
             operations: `Get`, `Set` and `Delete`; a later one sees what an earlier one did. Each path is written once.
+                Of a tuple of up to four a type checker knows what each comes to.
 
         Returns:
             For each operation in its order, for `Get` an `Entry` or None, else a `Written`.
@@ -391,4 +427,4 @@ class AsyncClient:
             fields: a path is a list of its elements here.
             is_read: it changes nothing, so it may be sent again when the connection breaks.
         """
-        return await self._connection.ask(questions.anything(action, fields or {}, is_read=is_read))
+        return await self._connection.ask(questions.anything(action, {} if fields is None else fields, is_read=is_read))
