@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distkv.client.async_items import Items
     from distkv.client.blocking import Client, connect
     from distkv.client.conflicts import Loser
-    from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
+    from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Past, Set, Written
     from distkv.client.watch import Change, Contested, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
@@ -60,6 +60,7 @@ __all__ = [
     "NoSpace",
     "NotFound",
     "NotReady",
+    "Operation",
     "Past",
     "Path",
     "PeerError",
@@ -83,7 +84,7 @@ _HOMES = {
     "distkv.client.async_items": {"Items"},
     "distkv.client.blocking": {"Client", "connect"},
     "distkv.client.conflicts": {"Loser"},
-    "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Past", "Set", "Written"},
+    "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written"},
     "distkv.client.watch": {"Change", "Contested", "Resync", "UpToDate"},
     "distkv.model.path": {"Path"},
 }

@@ -7,12 +7,13 @@ Invariant: methods, parameters and words are those of `blocking.Client`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, TypeVar, overload
 
 from distkv.client import conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
+from distkv.client.arguments import check_bound, check_patience, check_stored
 from distkv.client.async_connection import AsyncConnection, open_connection
 from distkv.client.async_items import Items, Watch
 from distkv.client.conflicts import Listing, Loser
@@ -24,20 +25,25 @@ from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
 
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
 OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     host: str | Sequence[str] = DEFAULT_ADDRESS[0],
     port: int = DEFAULT_ADDRESS[1],
     *,
     connect_s: float = 5.0,
     reply_s: float = 30.0,
     open_max: int = OPEN_MAX,
-) -> AsyncIterator[AsyncClient]:
-    """Connect to a node, and again whenever the connection breaks, until the block is left.
+) -> Opening:
+    """Connect to a node, and again whenever the connection breaks: `async with open_client() as client`, until the
+    block is left; or `client = await open_client()`, until `client.aclose()`, from whichever task.
 
     Args:
         host: HOST, HOST:PORT or unix:/PATH; of several the first that answers is taken.
@@ -49,13 +55,37 @@ async def open_client(
     Raises:
         UnreachableError: no node answers.
         PeerError: something else answers there.
-        SettingsError: a host or port that is none.
+        SettingsError: a host, a port, a time or a bound that is none.
     """
-    if open_max < 1:
-        raise ValueError(f"open_max is {open_max}: it must be 1 or more")
+    check_patience("connect_s", connect_s)
+    check_patience("reply_s", reply_s)
+    check_bound("open_max", open_max)
     addresses = read_hosts(host, port)
-    async with open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max) as connection:
-        yield AsyncClient(connection)
+    return Opening(lambda: open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max))
+
+
+class Opening:
+    """What `open_client` returns: to be awaited, or to be entered by `async with`."""
+
+    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection]]) -> None:
+        self._connect: Final = connect
+        self._client: AsyncClient | None = None
+
+    def __await__(self) -> Generator[object, None, AsyncClient]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncClient:
+        self._client = await self._open()
+        return self._client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _open(self) -> AsyncClient:
+        return AsyncClient(await self._connect())
 
 
 class AsyncClient:
@@ -71,6 +101,11 @@ class AsyncClient:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection: Final = connection
+
+    async def aclose(self) -> None:
+        """End the connection for good, from any task; who waits for something, such as a watch, gets
+        `UnreachableError` at once. May be called again."""
+        await self._connection.aclose()
 
     @property
     def hello(self) -> Hello:
@@ -109,7 +144,7 @@ class AsyncClient:
 
         Args:
             path: where.
-            value: as in `Entry`; not None, which would delete.
+            value: as in `Entry`; not None: `delete` deletes.
             new: only when there is no value.
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
@@ -123,8 +158,10 @@ class AsyncClient:
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, or a `ttl` of nothing; it was not sent.
+            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
+                that no node takes; it was not sent.
         """
+        check_stored(value)
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return await self.set_packed(
@@ -151,23 +188,50 @@ class AsyncClient:
         )  # fmt: skip
         return await self._connection.ask(question)
 
-    async def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:
-        """Delete the value of `path`; whether there was one.
+    async def delete(
+        self,
+        path: Path | str,
+        *,
+        head: Link | None = None,
+        previous: object = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
+    ) -> bool:
+        """Delete the value of `path`; whether there was one. The conditions are judged as those of `set`.
 
         Args:
             path: where.
+            head: only when this change is the last one.
+            previous: only when this value is there; None: whatever is there.
             replicas: return when so many nodes hold the deletion durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
                 how many nodes are known to hold it, `set_packed` without a value tells.
+
+        Raises:
+            ChainMismatchError, ValueMismatchError: the condition does not hold.
+            NotFoundError: `previous` was given, and there is no value.
+            RequestError: an argument is none that a node takes; nothing was sent.
         """
-        written = await self.set_packed(path, None, replicas=replicas, timeout_s=timeout_s)
+        old = None if previous is None else pack_value(previous)
+        written = await self.set_packed(path, None, head=head, previous=old, replicas=replicas, timeout_s=timeout_s)
         return written.changed
 
-    async def batch(self, operations: Iterable[Operation]) -> tuple[Entry | Written | None, ...]:
+    @overload
+    async def batch(self, operations: tuple[Operation[A], Operation[B]]) -> tuple[A, B]: ...
+    @overload
+    async def batch(self, operations: tuple[Operation[A], Operation[B], Operation[C]]) -> tuple[A, B, C]: ...
+    @overload
+    async def batch(
+        self, operations: tuple[Operation[A], Operation[B], Operation[C], Operation[D]]
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    async def batch(self, operations: Iterable[Operation[A]]) -> tuple[A, ...]: ...
+    async def batch(self, operations: Iterable[Operation[object]]) -> tuple[object, ...]:
         """Carry out several operations in one step: all, or none when one is refused.
 
         Args:
             operations: `Get`, `Set` and `Delete`; a later one sees what an earlier one did. Each path is written once.
+                Of a tuple of up to four a type checker knows what each comes to.
 
         Returns:
             For each operation in its order, for `Get` an `Entry` or None, else a `Written`.
@@ -363,4 +427,4 @@ class AsyncClient:
             fields: a path is a list of its elements here.
             is_read: it changes nothing, so it may be sent again when the connection breaks.
         """
-        return await self._connection.ask(questions.anything(action, fields or {}, is_read=is_read))
+        return await self._connection.ask(questions.anything(action, {} if fields is None else fields, is_read=is_read))

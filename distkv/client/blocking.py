@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar, overload
 
 from distkv.client import conflicts, questions
-from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_hosts
+from distkv.client.addresses import DEFAULT_ADDRESS, Address, check_addresses, read_hosts
+from distkv.client.arguments import check_patience, check_stored
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.conflicts import Listing, Loser
 from distkv.client.questions import Entry, Listed, Operation, Past, Written
@@ -24,6 +25,11 @@ from distkv.model.path import ROOT, Path
 from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 
 def connect(
@@ -44,7 +50,7 @@ def connect(
     Raises:
         UnreachableError: no node answers.
         PeerError: something else answers there.
-        SettingsError: a host or port that is none.
+        SettingsError: a host, a port or a time that is none.
     """
     return Client(read_hosts(host, port), connect_s=connect_s, reply_s=reply_s, reconnect=True)
 
@@ -70,6 +76,9 @@ class Client:
         Args:
             reconnect: connect again when the connection breaks; else the first break is the end.
         """
+        check_addresses(addresses)
+        check_patience("connect_s", connect_s)
+        check_patience("reply_s", reply_s)
         self._connection: Final = SharedConnection(
             addresses, connect_s=connect_s, reply_s=reply_s, reconnect=reconnect
         )
@@ -122,7 +131,7 @@ class Client:
 
         Args:
             path: where.
-            value: as in `Entry`; not None, which would delete.
+            value: as in `Entry`; not None: `delete` deletes.
             new: only when there is no value.
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
@@ -136,8 +145,10 @@ class Client:
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, or a `ttl` of nothing; it was not sent.
+            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
+                that no node takes; it was not sent.
         """
+        check_stored(value)
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return self.set_packed(
@@ -164,22 +175,50 @@ class Client:
         )  # fmt: skip
         return self._connection.ask(question)
 
-    def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:
-        """Delete the value of `path`; whether there was one.
+    def delete(
+        self,
+        path: Path | str,
+        *,
+        head: Link | None = None,
+        previous: object = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
+    ) -> bool:
+        """Delete the value of `path`; whether there was one. The conditions are judged as those of `set`.
 
         Args:
             path: where.
+            head: only when this change is the last one.
+            previous: only when this value is there; None: whatever is there.
             replicas: return when so many nodes hold the deletion durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
                 how many nodes are known to hold it, `set_packed` without a value tells.
-        """
-        return self.set_packed(path, None, replicas=replicas, timeout_s=timeout_s).changed
 
-    def batch(self, operations: Iterable[Operation]) -> tuple[Entry | Written | None, ...]:
+        Raises:
+            ChainMismatchError, ValueMismatchError: the condition does not hold.
+            NotFoundError: `previous` was given, and there is no value.
+            RequestError: an argument is none that a node takes; nothing was sent.
+        """
+        old = None if previous is None else pack_value(previous)
+        written = self.set_packed(path, None, head=head, previous=old, replicas=replicas, timeout_s=timeout_s)
+        return written.changed
+
+    @overload
+    def batch(self, operations: tuple[Operation[A], Operation[B]]) -> tuple[A, B]: ...
+    @overload
+    def batch(self, operations: tuple[Operation[A], Operation[B], Operation[C]]) -> tuple[A, B, C]: ...
+    @overload
+    def batch(
+        self, operations: tuple[Operation[A], Operation[B], Operation[C], Operation[D]]
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    def batch(self, operations: Iterable[Operation[A]]) -> tuple[A, ...]: ...
+    def batch(self, operations: Iterable[Operation[object]]) -> tuple[object, ...]:
         """Carry out several operations in one step: all, or none when one is refused.
 
         Args:
             operations: `Get`, `Set` and `Delete`; a later one sees what an earlier one did. Each path is written once.
+                Of a tuple of up to four a type checker knows what each comes to.
 
         Returns:
             For each operation in its order, for `Get` an `Entry` or None, else a `Written`.
@@ -375,7 +414,7 @@ class Client:
             fields: a path is a list of its elements here.
             is_read: it changes nothing, so it may be sent again when the connection breaks.
         """
-        return self._connection.ask(questions.anything(action, fields or {}, is_read=is_read))
+        return self._connection.ask(questions.anything(action, {} if fields is None else fields, is_read=is_read))
 
 
 def _changes(events: Generator[WatchEvent, None, None]) -> Iterator[Change | Resync]:

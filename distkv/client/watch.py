@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.client.questions import Question, Repeat, as_path
+from distkv.client.arguments import as_path, check_callback, check_count, check_flag, check_token
+from distkv.client.questions import Question, Repeat
 from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
 from distkv.model.event import Link, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
@@ -91,6 +92,13 @@ class Watching:
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> None:
+        """Raises RequestError, or BadPathError: an argument is none that a node takes."""
+        check_flag("fetch", fetch)
+        check_token("since", since)
+        check_count("min_depth", min_depth)
+        check_count("max_depth", max_depth)
+        check_callback("on_disconnect", on_disconnect)
+        check_callback("on_connect", on_connect)
         self._path: Final = as_path(path)
         self._fetch: Final = fetch
         self._depths: Final = (min_depth, NAMES_MAX if max_depth is None else max_depth)

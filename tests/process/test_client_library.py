@@ -105,6 +105,30 @@ def test_batch_takes_place_as_a_whole_or_not_at_all(shared: Server, shell: str) 
 
 
 @each_shell
+def test_deletion_whose_condition_does_not_hold_deletes_nothing(shared: Server, shell: str) -> None:
+    path = f"{shell}.condition"
+    first, second = perform(shell, [shared.address], ("set", path, 1), ("set", path, 2))
+    assert isinstance(first, distkv.Written)
+    assert isinstance(second, distkv.Written)
+    *refused, entry, deleted, gone, nothing = perform(
+        shell,
+        [shared.address],
+        ("delete", path, Named(head=first.link)),
+        ("delete", path, Named(previous=1)),
+        ("batch", [Delete(path, head=first.link)]),
+        ("batch", [Delete(path, previous=1)]),
+        ("get", path),
+        ("delete", path, Named(head=second.link, previous=2)),
+        ("delete", path, Named(head=second.link)),
+        ("delete", path, Named(previous=2)),
+    )
+    assert [type(error) for error in refused] == [distkv.ChainMismatch, distkv.ValueMismatch] * 2
+    assert isinstance(entry, distkv.Entry)
+    assert (entry.value, deleted) == (2, True)
+    assert [type(error) for error in (gone, nothing)] == [distkv.ChainMismatch, distkv.NotFound]
+
+
+@each_shell
 def test_long_tree_arrives_whole(shared: Server, shell: str) -> None:
     """In many parts of the server, each more than a socket holds."""
     parts = range(1000, 5000, 500)
