@@ -179,7 +179,7 @@ def test_log_is_cut_twice() -> None:
         log.append([b"%d" % number * 500])
     log.close()
     _flip(disk, NEW, HEADER_BYTES + CUT_BYTES + 100)
-    assert _open(disk, cut=True).next_lsn == 7
+    _open(disk, cut=True).close()
     again = _open(disk)
     assert [records for _, records in again.replay_from(0)] == [[record] for record in RECORDS[:7]]
 
