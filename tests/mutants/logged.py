@@ -102,13 +102,6 @@ LOGGED = (
         "        if settled.lsn < 0:\n",
     ),
     Mutant(
-        "passed-over-enough",
-        "damage is passed over only up to a batch that begins below what is settled",
-        "storage/recovery.py",
-        "due_lsn <= batch.first_lsn <= found.settled.lsn",
-        "due_lsn <= batch.first_lsn",
-    ),
-    Mutant(
         "passed-over",
         "damage to what is settled costs nothing",
         "storage/recovery.py",
