@@ -373,5 +373,6 @@ class Settler:
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
         meta, count = encode_meta(self._state.meta()), len(self._state.tree)
-        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget, count)
+        segment = self._log.segment_number
+        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget, count, segment)
         return batch, self._committer.appended

@@ -304,11 +304,19 @@ class Node:
         init = None if self.init is None else pack_value(self.init)
         archive = self.opened = None if self.archive is None else open_archive(self.archive)
         settled_lsn = 0 if archive is None else archive.settled_lsn
-        self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
+        settled_segment = 0 if archive is None else archive.segment
+        self.log = open_log(
+            self.disk,
+            settled_lsn=settled_lsn,
+            settled_segment=settled_segment,
+            segment_bytes=SEGMENT_BYTES,
+            cut_damage=bool(self.settings.get("restored")),
+        )
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
             told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
-            self.replica = new_replica(self.named or self.name, **told, **self.settings)
+            restored = {"restored": True} if self.log.recovered.cut else {}
+            self.replica = new_replica(self.named or self.name, **told, **{**self.settings, **restored})
             self.committer = Committer(
                 self.log,
                 run_blocking=committing_in(self.commit_s),
