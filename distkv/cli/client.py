@@ -26,6 +26,7 @@ COMMANDS = Commands(
         "load": "transfer:load_command",
         "dump": "transfer:dump_command",
         "backup": "backup:backup_command",
+        "scrub": "scrub:scrub_command",
         "state": "node:state_command",
         "node": "members:node_group",
         "ping": "ping:ping_command",

@@ -28,6 +28,7 @@ from distkv.wire.request import (
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -70,6 +71,8 @@ def encode_request(request: Request) -> bytes:
             fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
+        case LookForDamage(fast=fast):
+            fields["fast"] = fast
         case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
@@ -84,6 +87,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetValueAt: "get_value",
     GetHistory: "history",
     Backup: "backup",
+    LookForDamage: "scrub",
     SetValue: "set_value",
     ReplicatedWrite: "set_value",
     Batch: "batch",

@@ -44,6 +44,7 @@ from distkv.wire.request import (
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -215,6 +216,10 @@ def _backup(seq: int, _: Fields, __: bytes) -> Backup:
     return Backup(seq)
 
 
+def _scrub(seq: int, fields: Fields, _: bytes) -> LookForDamage:
+    return LookForDamage(seq, read_flag(fields, "fast"))
+
+
 def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
     return PingRequest(seq)
 
@@ -232,6 +237,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_value": _get_value_at,
     "history": _history,
     "backup": _backup,
+    "scrub": _scrub,
     "batch": _batch,
     "get_tree": subtrees.read_get_tree,
     "list": _list,

@@ -71,6 +71,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/backup.rst": (PASTES,),
     "docs/howto/conflicts.rst": (Reader(environment=FAST),),
     "docs/howto/disk-full.rst": (Reader(wrap=("unshare", "--map-root-user", "--mount")),),
+    "docs/howto/disk-rots.rst": (Reader(),),
     "docs/howto/fleet.rst": (Reader(pastes=True),),
     "docs/howto/hosts.rst": HOSTS,
     "docs/howto/node-lost.rst": (PASTES,),
