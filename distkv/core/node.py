@@ -202,9 +202,9 @@ class Node:
         if retired is not None and retired[0] == store.me and store.own.first_life <= retired[1] <= life:
             self.found_stale("retired", turn)  # also a life before this one: nobody asked this disk since
 
-    def merge(self, event: Event, turn: Turn) -> bool:
-        """Take in an event whatever the ledger says; False when it changes nothing."""
-        records = self.store.release(event)
+    def merge(self, event: Event, teller: NodeName, turn: Turn) -> bool:
+        """Take in an event that `teller` holds, whatever the ledger says; False when it changes nothing."""
+        records = self.store.release(event, teller)
         turn.ready.records += records
         if records:
             self.apply(event, turn)
