@@ -21,13 +21,15 @@ from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
 from distkv.engine.settler import Settler, State
 from distkv.errors import DecodeError, LogDamagedError
-from distkv.model.event import NodeName
+from distkv.model.event import NodeName, Tick
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
+from distkv.storage.archive_connection import damaged
+from distkv.storage.archive_rows import Damage
 from distkv.storage.base import Log
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
 from distkv.wire.records import decode_record
-from distkv.wire.states import decode_book, decode_entry, decode_meta
+from distkv.wire.states import decode_book, decode_entry, decode_meta, read_path_key
 
 log = logging.getLogger("distkv.daemon")
 
@@ -50,7 +52,7 @@ class Directory:
         began = time.perf_counter()
         gc.disable()  # a hundred thousand new objects that all stay: looking for garbage among them doubles the time
         try:
-            self._load_state(state)
+            self._load_state(state, settler)
             count = self._replay(state, settler)
         except DecodeError as error:
             raise LogDamagedError(
@@ -64,11 +66,20 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: State) -> None:
-        rows = self.archive.meta()
-        if rows:
-            books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in self.archive.ledger()]
-            state.load(decode_meta(rows), books, (decode_entry(row.entry) for row in self.archive.load()))
+    def _load_state(self, state: State, settler: Settler) -> None:
+        archive = self.archive
+        rows = archive.meta()
+        if not rows:
+            return
+        meta = decode_meta(rows)
+        books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in archive.ledger()]
+        state.load(meta, books, (decode_entry(row.entry) for row in archive.load()))
+        if archive.unread_rows:
+            history = archive.all_history()
+            state.doubt((read_path_key(row.path), (NodeName(row.node), Tick(row.tick))) for row in history)
+            settler.rewrite()
+        elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
+            raise damaged(archive.path, "its values are not those that its digest was made of")
 
     def _replay(self, state: State, settler: Settler) -> int:
         count = 0
@@ -78,6 +89,11 @@ class Directory:
                 settler.note_replayed(lsn, record, data, state.replay(record))
             count += len(records)
         return count
+
+
+def _say_damage(damage: Damage) -> None:
+    path = "unreadable" if damage.path is None else str(read_path_key(damage.path))
+    log.error("row_damaged place=%s path=%s: it counts as not there, and comes back from others", damage.place, path)
 
 
 def _give_back_memory() -> None:
@@ -106,7 +122,7 @@ def open_directory(config: Config) -> Iterator[Directory]:
             check_access(path)
             for left in path.glob(f"{BACKUP_NAME}*"):
                 left.unlink()
-        archive = open_archive(str(path / ARCHIVE_NAME))
+        archive = open_archive(str(path / ARCHIVE_NAME), _say_damage)
         stack.callback(archive.close)
         store = open_log(disk, settled_lsn=archive.settled_lsn, locked=True)
         stack.callback(store.close)

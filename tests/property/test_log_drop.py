@@ -86,7 +86,7 @@ steps = st.one_of(
 lives = st.builds(
     Life,
     steps=st.lists(steps, max_size=14),
-    segment_bytes=st.sampled_from([80, 300, 1000]),
+    segment_bytes=st.sampled_from([150, 300, 1000]),
     crash_at=st.integers(0, 120),
     killed=st.booleans(),
     torn_at=st.one_of(st.none(), st.integers(0, 400)),
@@ -109,7 +109,7 @@ def test_crash_anywhere_keeps_every_record_that_is_not_settled(history: list[Lif
     assert log.next_lsn == len(world.records)
 
 
-@given(st.lists(steps, max_size=20), st.sampled_from([80, 300, 1000]))
+@given(st.lists(steps, max_size=20), st.sampled_from([150, 300, 1000]))
 @settings(max_examples=150, deadline=None)
 def test_log_holds_one_segment_more_than_what_is_not_settled(
     todo: list[list[bytes] | Settle], segment_bytes: int

@@ -23,7 +23,8 @@ from distkv.errors import BusyError, DistkvError, NoSpaceError, StorageFailedErr
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.storage.archive import Archive, HistoryRow, open_archive
+from distkv.storage.archive import Archive, open_archive
+from distkv.storage.archive_rows import HistoryRow
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
 from distkv.wire.message import EventRecord, LifeRecord, Record
