@@ -42,6 +42,8 @@ many again in the file, before the log lets go of any."""
 SETTLE_S: Final = 2.0
 """Unsettled records wait so long at the most."""
 RETRY_S: Final = 5.0
+LOOKS: Final = 100
+"""After so many paths others have their turn."""
 UNSETTLED_MAX: Final = 200_000
 """Past it writes are refused: the archive takes nothing any more, and all that waits for it is in memory."""
 
@@ -116,6 +118,8 @@ class Settler:
         self._run_blocking = run_blocking
         self._unsettled = _Stretch()
         self._closed = deque[tuple[_Stretch, Batch, int]]()  # on its way into the archive, or refused there
+        self._is_looking = False
+        """Whether all paths are being looked at, which belong into one transaction."""
         self.is_short = False
         """Whether the archive was refused space the last time."""
         self._full = trio.Event()
@@ -149,11 +153,33 @@ class Settler:
                 self._look(change.event.path)
         self._close_if_large(self._next_lsn)
 
+    @property
+    def tree(self) -> Tree:
+        """What is settled, and what will be."""
+        return self._state.tree
+
     def rewrite(self) -> None:
-        """Have the whole state written anew, because some of what was settled is damaged. Blocks: for a start."""
+        """Have the whole state settled anew, because some of what was settled is damaged. Blocks: for a start."""
         self._unsettled.forget = True
         for entry in self._state.tree.entries():
             self._look(entry.head.path)
+
+    async def write_anew(self) -> None:
+        """The same while the node runs; returns when it is done.
+
+        Raises:
+            NoSpaceError, BusyError, StorageError: as `settle`.
+        """
+        async with self._one_at_a_time:  # nothing may be taken before all paths were looked at
+            self._is_looking = True
+            paths = [entry.head.path for entry in self._state.tree.entries()]
+            for at in range(0, len(paths), LOOKS):
+                for path in paths[at : at + LOOKS]:
+                    self._look(path)
+                await trio.lowlevel.checkpoint()
+            self._unsettled.forget = True
+            self._is_looking = False
+        await self.settle()
 
     def check_room(self) -> None:
         """Ask before a write.
@@ -265,7 +291,8 @@ class Settler:
                     self._close(self._next_lsn)
                 stretch, batch, position = self._closed[0]
                 await self._committer.wait_durable(position)
-                await self._run_blocking(self._archive.settle, attrs.evolve(batch, states=stretch.states()))
+                batch = attrs.evolve(batch, states=stretch.states(), segment=self._log.segment_number)
+                await self._run_blocking(self._archive.settle, batch)
                 self._closed.popleft()
                 await self._run_blocking(self._log.drop, batch.lsn)
             self._sizes = await self._run_blocking(self._archive.sizes)
@@ -317,7 +344,7 @@ class Settler:
         return sum(stretch.count for stretch, _, _ in self._closed) + self._unsettled.count
 
     def _close_if_large(self, lsn: int) -> None:
-        if self._unsettled.size >= SETTLE_BYTES:
+        if self._unsettled.size >= SETTLE_BYTES and not self._is_looking:
             self._close(lsn)
 
     def _add(self, lsn: int, record: Record, data: bytes, winners: set[int]) -> None:
@@ -358,6 +385,6 @@ class Settler:
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
-        meta = encode_meta(self._state.meta())
-        batch = Batch(lsn, (), gone, taken.history, ledger, meta, taken.forget)
+        meta, count = encode_meta(self._state.meta()), len(self._state.tree)
+        batch = Batch(lsn, (), gone, taken.history, ledger, meta, taken.forget, count)
         self._closed.append((taken, batch, self._committer.appended))
