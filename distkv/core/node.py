@@ -11,6 +11,7 @@ from __future__ import annotations
 import attrs
 
 from distkv.core.asks import Asks, Why
+from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
@@ -82,6 +83,7 @@ class Node:
         self.old_disk = OldDisk(clock_ms, settings.restarts)
         self.asks = Asks()
         self.deliveries = Deliveries()
+        self.bounds = Bounds(clock_ms)
         self.is_up = False
         """Whether the transport carries messages."""
         self.found: TickRanges = {}
@@ -335,6 +337,7 @@ class Node:
         )
         if store.has_data:
             self.election.sent(chain, turn.now_ms)
+            self.bounds.sent(chain, turn.now_ms)
 
     def broadcast_info(
         self, turn: Turn, ticks: TickMap, reason: PingChain | None = None, ping: PingChain | None = None

@@ -99,7 +99,7 @@ class Peers:
             case Why.BEHIND:
                 pass  # it was told, or will be at its next exchange
             case Why.PRESENCE:
-                self._sponsor.silent(asked.name, asked.ask.id)
+                self._sponsor.silent(asked.name, asked.ask.id, turn.now_ms)
             case Why.NAMESAKE:
                 if what.error is not None:
                     node.reclaim_name(asked.ask.addr, turn)
@@ -170,7 +170,7 @@ class Peers:
             node.witnesses.shown(header.node)
         if asked.why is Why.TOMBSTONES and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
-        self._sponsor.answered(header.node, asked.ask, is_serving=maps.state.is_serving)
+        self._sponsor.answered(header.node, asked.ask, turn.now_ms, is_serving=maps.state.is_serving)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), Why.BEHIND, turn)
 

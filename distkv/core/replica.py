@@ -13,6 +13,7 @@ from typing import assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
+from distkv.core.bounds import Seen
 from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
@@ -260,6 +261,11 @@ class Replica:
     def deliveries(self) -> Deliveries:
         """How many events came from others, and how many in vain."""
         return self._node.deliveries
+
+    @property
+    def bounds(self) -> Seen:
+        """What was seen of the bounds on the ping settings."""
+        return self._node.bounds.seen()
 
     def asked_name(self, ask: int) -> NodeName | None:
         """Whom a request to a peer is for; None when it is not under way."""
