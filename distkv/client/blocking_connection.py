@@ -14,16 +14,18 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from distkv.client import failures
 from distkv.client.addresses import Address, in_turn
 from distkv.client.connection import Connection, open_connection
 from distkv.client.protocol import Backoff, Call, read_answer
 from distkv.client.questions import Answer, Question, ping
-from distkv.client.watch import SILENCE_S, Begun, WatchEvent, Watching
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
+
+if TYPE_CHECKING:
+    from distkv.client.watch import WatchEvent, Watching
 
 
 class SharedConnection:
@@ -101,6 +103,8 @@ class SharedConnection:
             UnreachableError: the client was closed; or the node is gone, and it does not connect again.
             DistkvError: the refusal.
         """
+        from distkv.client.watch import SILENCE_S, Begun  # most clients of a command ask for one value
+
         pauses = Backoff()
         while True:
             try:

@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 import trio
 
-from distkv.config import UNIX, Config
+from distkv.config import Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory, open_directory
@@ -36,6 +36,7 @@ from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
+from distkv.naming import UNIX
 from distkv.services.session import serve_listeners
 from distkv.storage.base import Log
 from distkv.transport.pull import PeerCaller

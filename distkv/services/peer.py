@@ -17,9 +17,9 @@ from distkv.engine.driver import Driver
 from distkv.errors import BadValueError, DistkvError
 from distkv.model.event import Event, NodeName
 from distkv.model.pages import pages
-from distkv.wire.codec import Payload
+from distkv.wire.codec import Payload, encode_payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
-from distkv.wire.replies import encode_end, encode_payload, encode_start
+from distkv.wire.replies import encode_end, encode_start
 from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot
 
 BATCH_EVENTS: Final = 500

@@ -29,10 +29,10 @@ from distkv.core.ready import (
 from distkv.errors import DistkvError, PeerError
 from distkv.model.event import Event
 from distkv.model.pages import pages
-from distkv.wire.codec import Payload, read_payload
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
+from distkv.wire.codec import Payload, encode_payload, read_payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
-from distkv.wire.replies import decode_reply, encode_payload
+from distkv.wire.replies import decode_reply
 from distkv.wire.request import GetEvents, GetPages, GetSnapshot
 from distkv.wire.room import EVENT_BYTES, answer_room
 

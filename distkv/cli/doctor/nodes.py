@@ -15,8 +15,8 @@ from typing import Final
 from distkv.cli.doctor.facts import Clock, Damage, Node, Peer
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
-from distkv.config import parse_address
 from distkv.errors import DistkvError
+from distkv.naming import parse_address
 from distkv.wire.fields import bad, read_int, read_list, read_map, read_ranges, read_time
 from distkv.wire.replies import Hello
 

@@ -18,7 +18,8 @@ from distkv.errors import (
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire import packing
-from distkv.wire.frames import BadRequest, decode_request, encode_request
+from distkv.wire.asking import encode_request
+from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.packing import ExtType
 from distkv.wire.request import (
