@@ -92,7 +92,8 @@ class Directory:
 
 def _say_damage(damage: Damage) -> None:
     path = "unreadable" if damage.path is None else str(read_path_key(damage.path))
-    log.error("row_damaged place=%s path=%s: it counts as not there, and comes back from others", damage.place, path)
+    does = "that part of the past is lost here" if damage.is_past else "it counts as not there, and is to come back"
+    log.error("row_damaged place=%s path=%s: %s", damage.place, path, does)
 
 
 def _say_recovered(recovered: Recovered) -> None:

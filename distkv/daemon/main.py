@@ -32,6 +32,7 @@ from distkv.daemon.notify import ServiceManager
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
+from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
@@ -153,7 +154,8 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
             " give --init VALUE to begin with"
         )
     _check_restored(config, beginning, replica)
-    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler)
+    scrub = Scrub(settler, directory.archive, config.scrub)
+    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler, scrub)
 
 
 def _check_restored(config: Config, beginning: Beginning, replica: Replica | None) -> None:
