@@ -74,6 +74,12 @@ class NotReadyError(RequestError):
     code = "not_ready"
 
 
+class DamagedError(RequestError):
+    """What was asked for cannot be read from this node's disk any more; another node may have it."""
+
+    code = "damaged"
+
+
 class NoSpaceError(RequestError):
     """The disk is full: writes are refused, reads go on."""
 

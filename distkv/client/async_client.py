@@ -413,6 +413,14 @@ class AsyncClient:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return Items(self._connection, questions.backup())
 
+    def scrub(self, *, fast: bool = False) -> Items[Mapping[str, object]]:
+        """Have the node read all that is on its disk, compare checksums, and mend what it can.
+
+        Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
+        `fast`: without the pauses that leave the disk to others.
+        """
+        return Items(self._connection, questions.scrub(fast=fast))
+
     async def ping(self) -> None:
         """One round trip; a node answers in every state."""
         await self._connection.ask(questions.ping())

@@ -400,6 +400,14 @@ class Client:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return self._connection.items(questions.backup())
 
+    def scrub(self, *, fast: bool = False) -> Iterator[Mapping[str, object]]:
+        """Have the node read all that is on its disk, compare checksums, and mend what it can.
+
+        Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
+        `fast`: without the pauses that leave the disk to others.
+        """
+        return self._connection.items(questions.scrub(fast=fast))
+
     def ping(self) -> None:
         """One round trip; a node answers in every state."""
         self._connection.ask(questions.ping())

@@ -43,6 +43,7 @@ from distkv.wire.request import (
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -317,6 +318,11 @@ def backup() -> Question[bytes]:
         return data
 
     return _question(Backup, read, Repeat.NEVER)
+
+
+def scrub(*, fast: bool = False) -> Question[Mapping[str, object]]:
+    """A look at all that is on the node's disk: a long result of its progress, and last what it found."""
+    return _question(lambda seq: LookForDamage(seq, fast), _rest, Repeat.NEVER)
 
 
 def trace() -> Question[Mapping[str, object]]:
