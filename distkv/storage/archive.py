@@ -20,6 +20,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
 from operator import lt
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from distkv.storage.archive_connection import (
 from distkv.storage.archive_damage import DamageList, Tell, say_nothing
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
+    Damage,
     HistoryRow,
     LedgerRow,
     StateRow,
@@ -298,6 +300,9 @@ class Archive:
             " WHERE path = ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)",
             (path, arrived),
         )
+        if found and not (found[0].path == path and found[0].arrived <= arrived and found[0].won):
+            self.damage.note(Damage(f"history, what leads to row {found[0].lsn}", path, found[0].lsn))
+            found = []
         self.damage.check_certain(path, found[0].lsn if found else -1)
         return found[0] if found else None
 
@@ -315,15 +320,24 @@ class Archive:
 
     def won_since(self, lsn: int, limit: int) -> list[HistoryRow]:
         """The rows from `lsn` on that gave their path another value, the oldest first."""
-        return self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+        rows = self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+        for before, row in pairwise(rows):
+            if row.lsn <= before.lsn:  # a page stands where another one belongs: which rows that one had, nobody knows
+                self.damage.note(Damage(f"history, rows behind row {before.lsn}", None, max(row.lsn, before.lsn)))
+        return rows
 
     def all_history(self) -> Iterator[HistoryRow]:
         """Every row there is, in order of lsn, as of when the first one was asked for."""
+        last = -1
         with translated(self._path), closing(connect_reader(self._path)) as connection:
             for columns in connection.execute(f"SELECT {HISTORY_COLUMNS} FROM history ORDER BY lsn"):
                 row = self._checked_row(columns)
-                if row is not None:
-                    yield row
+                if row is None:
+                    continue
+                if row.lsn <= last:
+                    raise damaged(self._path, "the rows of its history are in no order")
+                last = row.lsn
+                yield row
 
     # -- housekeeping
 
