@@ -126,8 +126,6 @@ class Moment:
     """What each tick stands for that was ever on one of the three."""
     older: list[bytes]
     """Earlier contents of the archive's file, each consistent in itself."""
-    used_bytes: dict[str, int]
-    """How much of each file is not zeros at the end, by its name."""
 
     def copy_to(self, path: Path, names: str) -> None:
         """Fresh copies of some of the directories."""
@@ -139,7 +137,6 @@ class Moment:
 def _moment(name: str, path: Path, older: list[bytes]) -> Moment:
     trial = path.parent / "read"
     shutil.copytree(path, trial)
-    sizes = {file.name: len(file.read_bytes().rstrip(b"\0")) for file in (path / "a").iterdir()}
     known: dict[Link, tuple[object, ...]] = {}
     for node in NAMES[::-1]:
         with opened(trial / node) as found:
@@ -147,7 +144,7 @@ def _moment(name: str, path: Path, older: list[bytes]) -> Moment:
             known |= {event.link: content_of(event) for event in events(rows)}
             state, seen = state_of(found.replica), shown(found.replica)
     shutil.rmtree(trial)
-    return Moment(name, path, state, seen, rows, known, older, {file: size for file, size in sizes.items() if size})
+    return Moment(name, path, state, seen, rows, known, older)
 
 
 def history(found: Opened) -> list[HistoryRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,17 +36,15 @@ def _row(lsn: int) -> HistoryRow:
     return HistoryRow(lsn, b"p", "a", lsn, float(lsn), b"record %d" % lsn * 20, True)
 
 
-def _change_without_indexes(path: Path, row: HistoryRow) -> None:
-    """Another row stands there, intact, while all indexes lead to the one that stood there before."""
+@contextmanager
+def _without_indexes(path: Path) -> Iterator[sqlite3.Connection]:
+    """What is changed inside, no index hears of."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         indexes = connection.execute("SELECT * FROM sqlite_schema WHERE type = 'index' AND sql NOT NULL").fetchall()
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("DELETE FROM sqlite_schema WHERE type = 'index' AND sql NOT NULL")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(
-            "UPDATE history SET path = ?, arrived = ?, won = ?, checked = ? WHERE lsn = ?",
-            (row.path, row.arrived, row.won, check_history(row), row.lsn),
-        )
+        yield connection
         connection.execute("PRAGMA writable_schema = ON")
         connection.executemany("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", indexes)
 
@@ -67,13 +65,39 @@ def _put_leaf_over_another(path: Path) -> None:
     ids=["path", "arrived", "won"],
 )
 def test_value_at_a_time_is_refused_where_the_index_leads_to_another_row(path: Path, row: HistoryRow) -> None:
-    _change_without_indexes(path, row)
+    with _without_indexes(path) as connection:
+        connection.execute(
+            "UPDATE history SET path = ?, arrived = ?, won = ?, checked = ? WHERE lsn = ?",
+            (row.path, row.arrived, row.won, check_history(row), row.lsn),
+        )
     with closing(open_archive(str(path))) as archive:
         with pytest.raises(DamagedError, match="not certain"):
             archive.latest_at(b"p", 200.5)
         found = archive.latest_at(b"p", 201.5)
         assert found is not None
         assert found.lsn == 201
+
+
+def test_value_at_a_time_is_refused_where_the_index_leads_past_the_row(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (index,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'history_by_path'").fetchone()
+        connection.execute("DROP INDEX history_by_path")
+        connection.execute(f"{index} WHERE lsn <> 200")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'history_by_path'", (index,))
+    with closing(open_archive(str(path))) as archive:
+        with pytest.raises(DamagedError, match="not certain"):
+            archive.latest_at(b"p", 200.5)
+        found = archive.latest_at(b"p", 201.5)
+        assert found is not None
+        assert found.lsn == 201
+
+
+def test_value_at_a_time_is_refused_where_the_row_is_gone_that_the_index_leads_to(path: Path) -> None:
+    with _without_indexes(path) as connection:
+        connection.execute("DELETE FROM history WHERE lsn <= 200")
+    with closing(open_archive(str(path))) as archive, pytest.raises(DamagedError, match="not certain"):
+        archive.latest_at(b"p", 200.5)
 
 
 def test_listing_of_all_ends_with_an_error_where_a_page_stands_in_another_ones_place(path: Path) -> None:
