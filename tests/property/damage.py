@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,12 +27,16 @@ from typing import Any
 import attrs
 
 from distkv.errors import DistkvError
+from distkv.storage.archive import ARCHIVE_NAME
 from distkv.storage.archive_rows import HistoryRow
+from distkv.storage.archive_scrub import parts
 from distkv.wire.states import read_path_key
 from tests.property.damage_healing import Unhealed, heal
 from tests.property.damage_kinds import IN_STEP, KINDS
 from tests.property.damage_reference import Moment, Opened, answer, build, history, opened, state_of
 
+RUNNING = 0.1
+"""So many are damaged while the node runs, which looks at its disk then."""
 LOOKED_AT = 0.05
 """Of those whose damage nothing tells of, so many are started beside the others all the same."""
 
@@ -41,14 +45,15 @@ class Ending(enum.Enum):
     """How a trial ends."""
 
     RIGHT = "reads right"
-    LATER = "refused when asked"
-    REFUSED = "refused at the start"
+    LATER = "refused later"
+    REFUSED = "refused at start"
     HEALED = "healed"
+    MENDED = "mended in flight"
     LEFT_OUT = "history left out"
-    """Nothing is wrong that is told, but a listing of the history lacks rows, and nobody says so."""
+    """Nothing is wrong that is told, but a listing of the history lacks rows, as only a scrub finds."""
     OLDER = "older value"
     """Asked what a path held at a time, the node names a value from before: a row is gone from the table and from its
-    indexes, which no damage to one place does."""
+    indexes, which no damage to one place does. A scrub finds it."""
     WRONG = "WRONG"
 
 
@@ -80,26 +85,36 @@ def trial(moments: Sequence[Moment], path: Path, seed: int, number: int, kind: s
     moment = rng.choice(moments)
     drawn = rng.choices(list(KINDS), [weight for _, weight in KINDS.values()])[0]
     kind = kind or drawn
+    runs, looks = rng.random() < RUNNING, rng.random() < LOOKED_AT
     state = rng.getstate()
-    moment.copy_to(path, "a")
-    place = KINDS[kind][0](rng, path / "a", moment.older)
-    looks = rng.random() < LOOKED_AT
+    place = ""
+
+    def damage() -> None:
+        nonlocal place
+        rng.setstate(state)
+        place = KINDS[kind][0](rng, path / "a", moment.older)
+
     try:
-        ending, words = _judge(moment, path / "a", in_step=IN_STEP in place)
-        if ending is Ending.HEALED or (looks and ending is not Ending.REFUSED):
+        if runs:
             moment.copy_to(path, "abc")
-            rng.setstate(state)
-            KINDS[kind][0](rng, path / "a", moment.older)
-            refusal = heal(moment, path)
-            if refusal:
-                ending, words = Ending.LATER, refusal
+            refusal = heal(moment, path, damage)
+            ending, words = (Ending.LATER, refusal) if refusal else (Ending.MENDED, "")
+        else:
+            moment.copy_to(path, "a")
+            damage()
+            ending, words = _judge(moment, path / "a", in_step=IN_STEP in place)
+            if ending is Ending.HEALED or looks:
+                moment.copy_to(path, "abc")
+                damage()
+                refusal = heal(moment, path)
+                ending, words = (Ending.LATER, refusal) if refusal else (ending, words)
     except DistkvError as error:
         ending, words = Ending.REFUSED, _one_line(error)
     except (Wrong, Unhealed) as error:
         ending, words = Ending.WRONG, str(error)
     except Exception as error:
         ending, words = Ending.WRONG, "".join(traceback.format_exception(error))
-    return Outcome(number, kind, moment.name, place, ending, words)
+    return Outcome(number, kind, f"{moment.name}, running" if runs else moment.name, place, ending, words)
 
 
 def _one_line(error: DistkvError) -> str:
@@ -119,7 +134,17 @@ def _judge(moment: Moment, path: Path, *, in_step: bool) -> tuple[Ending, str]:
             return Ending.HEALED, "; ".join(said)
         if state_of(found.replica) != moment.state:
             raise Wrong(f"another state, and nobody says so: {_difference(state_of(found.replica), moment.state)}")
-        return _judge_history(moment, found, in_step=in_step)
+        ending, words = _judge_history(moment, found, in_step=in_step)
+    if ending in (Ending.LEFT_OUT, Ending.OLDER) and not _is_found_by_scrub(path):
+        raise Wrong(f"{ending.value}, and no scrub finds it: {words}")
+    return ending, words
+
+
+def _is_found_by_scrub(path: Path) -> bool:
+    try:
+        return any(part.damaged for part in parts(str(path / ARCHIVE_NAME)))
+    except DistkvError:
+        return True
 
 
 def _difference(found: Sequence[object], due: Sequence[object]) -> str:
@@ -200,21 +225,22 @@ def _one(question: Coroutine[Any, Any, HistoryRow | None]) -> list[HistoryRow]:
 # -- many ---------------------------------------------------------------------------------------------------------
 
 
-def outcomes(path: Path, seed: int, numbers: Sequence[int], kind: str | None = None) -> Iterator[Outcome]:
-    """Build the network once, then run these trials."""
+def outcomes(
+    moments: Sequence[Moment], path: Path, seed: int, numbers: Iterable[int], kind: str | None = None
+) -> Iterator[Outcome]:
+    """Run these trials; `path` is a directory to work in."""
     logging.disable(logging.CRITICAL)
     try:
-        moments = build(path / "kept")
         for number in numbers:
-            yield trial(moments, path / "trial", seed, number, kind)
+            yield trial(moments, path, seed, number, kind)
     finally:
         logging.disable(logging.NOTSET)
 
 
 def table(counts: Counter[tuple[str, Ending]]) -> str:
     """How often each kind of damage ended how."""
-    head = " ".join(["kind".ljust(13), *(f"{ending.value:>20}" for ending in Ending)])
-    lines = (" ".join([kind.ljust(13), *(f"{counts[kind, ending]:>20}" for ending in Ending)]) for kind in KINDS)
+    head = " ".join(["kind".ljust(13), *(f"{ending.value:>18}" for ending in Ending)])
+    lines = (" ".join([kind.ljust(13), *(f"{counts[kind, ending]:>18}" for ending in Ending)]) for kind in KINDS)
     return "\n".join([head, *lines, ""])
 
 
@@ -230,7 +256,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = range(told.first, told.first + told.count) if told.only is None else [told.only]
     counts: Counter[tuple[str, Ending]] = Counter()
     with tempfile.TemporaryDirectory() as directory:
-        for outcome in outcomes(Path(directory), told.seed, numbers, told.kind):
+        path = Path(directory)
+        for outcome in outcomes(build(path / "kept"), path / "trial", told.seed, numbers, told.kind):
             counts[outcome.kind, outcome.ending] += 1
             if told.only is not None or outcome.ending in (Ending.WRONG, Ending.OLDER, Ending.LEFT_OUT):
                 sys.stdout.write(f"{outcome}\n")

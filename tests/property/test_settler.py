@@ -63,7 +63,10 @@ class Host:
     def start(self) -> None:
         """Open what there is, and load it."""
         self.archive = open_archive(self.path)
-        log = open_log(self.disk, settled_lsn=self.archive.settled_lsn, segment_bytes=SEGMENT_BYTES)
+        settled_lsn, settled_segment = self.archive.settled_lsn, self.archive.segment
+        log = open_log(
+            self.disk, settled_lsn=settled_lsn, settled_segment=settled_segment, segment_bytes=SEGMENT_BYTES
+        )
         self.store = Store(self.name, self.chain_length)
         self.committer = Committer(log, run_blocking=inline, clock=trio.current_time)
         self.settler = Settler(
