@@ -187,14 +187,15 @@ def _judge_history(moment: Moment, found: Opened, *, in_step: bool) -> tuple[End
             raise Wrong(f"{question}: {_lsns(got)} are not among {_lsns(due)}, in their order")
         elif worst in (Ending.RIGHT, Ending.LATER):
             if not archive.damage.all():
-                worst, words = Ending.LEFT_OUT, f"{question}: {_lsns(got)} of {_lsns(due)}"
+                worst, words = Ending.LEFT_OUT, f"{question}: lacks {_lsns([row for row in due if row not in got])}"
             elif worst is Ending.RIGHT:
                 worst, words = Ending.LATER, f"{question}: said to be damaged"
     return worst, words
 
 
 def _lsns(rows: Sequence[HistoryRow]) -> str:
-    return ", ".join(str(row.lsn) for row in rows) or "none"
+    lsns = [str(row.lsn) for row in rows]
+    return ", ".join(lsns if len(lsns) < 20 else [*lsns[:10], "...", lsns[-1]]) or "none"
 
 
 def _questions(moment: Moment, found: Opened) -> Iterator[tuple[str, Callable[[], list[HistoryRow]], list[HistoryRow]]]:

@@ -67,7 +67,8 @@ async def _heal(world: World, moment: Moment, path: Path, damage: Callable[[], o
         if node.failure is not None:
             return _line(node.failure)
         if await _scrub(node):
-            raise Unhealed(f"what a look has found, the next one finds again: {node.opened and node.opened.damage.all()}")
+            found = node.opened and node.opened.damage.all()
+            raise Unhealed(f"what a look has found, the next one finds again: {found}")
     await _check_quiet(world)
     if node.failure is not None:
         return _line(node.failure)
