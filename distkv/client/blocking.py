@@ -406,7 +406,7 @@ class Client:
         Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
         `fast`: without the pauses that leave the disk to others.
         """
-        return self._items(questions.scrub(fast=fast))
+        return self._connection.items(questions.scrub(fast=fast))
 
     def ping(self) -> None:
         """One round trip; a node answers in every state."""

@@ -201,6 +201,26 @@ def test_loser_that_was_closed_by_hearsay_after_it_was_settled_stays_closed(
     run_in_virtual_time(main)
 
 
+def test_tombstone_that_was_purged_after_it_was_settled_stays_gone(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        log: list[Record] = [*host.store.own.begin_life(0)]
+        log += [EventRecord(host.store.write(Path(["x"]), kind, b"", 1.0).event, 0.0) for kind in (Kind.SET, Kind.DELETE)]
+        await host.take(list(log), [])
+        await host.settler.settle()
+        purged = host.store.purge(Path(["x"]))
+        await host.take(purged, [])
+        await host.settler.settle()
+        host.kill()
+        host.start()
+        assert host.store.tree.get(Path(["x"])) is None
+        assert look_of(host.store) == look_of(replayed([*log, *purged]))
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
 @pytest.mark.parametrize("error", [NoSpaceError("full"), BusyError("locked")])
 def test_archive_that_cannot_take_a_stretch_gets_it_later_with_what_came_since(
     error: DistkvError, tmp_path: OsPath

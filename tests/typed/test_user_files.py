@@ -43,7 +43,7 @@ def check(python: Path, directory: Path, *names: str) -> tuple[int, str]:
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
         check=False,
     )
     return done.returncode, done.stdout + done.stderr
