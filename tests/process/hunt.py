@@ -66,6 +66,10 @@ class Found:
         """The writes of which nothing is left; empty when there are none."""
         return self._told(write for write, fate in self.fates if fate is Fate.LOST)
 
+    def closed_by_hearsay(self) -> str:
+        """The writes that a surviving disk had, and of which only what burned knew (docs/protocol, KEEP-2)."""
+        return self._told(write for write, fate in self.fates if fate is Fate.HEARSAY)
+
     def not_durable(self) -> str:
         return self._told(not_durable(self.past, self.writes))
 
@@ -81,7 +85,7 @@ class Found:
             return ""
         stories = [life_story(self.past, write, self.here) for write in found[:SHOWN_MAX]]
         names = ", ".join(tick_text(*write.link) for write in found[:50])
-        return f"{len(found)} writes: {names}\n" + "\n".join(stories) + f"\n{self.summary}"
+        return f"{len(found)} writes: {names}\n" + "\n".join(stories)
 
 
 def hunt(directory: Path, seconds: float, seed: str) -> Found:
@@ -89,6 +93,7 @@ def hunt(directory: Path, seconds: float, seed: str) -> Found:
 
     Raises:
         TimeoutError: they do not become equal.
+        AssertionError: a server met something that it did not expect, or two hold something else.
     """
     with open_hunted(directory) as cluster:
         faults = Faults(cluster, directory / "images", seed)
@@ -109,7 +114,7 @@ def hunt(directory: Path, seconds: float, seed: str) -> Found:
             _stop_all(cluster)
         assert not cluster.tracebacks()
         disks = [read_disk(server.name, server.data_dir) for server in cluster]
-    assert all(other.keys() == here[0].keys() for other in here), "winners and open losers differ"
+    _check_alike(here)
     past = Past(list(map(_fire, faults.wipes)), disks, acknowledged(writers))
     found = list(fates(past, acknowledged(writers), here[0].values()))
     told = {one.name: missed(one.told, [disk for disk in past.disks if disk.name == one.name]) for one in followers}
@@ -153,6 +158,12 @@ def _wait_well(cluster: Cluster, faults: Faults, followers: Sequence[Follower]) 
         what = f"the follower of {follower.name} knows what that has"
         left_s = until - time.monotonic()
         cluster.wait(lambda f=follower, s=server: f.known == _values(s), what, left_s)  # type: ignore[misc]
+
+
+def _check_alike(here: Sequence[Mapping[Link, Event]]) -> None:
+    """Winners and open losers, tick by tick with their contents."""
+    contents = [{link: (event.path, event.kind, event.value) for link, event in some.items()} for some in here]
+    assert all(other == contents[0] for other in contents), "winners and open losers differ"
 
 
 def _is_ready(server: Server) -> bool:
@@ -243,14 +254,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.process.hunt")
     parser.add_argument("--seconds", type=float, default=600.0, help="how long there are faults")
     parser.add_argument("--seed", default="1", help="which faults there are")
-    parser.add_argument("--directory", type=Path, help="where all files go, which stay then")
+    parser.add_argument("--directory", type=Path, help="where all files go, and stay; else they go when all is well")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="hunt-") as temporary:
-        found = hunt(chosen.directory or Path(temporary), chosen.seconds, chosen.seed)
+    directory = chosen.directory or Path(tempfile.mkdtemp(prefix="hunt-"))
+    found = hunt(directory, chosen.seconds, chosen.seed)
     listed = set(map(tuple, found.conflicts.values()))
     faults = {
         "lost": found.lost(),
+        "closed by hearsay": found.closed_by_hearsay(),
         "not on the disk of who acknowledged it": found.not_durable(),
         "not as written": found.not_as_written(),
         "not on two nodes, as acknowledged": found.not_replicated(),
@@ -262,7 +274,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for what, told in faults.items():
         if told:
             sys.stdout.write(f"-- {what}:\n{told}\n")
-    return int(any(faults.values()))
+    is_well = not any(faults.values())
+    if is_well and not chosen.directory:
+        discard(directory)
+    else:
+        sys.stdout.write(f"logs and data: {directory}\n")
+    return int(not is_well)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 def test_no_acknowledged_write_is_lost(found: Found, record_property: Callable[[str, object], None]) -> None:
     record_property("told", found.summary)
-    assert not found.lost(), found.lost()
+    assert not found.lost(), f"{found.lost()}\n{found.summary}"
 
 
 def test_every_writer_was_served(found: Found) -> None:
