@@ -2,8 +2,8 @@
 
 Knows: what it was told, in order, and which token is good for going on.  Does not know what it should have been told.
 
-Invariant: `told` is what the node said, in order, however many connections it took; a `Fresh` in it says that the
-follower forgot what it knew, having no token yet.
+Invariant: `told` is what the node said, in order, however many connections it took; `Fresh` and `Resumed` in it are
+where one began, without and with a token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ class Fresh:
     """It begins with nothing, and asks for all that is there."""
 
 
-Told: TypeAlias = WatchEvent | Fresh
+@attrs.frozen
+class Resumed:
+    """It goes on behind its last token. What it knew of conflicts is void: all that are open are told now."""
+
+
+Told: TypeAlias = WatchEvent | Fresh | Resumed
 
 
 class Follower:
@@ -42,6 +47,8 @@ class Follower:
         self.told: Final[list[Told]] = []
         self.known: Final[dict[Path, Link]] = {}
         """What it takes the node's values to be, each by its change."""
+        self.contested: Final[dict[Path, tuple[Link, ...]]] = {}
+        """And which open losers there are."""
         self.resumed = 0
         """How often it went on with a token."""
         self.errors: Final[dict[str, int]] = {}
@@ -79,7 +86,7 @@ class Follower:
             if self._token is None:
                 self._note(Fresh())
             else:
-                self._is_shown_state = False
+                self._note(Resumed())
             is_first = True
             for event in client.watch_events(ROOT, fetch=self._token is None, since=self._token):
                 self.resumed += is_first and self._token is not None and not isinstance(event, Resync)
@@ -95,6 +102,10 @@ class Follower:
             case Fresh() | Resync():
                 self._is_shown_state, self._token = True, None
                 self.known.clear()
+                self.contested.clear()
+            case Resumed():
+                self._is_shown_state = False
+                self.contested.clear()
             case UpToDate(token=token):
                 self._is_shown_state, self._token = False, token
             case Change():
@@ -104,5 +115,7 @@ class Follower:
                     self.known[told.path] = told.link
                 if not self._is_shown_state:
                     self._token = told.token
-            case Contested():
-                pass
+            case Contested(path=path, losers=losers):
+                self.contested[path] = losers
+                if not losers:
+                    del self.contested[path]

@@ -17,9 +17,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from pathlib import Path
+from pathlib import Path as Directory
 from typing import Final
 
 import attrs
@@ -27,7 +27,7 @@ import trio
 
 from distkv.client.conflicts import Loser
 from distkv.model.event import Event, Kind, Link, Tock, tick_text
-from distkv.model.path import ROOT
+from distkv.model.path import ROOT, Path
 from tests.process.agents import Agents, wait_members
 from tests.process.cluster import CLOCK_S, NAMES, Cluster
 from tests.process.disks import Disk, discard, read_disk
@@ -35,7 +35,7 @@ from tests.process.faults import Ended, Faults, Wipe
 from tests.process.followers import Follower
 from tests.process.load import Content, events_of
 from tests.process.promises import Fate, Fire, Past, fates, life_story, not_as_written, not_durable, not_replicated
-from tests.process.servers import Server, Servers
+from tests.process.servers import Server, Servers, wait_until
 from tests.process.tellings import missed
 from tests.process.writers import Acknowledged, Writer, acknowledged
 
@@ -88,7 +88,7 @@ class Found:
         return f"{len(found)} writes: {names}\n" + "\n".join(stories)
 
 
-def hunt(directory: Path, seconds: float, seed: str) -> Found:
+def hunt(directory: Directory, seconds: float, seed: str) -> Found:
     """Three nodes, six writers, three followers, and faults for so many seconds; then none, until all are equal.
 
     Raises:
@@ -107,7 +107,7 @@ def hunt(directory: Path, seconds: float, seed: str) -> Found:
                 for writer in writers:
                     writing.enter_context(writer)
                 faults.run(seconds)
-            _wait_well(cluster, faults, followers)
+            differences = _wait_well(cluster, faults, followers)
             here = [_present(server) for server in cluster]
             conflicts = {server.name: [loser.link for loser in _conflicts(server)] for server in cluster}
             states = {server.name: server.state() for server in cluster}
@@ -117,13 +117,16 @@ def hunt(directory: Path, seconds: float, seed: str) -> Found:
     _check_alike(here)
     past = Past(list(map(_fire, faults.wipes)), disks, acknowledged(writers))
     found = list(fates(past, acknowledged(writers), here[0].values()))
-    told = {one.name: missed(one.told, [disk for disk in past.disks if disk.name == one.name]) for one in followers}
+    told = {
+        one.name: missed(one.told, [disk for disk in past.disks if disk.name == one.name]) + differences[one.name]
+        for one in followers
+    }
     summary = _summary(faults, writers, followers, found, past, states)
     return Found(acknowledged(writers), found, here[0], past, told, conflicts, faults.ended, summary)
 
 
 @contextmanager
-def open_hunted(directory: Path) -> Iterator[Cluster]:
+def open_hunted(directory: Directory) -> Iterator[Cluster]:
     """Three ready nodes beside agents that find each other again, however often they start anew."""
     directory.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers"), CLOCK_S)
@@ -147,17 +150,37 @@ def open_hunted(directory: Path) -> Iterator[Cluster]:
 # -- the end of it ------------------------------------------------------------------------------------------------
 
 
-def _wait_well(cluster: Cluster, faults: Faults, followers: Sequence[Follower]) -> None:
-    """No more faults, until all nodes are equal and each follower's picture is that of its node."""
+def _wait_well(cluster: Cluster, faults: Faults, followers: Sequence[Follower]) -> dict[str, list[str]]:
+    """No more faults, until all nodes are equal and each follower's picture is that of its node; else what differs."""
     faults.end_all()
     until = time.monotonic() + WELL_S
     cluster.wait(lambda: faults.watch_over() and all(map(_is_ready, cluster)), "all are ready", WELL_S)
     cluster.wait_equal(until - time.monotonic())
+    differences: dict[str, list[str]] = {}
     for follower in followers:
         server = cluster[follower.name]
-        what = f"the follower of {follower.name} knows what that has"
-        left_s = until - time.monotonic()
-        cluster.wait(lambda f=follower, s=server: f.known == _values(s), what, left_s)  # type: ignore[misc]
+        with suppress(TimeoutError):
+            wait_until(lambda f=follower, s=server: not _differences(f, s), "all told", until - time.monotonic())  # type: ignore[misc]
+        differences[follower.name] = _differences(follower, server)
+    return differences
+
+
+def _differences(follower: Follower, server: Server) -> list[str]:
+    """Where a follower's picture is not what its node has."""
+    with server.client() as client:
+        values = {path: entry.chain[0] for path, entry in client.get_tree(ROOT)}
+        losers: dict[Path, tuple[Link, ...]] = {}
+        for loser in client.conflicts():
+            losers[loser.path] = (*losers.get(loser.path, ()), loser.link)
+    return _apart("value", values, dict(follower.known)) + _apart("losers", losers, dict(follower.contested))
+
+
+def _apart(what: str, there: Mapping[Path, object], told: Mapping[Path, object]) -> list[str]:
+    return [
+        f"in the end: {what} of {path}: there is {there.get(path)}, told was {told.get(path)}"
+        for path in {**there, **told}
+        if there.get(path) != told.get(path)
+    ]
 
 
 def _check_alike(here: Sequence[Mapping[Link, Event]]) -> None:
@@ -168,11 +191,6 @@ def _check_alike(here: Sequence[Mapping[Link, Event]]) -> None:
 
 def _is_ready(server: Server) -> bool:
     return server.is_running and server.state()["state"] == "ready"
-
-
-def _values(server: Server) -> dict[object, Link]:
-    with server.client() as client:
-        return {path: entry.chain[0] for path, entry in client.get_tree(ROOT)}
 
 
 def _present(server: Server) -> dict[Link, Event]:
@@ -201,7 +219,7 @@ def _end_all(cluster: Cluster) -> None:
 
 
 def _fire(wipe: Wipe) -> Fire:
-    def read(name: str, directory: Path) -> Disk:
+    def read(name: str, directory: Directory) -> Disk:
         disk = read_disk(name, directory)
         discard(directory)
         return disk
@@ -254,10 +272,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.process.hunt")
     parser.add_argument("--seconds", type=float, default=600.0, help="how long there are faults")
     parser.add_argument("--seed", default="1", help="which faults there are")
-    parser.add_argument("--directory", type=Path, help="where all files go, and stay; else they go when all is well")
+    parser.add_argument("--directory", type=Directory, help="where all files go, and stay")
     chosen = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    directory = chosen.directory or Path(tempfile.mkdtemp(prefix="hunt-"))
+    directory = chosen.directory or Directory(tempfile.mkdtemp(prefix="hunt-"))
     found = hunt(directory, chosen.seconds, chosen.seed)
     listed = set(map(tuple, found.conflicts.values()))
     faults = {

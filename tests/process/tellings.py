@@ -22,7 +22,7 @@ from distkv.model.event import Kind, Link, tick_text
 from distkv.model.path import Path
 from distkv.wire.watch import Token, decode_token
 from tests.process.disks import Disk, Row
-from tests.process.followers import Fresh, Told
+from tests.process.followers import Fresh, Resumed, Told
 
 TOLD_MAX: Final = 5
 
@@ -59,7 +59,7 @@ def _parts(told: Sequence[Told]) -> Iterator[_Part]:
                     part.known[item.path] = item.link
                 if part.pictures:
                     part.changes.append((item.link, _token(item.token)))
-            case Contested():
+            case Contested() | Resumed():
                 pass
     yield part
 
