@@ -24,7 +24,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
 from distkv.storage.archive_rows import Damage
-from distkv.storage.base import Log
+from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
 from distkv.wire.records import decode_record
@@ -92,7 +92,17 @@ class Directory:
 
 def _say_damage(damage: Damage) -> None:
     path = "unreadable" if damage.path is None else str(read_path_key(damage.path))
-    log.error("row_damaged place=%s path=%s: it counts as not there, and comes back from others", damage.place, path)
+    does = "that part of the past is lost here" if damage.is_past else "it counts as not there, and is to come back"
+    log.error("row_damaged place=%s path=%s: %s", damage.place, path, does)
+
+
+def _say_recovered(recovered: Recovered) -> None:
+    if recovered.torn_bytes:
+        log.warning("torn_tail_cut bytes=%d at=%s", recovered.torn_bytes, recovered.torn_at)
+    if recovered.damage:
+        log.warning("log_damaged reason=%s", recovered.damage)
+    if recovered.cut:
+        log.warning("log_cut reason=%s", recovered.cut)
 
 
 def _give_back_memory() -> None:
@@ -104,8 +114,10 @@ def _give_back_memory() -> None:
 
 
 @contextmanager
-def open_directory(config: Config) -> Iterator[Directory]:
+def open_directory(config: Config, *, cut_damage: bool = False) -> Iterator[Directory]:
     """The stores of `config.data_dir`, made if there are none, closed at the end.
+
+    With `cut_damage` a damaged log goes on with what is whole: the directory is then older than it was.
 
     Raises:
         SettingsError: the directory cannot be made.
@@ -124,8 +136,10 @@ def open_directory(config: Config) -> Iterator[Directory]:
             left.unlink()
         archive = open_archive(str(path / ARCHIVE_NAME), _say_damage)
         stack.callback(archive.close)
-        store = open_log(disk, settled_lsn=archive.settled_lsn, locked=True)
+        settled_lsn, settled_segment = archive.settled_lsn, archive.segment
+        store = open_log(
+            disk, settled_lsn=settled_lsn, settled_segment=settled_segment, locked=True, cut_damage=cut_damage
+        )
         stack.callback(store.close)
-        if store.recovered.torn_bytes:
-            log.warning("torn_tail_cut bytes=%d at=%s", store.recovered.torn_bytes, store.recovered.torn_at)
+        _say_recovered(store.recovered)
         yield Directory(str(path), store, archive)

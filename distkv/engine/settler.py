@@ -40,6 +40,8 @@ SETTLE_BYTES: Final = 16 << 20
 SETTLE_S: Final = 2.0
 """Unsettled records wait so long at the most."""
 RETRY_S: Final = 5.0
+LOOKS: Final = 100
+"""After so many paths others have their turn."""
 UNSETTLED_MAX: Final = 200_000
 """Past it writes are refused: the archive takes nothing any more, and all that waits for it is in memory."""
 
@@ -153,11 +155,31 @@ class Settler:
             if not change.won:  # What won has a record here.
                 self._look(change.event.path)
 
+    @property
+    def tree(self) -> Tree:
+        """What is settled, and what will be."""
+        return self._state.tree
+
     def rewrite(self) -> None:
-        """Have the whole state written anew, because some of what was settled is damaged. Blocks: for a start."""
+        """Have the whole state settled anew, because some of what was settled is damaged. Blocks: for a start."""
         self._unsettled.forget = True
         for entry in self._state.tree.entries():
             self._look(entry.head.path)
+
+    async def write_anew(self) -> None:
+        """The same while the node runs; returns when it is done.
+
+        Raises:
+            NoSpaceError, BusyError, StorageError: as `settle`.
+        """
+        async with self._one_at_a_time:  # nothing may be taken before all paths were looked at
+            paths = [entry.head.path for entry in self._state.tree.entries()]
+            for at in range(0, len(paths), LOOKS):
+                for path in paths[at : at + LOOKS]:
+                    self._look(path)
+                await trio.lowlevel.checkpoint()
+            self._unsettled.forget = True
+        await self.settle()
 
     def check_room(self) -> None:
         """Ask before a write.
@@ -351,5 +373,6 @@ class Settler:
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
         meta, count = encode_meta(self._state.meta()), len(self._state.tree)
-        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget, count)
+        segment = self._log.segment_number
+        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget, count, segment)
         return batch, self._committer.appended

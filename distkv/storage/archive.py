@@ -39,6 +39,7 @@ from distkv.storage.archive_connection import (
 from distkv.storage.archive_damage import DamageList, Tell, say_nothing
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
+    UNKNOWN,
     HistoryRow,
     LedgerRow,
     StateRow,
@@ -61,8 +62,6 @@ ARCHIVE_NAME: Final = "state.sqlite"
 BACKUP_NAME: Final = "backup"
 """A copy beside it that is on its way to somebody; `backup` has `.part` behind that while it writes."""
 PRUNE_ROWS: Final = 1000
-UNKNOWN: Final = -1
-"""For how many rows the state has, in a file that was not told."""
 
 
 
@@ -108,6 +107,16 @@ class Sizes:
     file_bytes: int
     free_bytes: int
     history_rows: int
+
+
+@attrs.frozen
+class Scrubbed:
+    """A look at everything: when, in seconds since 1970, how many rows, and how many places were damaged."""
+
+    begun: float
+    ended: float
+    row_count: int
+    damaged: int
 
 
 def open_archive(path: str, tell: Tell = say_nothing) -> Archive:
@@ -358,6 +367,19 @@ class Archive:
                 if os.path.exists(part):
                     os.unlink(part)
                 raise
+
+    @property
+    def last_scrub(self) -> Scrubbed | None:
+        """What the last look at everything found; None: there was none."""
+        rows = self._read("SELECT begun, ended, row_count, damaged FROM scrub")
+        return Scrubbed(*rows[0]) if rows else None
+
+    def write_scrub(self, found: Scrubbed) -> None:
+        """Keep in mind what a look at everything found, and what is damaged now."""
+        with self._changing(), transaction(self._writer):
+            self._writer.execute("DELETE FROM scrub")
+            self._writer.execute("INSERT INTO scrub VALUES (?, ?, ?, ?)", attrs.astuple(found))
+            self.damage.save(self._writer)
 
     def close(self) -> None:
         """Give up the file; a second call does nothing."""

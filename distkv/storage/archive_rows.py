@@ -29,6 +29,9 @@ _STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE = (number << 24 for number 
 _HISTORY_NUMBERS: Final = struct.Struct("<qqd?")
 _MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
 """What a column of another type than was written leads to."""
+UNKNOWN: Final = -1
+"""For how many rows the state has, in a file that was not told."""
+
 HISTORY_COLUMNS: Final = "lsn, path, node, tick, arrived, record, won, checked"
 _REPLACING: Final = " ON CONFLICT (path) DO UPDATE SET entry = excluded.entry, checked = excluded.checked"
 
@@ -75,6 +78,11 @@ class Damage:
     """The path that it was about, where that can be read."""
     lsn: int | None = None
     """Of a row of the history."""
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is about the history: what is damaged otherwise, a running node writes anew."""
+        return self.place.startswith("history")
 
 
 # -- checksums ----------------------------------------------------------------------------------------------------

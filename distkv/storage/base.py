@@ -123,9 +123,9 @@ class Log(Protocol):
     def drop(self, lsn: int) -> int:
         """Let go of records below `lsn`, because they are kept elsewhere, durably; return how many segments went.
 
-        Whole segments only, and never the current one, so records below `lsn` may stay. Blocking. A crash at any moment
-        leaves a log without a gap, that reaches back to `lsn` at least. Raises ValueError when `lsn` is not durable
-        yet, StorageFailedError when the disk failed, from then on for ever.
+        Whole segments only, and never the current one, nor the one before while that is empty, so records below `lsn`
+        may stay. Blocking. A crash at any moment leaves a log without a gap, that reaches back to `lsn` at least.
+        Raises ValueError when `lsn` is not durable yet, StorageFailedError when the disk failed, from then on for ever.
         """
 
     def statistics(self) -> LogStatistics:

@@ -84,9 +84,9 @@ def _open(disk: Disk, settled: Settled, segment_bytes: int, *, cut_damage: bool)
     # A server may have been killed between the removal of a segment and its sync: that one goes before any other.
     disk.sync_directory()
     found = scan(disk, settled, segment_bytes)
-    cut = "it was cut behind damage, and nothing follows yet" if found.is_cut else ""
+    cut = "it was cut behind damage at an earlier start, which did not get far" if found.is_cut else ""
     if found.damage is not None and cut_damage and found.whole_lsn:
-        cut = f"{disk.path}/{found.damage}; {found.left_out}"
+        cut = f"{disk.path}/{found.damage}; {found.left_out}, and stay in files named .damaged"
         cut_off(disk, found, segment_bytes)
         found = scan(disk, settled, segment_bytes)
     if found.damage is not None:

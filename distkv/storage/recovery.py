@@ -13,7 +13,7 @@ whatever is broken before that is damage. Nothing that was there may be missing 
 * A segment is made when the one before is in use. So all but the last one have a header, and the first one holds
   something, unless it is the first that there ever was.
 * Every file has the length that its header tells, but for one that was only made ahead.
-* The archive knows in which segment the log was when it settled last: it is there.
+* The archive knows in which segment the log was when it settled last: that one is there, or a later one.
 
 What is damaged and wholly below `settled_lsn` is passed over: the log is read from the first whole batch behind it that
 begins at `settled_lsn` or before, and whatever is needed lies behind that one.
@@ -167,7 +167,8 @@ def scan(disk: Disk, settled: Settled, segment_bytes: int) -> Scan:
         passed_over.append(found.damage)
         found = _Reader(disk, layout, settled, segment_bytes).read(place)
     if passed_over:
-        found.passed_over = "; ".join(f"{disk.path}/{damage}" for damage in passed_over)
+        places = "; ".join(f"{disk.path}/{damage}" for damage in passed_over)
+        found.passed_over = f"{places}; the archive has all of it"
     if found.damage is not None:
         found.seen_lsn = _seen_lsn(disk, layout, found.damage, found.next_lsn)
     found.aside = layout.aside
@@ -340,7 +341,7 @@ class _Reader:
         if found.is_sealed:
             what = f"it is gone, and {segment_name(found.number)} says that it follows"
             raise _FoundDamage(found.number + 1, 0, what)
-        if settled.segment and not self._is_known(settled.segment):
+        if settled.segment > (found.segments[-1].number if found.segments else 0):
             raise _FoundDamage(settled.segment, 0, "it is gone, and the archive knows of it")
         if not found.segments:
             return
@@ -352,10 +353,3 @@ class _Reader:
             raise _FoundDamage(tail.number, tail.start, f"{segment_name(current.number)} was begun behind it")
         if tail is not None and found.tail_damage:
             raise _FoundDamage(tail.number, tail.start, found.tail_damage)
-
-    def _is_known(self, number: int) -> bool:
-        """Whether a segment is there, or does not count any more."""
-        cuts = self._layout.cuts
-        is_passed = self._begins_at is not None and number < self._begins_at.number
-        is_aside = any(cut.previous < number < behind for behind, cut in cuts.items())
-        return is_passed or is_aside or number in self._layout.numbers

@@ -47,6 +47,8 @@ class World:
     records: list[bytes] = attrs.Factory(list)
     waiting: list[bytes] = attrs.Factory(list)
     settled: int = 0
+    segment: int = 0
+    """Where the log was when that was settled."""
 
     def run(self, life: Life, disk: MemoryDisk) -> None:
         with contextlib.suppress(DiskCrashed):
@@ -58,7 +60,9 @@ class World:
 
     def open(self, disk: MemoryDisk, segment_bytes: int) -> SegmentedLog:
         """Open the log and check that nothing is missing; what was being written may be there, whole."""
-        log = open_log(disk, settled_lsn=self.settled, segment_bytes=segment_bytes)
+        log = open_log(
+            disk, settled_lsn=self.settled, settled_segment=self.segment, segment_bytes=segment_bytes
+        )
         found = self.records[: self.settled]
         for lsn, records in log.replay_from(self.settled):
             assert lsn == len(found)
@@ -70,6 +74,7 @@ class World:
     def take(self, step: list[bytes] | Settle, log: SegmentedLog) -> None:
         if isinstance(step, Settle):
             self.settled = max(self.settled, len(self.records) * step.tenths // 10)
+            self.segment = log.segment_number
             log.drop(self.settled)
         else:
             self.waiting = step

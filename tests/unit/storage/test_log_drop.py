@@ -312,6 +312,28 @@ def test_unsynced_removal_is_undone_by_a_power_loss_unless_it_arrived() -> None:
     assert disk.after_power_loss().names() == []
 
 
+def test_renamed_file_keeps_its_bytes(reopen: Reopen) -> None:
+    disk = reopen()
+    file = disk.open_file("f")
+    file.write(0, b"kept")
+    file.close()
+    disk.rename("f", "g")
+    assert disk.names() == ["g"]
+    assert disk.open_file("g").read(0, 9) == b"kept"
+    disk.close()
+
+
+def test_unsynced_new_name_is_lost_in_a_power_loss_and_the_old_one_is_back() -> None:
+    disk = MemoryDisk()
+    disk.open_file("f").preallocate(5)
+    disk.sync_directory()
+    disk.rename("f", "g")
+    assert disk.after_power_loss().names() == ["f"]
+    assert disk.after_power_loss(keep_names=True).names() == ["g"]
+    disk.sync_directory()
+    assert disk.after_power_loss().names() == ["g"]
+
+
 def test_removal_of_a_name_that_was_never_durable_needs_no_sync() -> None:
     disk = MemoryDisk()
     disk.open_file("f").preallocate(5)
