@@ -12,6 +12,7 @@ Invariant: reading changes no row; a torn tail, which a start would cut, is cut.
 from __future__ import annotations
 
 import shutil
+from functools import cached_property
 from pathlib import Path
 
 import attrs
@@ -38,7 +39,7 @@ class Row:
     """Whether its path had this content then."""
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Disk:
     """All of a directory, of one moment."""
 
@@ -50,14 +51,26 @@ class Disk:
     first: int
     """From this row on nothing was voided."""
 
-    @property
+    @cached_property
     def links(self) -> set[Link]:
         """The changes that the node would have were it started."""
         return set() if self.life < 0 else {row.event.link for row in self.rows[self.first :]}
 
     def at(self, path: model.Path) -> list[Row]:
-        """The rows of one path."""
-        return [row for row in self.rows if row.event.path == path]
+        """The rows of one path, those that were voided, too."""
+        return self._by_path.get(path, [])
+
+    @property
+    def begin(self) -> int:
+        """The lsn from which on nothing was voided."""
+        return self.rows[self.first].lsn if self.first < len(self.rows) else -1
+
+    @cached_property
+    def _by_path(self) -> dict[model.Path, list[Row]]:
+        found: dict[model.Path, list[Row]] = {}
+        for row in self.rows:
+            found.setdefault(row.event.path, []).append(row)
+        return found
 
 
 def copy_disk(directory: Path, to: Path) -> Path:

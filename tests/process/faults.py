@@ -132,7 +132,8 @@ class Faults:
             self._look_at(server)
             agent = self._cluster.agent(server.name)
             if agent.process is not None and agent.has_ended():  # somebody was quicker to take its port, say
-                agent.launch()
+                agent.kill()
+                self._due[server.name, "agent down"] = (time.monotonic() + AGAIN_S, agent.launch)
                 self._say("agent ended", server.name)
 
     def _look_at(self, server: Server) -> None:

@@ -30,7 +30,7 @@ from distkv.model.event import Event, Kind, Link, Tock, tick_text
 from distkv.model.path import ROOT, Path
 from tests.process.agents import Agents, wait_members
 from tests.process.cluster import CLOCK_S, NAMES, Cluster
-from tests.process.disks import Disk, discard, read_disk
+from tests.process.disks import discard, read_disk
 from tests.process.faults import Ended, Faults, Wipe
 from tests.process.followers import Follower
 from tests.process.load import Content, events_of
@@ -79,6 +79,21 @@ class Found:
     def not_replicated(self) -> str:
         return self._told(not_replicated(self.past, self.writes))
 
+    def faults(self) -> dict[str, str]:
+        """All that did not hold, in words."""
+        listed = set(map(tuple, self.conflicts.values()))
+        told = {
+            "lost": self.lost(),
+            "closed by hearsay": self.closed_by_hearsay(),
+            "not on the disk of who acknowledged it": self.not_durable(),
+            "not as written": self.not_as_written(),
+            "not on two nodes, as acknowledged": self.not_replicated(),
+            "missed by watchers": "\n".join(f"{name}: {fault}" for name, some in self.missed.items() for fault in some),
+            "conflicts listed otherwise": "" if len(listed) == 1 else str(self.conflicts),
+            "ended by themselves": "\n".join(str(one) for one in self.ended if not one.is_allowed),
+        }
+        return {what: words for what, words in told.items() if words}
+
     def _told(self, writes: Iterator[Acknowledged] | Sequence[Acknowledged]) -> str:
         found = list(writes)
         if not found:
@@ -122,7 +137,10 @@ def hunt(directory: Directory, seconds: float, seed: str) -> Found:
         for one in followers
     }
     summary = _summary(faults, writers, followers, found, past, states)
-    return Found(acknowledged(writers), found, here[0], past, told, conflicts, faults.ended, summary)
+    result = Found(acknowledged(writers), found, here[0], past, told, conflicts, faults.ended, summary)
+    if not result.faults():
+        discard(directory / "images")
+    return result
 
 
 @contextmanager
@@ -219,12 +237,8 @@ def _end_all(cluster: Cluster) -> None:
 
 
 def _fire(wipe: Wipe) -> Fire:
-    def read(name: str, directory: Directory) -> Disk:
-        disk = read_disk(name, directory)
-        discard(directory)
-        return disk
-
-    return Fire(wipe.at, read(wipe.node, wipe.burned), [read(name, place) for name, place in wipe.left.items()])
+    left = [read_disk(name, place) for name, place in wipe.left.items()]
+    return Fire(wipe.at, read_disk(wipe.node, wipe.burned), left)
 
 
 def _summary(
@@ -277,27 +291,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     directory = chosen.directory or Directory(tempfile.mkdtemp(prefix="hunt-"))
     found = hunt(directory, chosen.seconds, chosen.seed)
-    listed = set(map(tuple, found.conflicts.values()))
-    faults = {
-        "lost": found.lost(),
-        "closed by hearsay": found.closed_by_hearsay(),
-        "not on the disk of who acknowledged it": found.not_durable(),
-        "not as written": found.not_as_written(),
-        "not on two nodes, as acknowledged": found.not_replicated(),
-        "missed by watchers": "\n".join(f"{name}: {fault}" for name, some in found.missed.items() for fault in some),
-        "conflicts listed otherwise": "" if len(listed) == 1 else str(found.conflicts),
-        "ended by themselves": "\n".join(str(one) for one in found.ended if not one.is_allowed),
-    }
+    faults = found.faults()
     sys.stdout.write(f"{found.summary}\n")
     for what, told in faults.items():
-        if told:
-            sys.stdout.write(f"-- {what}:\n{told}\n")
-    is_well = not any(faults.values())
-    if is_well and not chosen.directory:
+        sys.stdout.write(f"-- {what}:\n{told}\n")
+    if not faults and not chosen.directory:
         discard(directory)
     else:
         sys.stdout.write(f"logs and data: {directory}\n")
-    return int(not is_well)
+    return int(bool(faults))
 
 
 if __name__ == "__main__":

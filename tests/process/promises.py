@@ -4,12 +4,13 @@ Knows: every change that was ever on a disk, which of them burned with one, and 
 nothing, beside the bounded chains of the product; its rule is that of `distkv.sim.rules.writes`.  Does not know
 processes.
 
-What it cannot tell: a write is `CROWDED` when its path has as many open losers as it keeps, because more of them are in
-histories only (docs/protocol, OPEN-3). One that a node closed by the word of another one, whose disk then burned with
-what had replaced it, is told apart as `HEARSAY` (KEEP-2).
+A path keeps so many open losers and no more (docs/protocol, OPEN-3). Whether a write was cut off for that is found by
+repeating what each disk saw of its path, in its order: `CROWDED`. What a disk was told as superseded, without an event,
+is not known there, so this may excuse a little too much on paths with that many losers. A write that a surviving disk
+had, and of which only changes knew that burned, is told apart as `HEARSAY` (KEEP-2).
 
 Invariant: what is `LOST` was on a surviving disk after every disk that burned, and no change that is there, or is
-known to one that is, knew it.
+known to one that is, knew it; nor was it cut off.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Fate(enum.Enum):
 
     HERE = "winner or open loser"
     KNOWN = "known to what replaced it"
-    CROWDED = "its path has as many open losers as it keeps"
+    CROWDED = "its path had more open losers than it keeps"
     BURNED = "on no surviving disk"
     HEARSAY = "what replaced it burned"
     LOST = "lost"
@@ -67,15 +68,23 @@ class Past:
         self.gone_at: Final[dict[Link, int]] = {}
         """The first fire after which a change was on no disk."""
         self.events: Final[dict[Path, dict[Link, Event]]] = {}
+        self._all: Final = [*self.disks, *(disk for fire in fires for disk in fire.left)]
+        self._crowded: Final[dict[Path, set[Link]]] = {}
         for write in writes:
             if not write.is_decision:
                 self._see(write.event)
-        for disk in [*(disk for fire in fires for disk in fire.left), *self.disks]:
+        for disk in self._all:
             for row in disk.rows:
                 self._see(row.event)
         for number, fire in enumerate(fires):
             for link in fire.gone:
                 self.gone_at.setdefault(link, number)
+
+    def crowded_out(self, path: Path) -> set[Link]:
+        """The changes of a path that some disk had no room for among its open losers."""
+        if path not in self._crowded:
+            self._crowded[path] = set().union(*(_crowded_out(disk, path) for disk in self._all))
+        return self._crowded[path]
 
     def _see(self, event: Event) -> None:
         self.events.setdefault(event.path, {}).setdefault(event.link, event)
@@ -100,10 +109,10 @@ def _fate(past: Past, write: Acknowledged, here: set[Link], kept: set[Link]) -> 
         return Fate.HERE
     if link in kept:
         return Fate.KNOWN
-    if len(here) > LOSERS_MAX:
-        return Fate.CROWDED
     if link in past.gone_at:
         return Fate.BURNED
+    if link in past.crowded_out(event.path):
+        return Fate.CROWDED
     above = (other for other in past.events.get(event.path, {}).values() if contains(other, event))
     if any(other.link in past.gone_at and other.link not in kept for other in above):
         return Fate.HEARSAY
@@ -122,6 +131,22 @@ def _kept(events: list[Event], here: set[Link]) -> set[Link]:
                 writer = (node, tick >> 32)
                 known[writer] = max(tick, known.get(writer, -1))
     return kept
+
+
+def _crowded_out(disk: Disk, path: Path) -> Iterator[Link]:
+    """Repeats what a disk saw of a path, before and after a download voided it."""
+    rows = disk.at(path)
+    for some in ([row for row in rows if row.lsn < disk.begin], [row for row in rows if row.lsn >= disk.begin]):
+        seen: list[Event] = []
+        opened: list[Event] = []  # the winner and the open losers, the highest first
+        for row in some:
+            event = row.event
+            if not any(contains(other, event) for other in seen):
+                opened = [other for other in opened if not contains(event, other)] + [event]
+                sort_down(opened)
+            seen.append(event)
+            while len(opened) > 1 + LOSERS_MAX:
+                yield opened.pop().link
 
 
 # -- what is promised besides -------------------------------------------------------------------------------------
@@ -185,7 +210,7 @@ def life_story(past: Past, write: Acknowledged, here: Mapping[Link, Event]) -> s
     lines += [f"  there now: {other!r}, chain {_chain(other)}" for other in at[:5]]
     for number, disk in enumerate(past.disks):
         what = f"burned in fire {number}" if number < len(past.fires) else "at the end"
-        lines.append(f"  disk of {disk.name}, {what}, counting from lsn {_first_lsn(disk)}, life {disk.life}:")
+        lines.append(f"  disk of {disk.name}, {what}, counting from lsn {disk.begin}, life {disk.life}:")
         lines += [f"    {line}" for line in _rows(disk, event)]
     for number, fire in enumerate(past.fires):
         held = [disk.name for disk in fire.left if event.link in disk.links]
@@ -201,10 +226,6 @@ def _rows(disk: Disk, event: Event) -> list[str]:
         f"lsn {row.lsn} {row.arrived:.2f} {'won' if row.won else 'lost'} {row.event!r} chain {_chain(row.event)}"
         for row in rows[begin : begin + TOLD_MAX]
     ]
-
-
-def _first_lsn(disk: Disk) -> int | str:
-    return disk.rows[disk.first].lsn if disk.first < len(disk.rows) else "none"
 
 
 def _chain(event: Event) -> str:

@@ -72,7 +72,7 @@ def _faults(part: _Part, disks: Sequence[Disk]) -> Iterator[str]:
     if disk is None:
         yield f"a token of life {first.life}, in which no disk was written"
         return
-    begin = disk.first if disk.rows and disk.rows[disk.first].lsn <= first.lsn else 0
+    begin = disk.first if disk.begin <= first.lsn else 0
     rows = [row for row in disk.rows[begin:] if not row.event.path.is_reserved]
     yield from _order_faults(part, first, disk, rows)
     yield from _picture_faults(part, disk, rows)

@@ -94,9 +94,19 @@ def test_write_whose_replacement_burned_is_told_apart() -> None:
     assert _fate(_write(OLD), [], fires=[fire], disks=[_disk("a", OLD)]) is Fate.HEARSAY
 
 
-def test_write_at_a_path_that_keeps_no_more_losers_is_told_apart() -> None:
-    others = [_event("b", tick << 32, 100 + tick) for tick in range(1, LOSERS_MAX + 2)]
+def _blind(count: int) -> list[Event]:
+    """Changes that know nobody, each of a life of its own, all above `OLD`."""
+    return [_event("b", (life << 32) + 1, 100 + life) for life in range(1, count + 1)]
+
+
+def test_write_that_a_disk_had_no_room_for_among_its_losers_is_told_apart() -> None:
+    others = _blind(LOSERS_MAX + 1)
     assert _fate(_write(OLD), others, disks=[_disk("a", OLD, *others)]) is Fate.CROWDED
+
+
+def test_write_among_as_many_losers_as_a_path_keeps_is_lost_all_the_same() -> None:
+    others = _blind(LOSERS_MAX)
+    assert _fate(_write(OLD), others, disks=[_disk("a", OLD, *others)]) is Fate.LOST
 
 
 def test_acknowledged_write_on_no_disk_of_its_node_is_not_durable() -> None:

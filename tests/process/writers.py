@@ -38,7 +38,7 @@ AGAIN_S: Final = 0.2
 REPLY_S: Final = 5.0
 REPLICAS_WAIT_S: Final = 2.0
 DECIDED: Final = "warm"
-"""Losers are decided only where a path never has more of them than it keeps."""
+"""Losers are decided only on paths that are soon given up, and have few."""
 
 
 @attrs.frozen
@@ -177,9 +177,10 @@ class Writer:
         drawn = self._chance.random()
         if drawn < 0.4:
             return Path(["own", self.name, self._chance.randrange(OWN_PATHS)])
-        if drawn < 0.8:
+        if drawn < 0.9:
             turn = int((time.monotonic() - self._began) / WARM_S)
-            return Path([DECIDED, turn, self._chance.randrange(WARM_PATHS)])
+            number = self._chance.randrange(WARM_PATHS if drawn < 0.7 else HOT_PATHS)
+            return Path([DECIDED, turn, number])
         return Path(["hot", self._chance.randrange(HOT_PATHS)])
 
     def _value(self) -> str:
