@@ -42,7 +42,7 @@ from tests.process.writers import Acknowledged, Writer, acknowledged
 AGENTS: Final = {"user_event_size_limit": 1390, "reconnect_interval": "2s"}
 """What docs/serf.rst recommends: agents meet again within seconds."""
 WRITERS_EACH: Final = 2
-WELL_S: Final = 170.0
+WELL_S: Final = 160.0
 """So long it may take on a slow machine until all is well again. Usual are some ten seconds."""
 SHOWN_MAX: Final = 3
 
@@ -122,7 +122,11 @@ def hunt(directory: Directory, seconds: float, seed: str) -> Found:
                 for writer in writers:
                     writing.enter_context(writer)
                 faults.run(seconds)
-            differences = _wait_well(cluster, faults, followers)
+                faults.end_all()
+                until = time.monotonic() + WELL_S
+                served = partial(_are_served, faults, writers)
+                cluster.wait(served, "all writers were served, and nobody is down", until - time.monotonic())
+            differences = _wait_well(cluster, followers, until)
             here = [_present(server) for server in cluster]
             conflicts = {server.name: [loser.link for loser in _conflicts(server)] for server in cluster}
             states = {server.name: server.state() for server in cluster}
@@ -168,11 +172,22 @@ def open_hunted(directory: Directory) -> Iterator[Cluster]:
 # -- the end of it ------------------------------------------------------------------------------------------------
 
 
-def _wait_well(cluster: Cluster, faults: Faults, followers: Sequence[Follower]) -> dict[str, list[str]]:
-    """No more faults, until all nodes are equal and each follower's picture is that of its node; else what differs."""
-    faults.end_all()
-    until = time.monotonic() + WELL_S
-    cluster.wait(lambda: faults.watch_over() and all(map(_is_ready, cluster)), "all are ready", WELL_S)
+def _are_served(faults: Faults, writers: Sequence[Writer]) -> bool:
+    return faults.watch_over() and all(writer.acknowledged for writer in writers)
+
+
+def _wait_well(cluster: Cluster, followers: Sequence[Follower], until: float) -> dict[str, list[str]]:
+    """Until all nodes are equal and each follower's picture is that of its node; of a follower else what differs.
+
+    Args:
+        cluster: nobody writes to it any more, and nothing is done to it.
+        followers: its watchers.
+        until: by the monotonic clock.
+
+    Raises:
+        TimeoutError: the nodes do not become ready, or equal.
+    """
+    cluster.wait(lambda: all(map(_is_ready, cluster)), "all are ready", until - time.monotonic())
     cluster.wait_equal(until - time.monotonic())
     differences: dict[str, list[str]] = {}
     for follower in followers:

@@ -15,7 +15,8 @@ from tests.process.hunt import Found, hunt
 pytestmark = pytest.mark.slow
 
 SECONDS = 60.0
-SEED = "3"
+SEED = "190"
+"""Of those that wipe each disk once, some time apart, and draw every kind of fault."""
 
 
 @pytest.fixture(scope="module")
