@@ -233,6 +233,7 @@ class Store:
         self.own.reset()
         self.registry.reset(self.tree)
         self.fading = []
+        self.is_damaged = False
         return [ResetRecord()]
 
     # -- the disk
@@ -263,6 +264,7 @@ class Store:
                 self.own.begin_life(life)
             case StaleRecord(is_stale=is_stale):
                 self.own.mark_stale(is_stale)
+                self.is_damaged &= is_stale  # what was damaged when it was loaded is here again
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):

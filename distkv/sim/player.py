@@ -41,6 +41,7 @@ from distkv.sim.script import (
     Divert,
     Fill,
     Retire,
+    Rot,
     Run,
     Script,
     SettingMap,
@@ -163,6 +164,10 @@ class Player:
             case ToNode(node=node, deed=deed):
                 self._say(node, DEEDS[deed])
                 self._deed(self._fleet.hosts[node], deed)
+            case Rot(node=node, path=path):
+                self._say(node, f"ends, and its disk rots at {path}")
+                if not self._fleet.rot(node, lambda paths: [path] if path in paths else []):
+                    raise ScriptFailedError(f"{node} has nothing at {path} that may rot, or rotted before")
             case Split() | Cut() | Divert():
                 self._say("", text)
                 self._to_network(action)
