@@ -11,7 +11,7 @@ from itertools import chain
 
 from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, Written
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, contains, order, sort_down, tick_text
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, order, sort_down, tick_text
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
@@ -60,8 +60,7 @@ def _closed(ready: Ready, event: Event) -> Iterable[Event]:
 class AcknowledgedStay(Observer):
     """No client is told that a write is done which is nowhere in the end.
 
-    Excepted is what a disk took along that burned: the writes that no other disk held then, and what these had
-    replaced, since others were told that it is superseded.
+    Excepted is what a disk took along that burned: the writes that no other disk held then.
     """
 
     rule = "acknowledged writes stay"
@@ -74,8 +73,6 @@ class AcknowledgedStay(Observer):
         """Per host what a download made it forget that has not come again."""
         self._here: dict[str, set[Link]] = {}
         """Per host what its disk has, as far as it landed there."""
-        self._burned: set[Link] = set()
-        """What was on no other disk when one burned."""
         self._seen: dict[Path, dict[Link, Event]] = {}
         self._purged: dict[Path, set[Link]] = {}
 
@@ -88,7 +85,6 @@ class AcknowledgedStay(Observer):
         self._here.pop(host.name, None)
         if not is_copied:  # the promise was that disk's, or that of a copy
             left = set().union(*self._here.values())
-            self._burned |= {link for events in self._seen.values() for link in events if link not in left}
             self._copied = [event for event in self._copied if event.link in left]
             for name, events in self._voided.items():
                 self._voided[name] = {link: event for link, event in events.items() if link in left}
@@ -127,16 +123,8 @@ class AcknowledgedStay(Observer):
             kept[path] = _kept(list(events.values()), here)
         voided = (events.values() for events in self._voided.values())
         for event in chain(*voided, *self._acknowledged.values(), self._copied):
-            if event.path in kept and event.link not in kept[event.path] and not self._has_burned_with(event, kept):
+            if event.path in kept and event.link not in kept[event.path]:
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
-
-    def _has_burned_with(self, event: Event, kept: dict[Path, set[Link]]) -> bool:
-        """Whether what replaced it burned."""
-        others = self._seen[event.path].values()
-        return any(
-            other.link in self._burned and contains(other, event) and other.link not in kept[event.path]
-            for other in others
-        )
 
 
 def _kept(events: list[Event], here: set[Link]) -> set[Link]:
