@@ -60,14 +60,15 @@ class Peers:
                     node.deliveries.events_pulled += len(events)
                     node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
-            case AskEvents() as pull, PullEnd(known=known, lacks=lacks):
-                # Of ticks that were not asked for nobody's word is taken: they would never be applied when they come.
-                asked.brought |= bool(node.learn_known(without(known, pull.unasked), turn))
+            case AskEvents(doubted=doubted), PullEnd(known=known, lacks=lacks):
+                # Of other ticks nobody's word is taken: what nobody made yet would never be applied when it comes.
+                questions = joined(node.store.tree.ledger.missing(), doubted)
+                asked.brought |= bool(node.learn_known(common(questions, known), turn))
                 asked.ended = True
                 whole = not node.missing()
                 brought = asked.brought or whole  # else nothing was asked for but what is given up
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
-                self._pull_on(asked, pull.doubted, turn)
+                self._pull_on(asked, doubted, turn)
             case _:
                 turn.ready.note("answer_unasked", node=asked.name)  # a snapshot, say, would void all that is here
 

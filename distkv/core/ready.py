@@ -18,7 +18,7 @@ from distkv.model.event import Event, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.pages import Page
 from distkv.model.path import Path
-from distkv.model.tick_ranges import TickRanges, joined, through, without
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMap, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
@@ -184,11 +184,6 @@ class AskEvents:
     `ranges` is wanted."""
     limit: int | None = None
     """How many events the answer may bring."""
-
-    @property
-    def unasked(self) -> TickRanges:
-        """What nobody was asked for, whole as the pull may be."""
-        return {} if self.ticks is None else without(through(self.ticks), joined(self.ranges, self.doubted))
 
 
 @attrs.frozen(slots=True)
