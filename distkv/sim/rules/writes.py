@@ -11,12 +11,13 @@ from itertools import chain
 
 from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, Written
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, order, sort_down, tick_text
+from distkv.model.event import Event, Kind, Link, order, tick_text
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
+from distkv.sim.rules.covered import covered_by
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 
 
@@ -115,27 +116,10 @@ class AcknowledgedStay(Observer):
         kept: dict[Path, set[Link]] = {}
         for path, events in self._seen.items():
             entry = tree.get(path)
-            here = {event.link for event in (entry.head, *entry.losers)} if entry is not None else set()
-            here |= self._purged.get(path, set())  # a deletion was carried out, and forgotten by those who had it
-            here |= {link for link, event in events.items() if event.kind is Kind.EXPIRE}  # what it knew was over
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
-            kept[path] = _kept(list(events.values()), here)
+            kept[path] = covered_by(entry, events.values(), self._purged.get(path, set()))
         voided = (events.values() for events in self._voided.values())
         for event in chain(*voided, *self._acknowledged.values(), self._copied):
             if event.path in kept and event.link not in kept[event.path]:
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
-
-
-def _kept(events: list[Event], here: set[Link]) -> set[Link]:
-    """Which events are here, or known to one that is kept; who knows an event is above it."""
-    sort_down(events)
-    kept = set(here)
-    known: dict[Writer, int] = {}  # what the chains of those that are kept say, all of which are above the next one
-    for event in events:
-        if event.link in here or event.tick <= known.get(event.writer, -1):
-            kept.add(event.link)
-            for node, tick in event.chain:
-                writer = (node, tick >> COUNT_BITS)
-                known[writer] = max(tick, known.get(writer, -1))
-    return kept
