@@ -284,7 +284,7 @@ def answer_pull(store: Store, asked: AskEvents) -> tuple[list[Event], PullEnd]:
     and what is not here at all.
 
     That something is superseded is said only together with all that is present here and not there: then whatever has
-    superseded it is there, too, when this disk burns (PULL-1). While a download has not brought that, it is not said.
+    superseded it is there, too, when this disk burns (PULL-5). While a download has not brought that, it is not said.
     """
     tree, held, limit = store.tree, store.tree.ledger.shared_held(), asked.limit
     ranges = asked.ranges if asked.ticks is None else joined(asked.ranges, without(held, through(asked.ticks)))
