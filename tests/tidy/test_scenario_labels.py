@@ -41,10 +41,6 @@ TRAPS = (
 ELSEWHERE = {
     "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
     "PEER-1": "no small network has 1,024 strangers: tests/unit/core/test_recovery_choice.py",
-    **dict.fromkeys(
-        ("REC-5", "SYNC-1", "SYNC-2", "SYNC-3", "SYNC-4", "SYNC-5"),
-        "needs a damaged disk, or an earlier release: tests/unit/core/test_resync.py",
-    ),
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
