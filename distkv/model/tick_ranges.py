@@ -66,19 +66,6 @@ def count(ticks: TickRanges) -> int:
     return sum(map(len, ticks.values()))
 
 
-def first_of(ticks: TickRanges, at_most: int) -> TickRanges:
-    """The first so many, by name and tick."""
-    found: TickRanges = {}
-    for node in sorted(ticks):
-        for begin, end in ticks[node].pairs():
-            if at_most <= 0:
-                return found
-            end = min(end, begin + at_most)
-            found.setdefault(node, Ranges()).add_range(begin, end)
-            at_most -= end - begin
-    return found
-
-
 def lives(ranges: Ranges) -> Iterator[tuple[int, int]]:
     """The ranges cut where a life ends, so that each piece belongs to one writer."""
     for begin, end in ranges.pairs():
