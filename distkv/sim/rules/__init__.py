@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from distkv.sim.rule import Observer
-from distkv.sim.rules.covered import SupersededIsCovered
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
@@ -23,7 +22,6 @@ def always() -> list[Observer]:
         PurgedStays(),
         ReadyStays(),
         ReadyInTime(),
-        SupersededIsCovered(),
         TakesTurns(),
         TtlEnds(),
         GapsArePulled(),
