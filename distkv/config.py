@@ -170,6 +170,26 @@ class HistoryConfig:
 
 
 @attrs.frozen
+class ScrubConfig:
+    """The look for damage on the disk."""
+
+    every_s: float = attrs.field(default=86_400.0)
+    """After so many seconds all that the archive holds is read, and its checksums are compared, again."""
+    bytes_per_s: int = attrs.field(default=1 << 20)
+    """So much of it is read in a second at the most."""
+
+    @every_s.validator
+    def _check_every(self, _: object, value: float) -> None:
+        if not 1 <= value <= 1e9:
+            raise SettingsError(f"scrub.every is {value}: it must be seconds, from 1 to a billion")
+
+    @bytes_per_s.validator
+    def _check_bytes(self, _: object, value: int) -> None:
+        if value < 1 << 10:
+            raise SettingsError(f"scrub.bytes_per_s is {value}: it must be {1 << 10} or more")
+
+
+@attrs.frozen
 class LogConfig:
     """What the server writes to stderr. How much of it, the command line says."""
 
@@ -242,6 +262,7 @@ class Config:
     nodes that change one value."""
     delete: DeleteConfig = DeleteConfig()
     history: HistoryConfig = HistoryConfig()
+    scrub: ScrubConfig = ScrubConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
 

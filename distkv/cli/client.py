@@ -19,6 +19,7 @@ from distkv.cli.kv import delete_command, get_command, set_command
 from distkv.cli.members import node_group
 from distkv.cli.node import state_command
 from distkv.cli.ping import ping_command
+from distkv.cli.scrub import scrub_command
 from distkv.cli.session import Session, read_addresses
 from distkv.cli.transfer import dump_command, load_command
 from distkv.cli.tree import list_command
@@ -50,6 +51,7 @@ for command in (
     load_command,
     dump_command,
     backup_command,
+    scrub_command,
     state_command,
     node_group,
     ping_command,

@@ -29,7 +29,8 @@ log = logging.getLogger("distkv.daemon")
 @click.option(
     "--restored",
     is_flag=True,
-    help="The data directory is older than it was, such as a disk image put back: let others say what it lacks.",
+    help="The data directory is older than it was, such as a disk image put back, or its log is damaged: go on with"
+    " what is whole, and let others say what it lacks.",
 )
 @click.option(
     "--data-dir",

@@ -45,7 +45,7 @@ from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
-from distkv.model.event import Event, NodeName, Tick, Tock, Writer
+from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tick_ranges import overlap
@@ -76,6 +76,10 @@ class Replica:
         """Take over an archived state whole, before anything is replayed."""
         self._node.store.load(meta, books, entries)
 
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""
+        self._node.store.doubt(seen)
+
     def meta(self) -> Meta:
         """What goes with the entries into the archive."""
         return self._node.store.meta()
@@ -99,8 +103,11 @@ class Replica:
         node.startup.has_data = store.has_data
         node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
+        if store.is_damaged:
+            turn.ready.note("damaged", tick=store.own.tick)
         is_retired = store.own.life is not None and store.registry.is_retired(store.me, store.own.life)
-        if store.has_data and (store.own.is_life_over or node.settings.restored or is_retired):
+        is_old = store.is_damaged or store.own.is_life_over or node.settings.restored or is_retired
+        if store.has_data and is_old:
             turn.ready.records += store.own.mark_stale(True)
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)

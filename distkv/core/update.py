@@ -15,11 +15,13 @@ from typing import Final
 from distkv.core.conditions import check_conditions
 from distkv.core.identity import Identity
 from distkv.core.registry import NETWORK_PATH, Network, Registration, Registry, node_path, retired_path
+from distkv.errors import LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import (
     Event,
     Fleeting,
     Kind,
+    Link,
     NodeName,
     Tick,
     Tock,
@@ -69,6 +71,8 @@ class Store:
         self.fading: list[Event] = []
         """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
         by themselves."""
+        self.is_damaged = False
+        """Whether some of what the disk had could not be read at this start."""
         self._ceiling = Tock(0)
         self._chain_length_max = chain_length_max
 
@@ -292,9 +296,23 @@ class Store:
         """
         self.own.load(meta)
         self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
+        self.tree.load(books, self._faded(entries))
         for entry in self.tree.reserved():
             self.registry.changed(entry.head.path)
+
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Some of what was to be loaded could not be read; `seen` are ticks that were here, each on its path.
+
+        Raises:
+            LogDamagedError: what says whose node this is cannot be read.
+        """
+        if self.own.life is not None and self.registry.network is None:
+            raise LogDamagedError(
+                f"the entry {NETWORK_PATH} is damaged, which says what network {self.me} belongs to: move the data"
+                " directory aside and keep it, then start the node empty: it joins again under a new life"
+            )
+        self.is_damaged = True
+        self.tree.doubt(seen)
 
     def replayed(self) -> None:
         """The log is at its end: go on above every tock that may have been used."""

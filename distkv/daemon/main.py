@@ -32,6 +32,7 @@ from distkv.daemon.notify import ServiceManager
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
+from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
@@ -54,7 +55,7 @@ class Beginning:
     init_value: bytes | None = None
     """`--init`, packed; None to join a network, or to go on."""
     restored: bool = False
-    """`--restored`: the data directory is older than it was."""
+    """`--restored`: the data directory is older than it was, or shall be: a damaged log is cut."""
     restarts: int = 0
     """How often the node has started anew in this process."""
 
@@ -115,7 +116,7 @@ async def _run_at(
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     _check_restored(config, beginning, None)
-    with open_directory(config) as directory:
+    with open_directory(config, cut_damage=beginning.restored) as directory:
         driver = _driver(config, beginning, addr, directory)
         async with trio.open_nursery() as nursery:
             driver.begin()
@@ -142,7 +143,8 @@ async def _run_at(
 
 def _driver(config: Config, beginning: Beginning, addr: str, directory: Directory) -> Driver:
     """A node as the directory has it; it does nothing yet."""
-    replica = _replica(config, beginning, addr)
+    is_cut = directory.log.recovered.cut != ""  # also when that start ended before it could write it down
+    replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr)
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
     directory.load_into(replica, settler)
@@ -152,7 +154,8 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
             " give --init VALUE to begin with"
         )
     _check_restored(config, beginning, replica)
-    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler)
+    scrub = Scrub(settler, directory.archive, config.scrub)
+    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler, scrub)
 
 
 def _check_restored(config: Config, beginning: Beginning, replica: Replica | None) -> None:

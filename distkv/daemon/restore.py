@@ -61,7 +61,8 @@ def _mark(path: str, backup: Path) -> Meta:
         if not rows:
             raise LogDamagedError(f"{backup} holds no node: name a file that 'distkv client backup' wrote")
         meta = decode_meta(rows)
-        archive.settle(Batch(archive.settled_lsn, meta=encode_meta(attrs.evolve(meta, restored=True))))
+        marked = encode_meta(attrs.evolve(meta, restored=True))
+        archive.settle(Batch(archive.settled_lsn, meta=marked, state_rows=archive.state_rows, segment=0))
     finally:
         archive.close()
     return meta

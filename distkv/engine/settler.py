@@ -25,7 +25,8 @@ from distkv.model.event import Link, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tree import Tree
-from distkv.storage.archive import BACKUP_NAME, Archive, Batch, HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive import BACKUP_NAME, Archive, Batch
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
@@ -39,6 +40,8 @@ SETTLE_BYTES: Final = 16 << 20
 SETTLE_S: Final = 2.0
 """Unsettled records wait so long at the most."""
 RETRY_S: Final = 5.0
+LOOKS: Final = 100
+"""After so many paths others have their turn."""
 UNSETTLED_MAX: Final = 200_000
 """Past it writes are refused: the archive takes nothing any more, and all that waits for it is in memory."""
 
@@ -58,6 +61,9 @@ class State(Protocol):
     def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over what was settled."""
 
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Some of what was settled could not be read; `seen` are ticks that were here, each on its path."""
+
     def replay(self, record: Record) -> list[Path]:
         """Repeat a record that was not; returns the paths whose entries it may have changed."""
 
@@ -74,7 +80,8 @@ class _Stretch:
     held: dict[bytes, HistoryRow | bytes | None] = attrs.field(factory=dict)
     """What each path that it touched holds at its end: nearly always one event alone; or an entry, or nothing."""
     forget: bool = False
-    """Whether the node started anew in it: what was settled before is void, but for the history."""
+    """Whether what was settled before is void, but for the history: the node started anew in it, or some of that was
+    damaged."""
 
     def joined(self, later: _Stretch) -> _Stretch:
         """This stretch, and the one that follows it."""
@@ -85,6 +92,11 @@ class _Stretch:
             later.held if later.forget else self.held | later.held,
             self.forget or later.forget,
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to settle."""
+        return not self.count and not self.forget
 
     def states(self) -> Iterator[StateRow]:
         """What is there now, in order of path; each is made when it is asked for, which is on the settling thread."""
@@ -142,6 +154,32 @@ class Settler:
         for change in changes:
             if not change.won:  # What won has a record here.
                 self._look(change.event.path)
+
+    @property
+    def tree(self) -> Tree:
+        """What is settled, and what will be."""
+        return self._state.tree
+
+    def rewrite(self) -> None:
+        """Have the whole state settled anew, because some of what was settled is damaged. Blocks: for a start."""
+        self._unsettled.forget = True
+        for entry in self._state.tree.entries():
+            self._look(entry.head.path)
+
+    async def write_anew(self) -> None:
+        """The same while the node runs; returns when it is done.
+
+        Raises:
+            NoSpaceError, BusyError, StorageError: as `settle`.
+        """
+        async with self._one_at_a_time:  # nothing may be taken before all paths were looked at
+            paths = [entry.head.path for entry in self._state.tree.entries()]
+            for at in range(0, len(paths), LOOKS):
+                for path in paths[at : at + LOOKS]:
+                    self._look(path)
+                await trio.lowlevel.checkpoint()
+            self._unsettled.forget = True
+        await self.settle()
 
     def check_room(self) -> None:
         """Ask before a write.
@@ -277,7 +315,7 @@ class Settler:
 
     async def _settle_if_possible(self) -> bool:
         """Settle if there is anything to settle; False: it is not possible now."""
-        if not self._unsettled.count and not self._settling.count:
+        if self._unsettled.is_empty and self._settling.is_empty:
             return True
         try:
             await self.settle()
@@ -328,12 +366,13 @@ class Settler:
 
     def _take(self) -> tuple[Batch, int]:
         """One consistent snapshot of what the unsettled records came to, and what must be durable first."""
-        taken = self._settling.joined(self._unsettled) if self._settling.count else self._unsettled
+        taken = self._unsettled if self._settling.is_empty else self._settling.joined(self._unsettled)
         self._settling, self._unsettled = taken, _Stretch()
         self._full = trio.Event()
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
-        meta = encode_meta(self._state.meta())
-        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget)
+        meta, count = encode_meta(self._state.meta()), len(self._state.tree)
+        segment = self._log.segment_number
+        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget, count, segment)
         return batch, self._committer.appended

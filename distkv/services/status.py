@@ -16,6 +16,7 @@ from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
+from distkv.services import damage
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
 
@@ -48,6 +49,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "settings": _settings(replica.settings),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
+        "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
             **attrs.asdict(replica.deliveries),

@@ -60,7 +60,8 @@ class _Draft:
         late = rng.choice([0, 0, 1]) if count > 2 else 0
         quiet_ms, length_ms = 20_000, rng.choice([150_000, 200_000, 270_000])
         network, tight = self._network(), self._part("budget").choice([2.5, 4.0, 10.0])
-        slow = self._part("disk").choice([(1, 3), (1, 30), (5, 400)])
+        disk = self._part("disk")
+        slow, usual = disk.choice([(1, 30), (5, 400), (100, 600)]), disk.choice([(1, 3), (1, 30), (5, 100)])
         drift, wall = self._part("drift"), self._part("wall")
         rates = [drift.choice([1.0, 1.001, 0.98, 1.05]) if has(Fault.DRIFT) else 1.0 for _ in range(count)]
         off_s = [wall.uniform(-3e4, 3e4) if has(Fault.WALL_CLOCK) else 0.0 for _ in range(count)]
@@ -78,7 +79,7 @@ class _Draft:
             chain_length=rng.choice([2, 3, 5]),
             pull_events=rng.choice([20, 100, 20_000]),
             delete_retention_ms=self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
-            commit_ms=slow if has(Fault.SLOW_DISK) else (0, 0),
+            commit_ms=slow if has(Fault.SLOW_DISK) else usual,  # never at once: what overlaps is what goes wrong
             packets_per_s=tight if has(Fault.BUDGET) else None,
             rates=tuple(rates),
             wall_off_s=tuple(off_s),

@@ -44,6 +44,8 @@ from distkv.wire.values import pack_value
 SECOND_MS: Final = 1000
 MEMBERS_MS: Final = 1000
 """How often the agents tell who is there."""
+STALL_MS: Final = 2000
+"""A disk may fall silent for so long, and then go on."""
 
 
 class Fleet:
@@ -58,6 +60,7 @@ class Fleet:
         is_large: bool = False,
         observers: Sequence[Observer] = (),
     ) -> None:
+        self._seed = seed
         self.rng = random.Random(seed)
         self.network = Network(seed, faults, is_large=is_large)
         self.now_ms = 0
@@ -65,7 +68,9 @@ class Fleet:
         self.notes: Counter[str] = Counter()
         self.told = Told(observers)
         self.commit_ms = (0, 0)
-        """How long a commit takes; nothing: it is done at once."""
+        """How long a commit takes, by each host's own draw; nothing: it is done at once."""
+        self.stalls = 0.0
+        """How often one takes up to `STALL_MS` more."""
         self.own_every = 1
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
@@ -85,7 +90,8 @@ class Fleet:
         host = self.hosts.get(name)
         if host is None:
             clock, is_ours = clock or HostClock(), node is None
-            host = self.hosts[name] = Host(name, addr or f"{name}:1", node or NodeName(name), is_ours, clock)
+            pace = random.Random(f"disk of {name} {self._seed}")
+            host = self.hosts[name] = Host(name, addr or f"{name}:1", node or NodeName(name), is_ours, clock, pace)
         host.addr = addr or host.addr
         return host
 
@@ -229,9 +235,8 @@ class Fleet:
         """Something waits for the disk: write it."""
         host = process.host
         if host.disk.take_off():
-            low, high = self.commit_ms
-            if high:
-                delay_ms = low + int(self.rng.random() * (high - low + 1))
+            delay_ms = self._commit_ms(host)
+            if delay_ms:
                 self.later(delay_ms, lambda: host.give(process, partial(self._landed, process)))
             else:
                 self._landed(process)
@@ -284,6 +289,16 @@ class Fleet:
         host.resume()
         for conversation in list(process.serving):
             conversation.reset()
+
+    def _commit_ms(self, host: Host) -> int:
+        """How long the next commit of a host takes."""
+        low, high = self.commit_ms
+        if not high:
+            return 0
+        delay_ms = low + int(host.pace.random() * (high - low + 1))
+        if self.stalls and host.pace.random() < self.stalls:
+            delay_ms += int(host.pace.random() * STALL_MS)
+        return delay_ms
 
     def _landed(self, process: Process) -> None:
         records = process.host.disk.land()

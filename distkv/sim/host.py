@@ -9,6 +9,7 @@ stream had no room for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 
 import attrs
@@ -34,6 +35,8 @@ class Host:
     is_ours: bool = True
     """Whether it belongs to the fleet that is looked at."""
     clock: HostClock = attrs.field(factory=HostClock)
+    pace: Random = attrs.field(factory=Random)
+    """How fast its disk is; drawn from by nothing else, so that it moves nothing else."""
     disk: VirtualDisk = attrs.field(factory=VirtualDisk)
     agent: Agent = attrs.field(factory=Agent)
     process: Process | None = None

@@ -45,6 +45,8 @@ three more."""
 DELIVERIES_MIN: Final = 2000
 BEFORE_FAULTS_MIN: Final = 100
 WRITES_MIN: Final = 50
+STALLS: Final = 0.01
+"""So many of the commits take up to some seconds."""
 OWN_EVERY: Final = 4
 """Of so many messages a node hears one of its own again."""
 
@@ -141,7 +143,8 @@ class Run:
         first = scenario.host_count - scenario.late_count
         if not fleet.run_until(lambda: self._serving() >= first, GROW_MS):
             raise BrokenRuleError("the fleet grows", f"only {self._serving()} of {first} are ready")
-        fleet.network.faults, fleet.commit_ms = scenario.network, scenario.commit_ms
+        fleet.network.faults = scenario.network
+        fleet.commit_ms, fleet.stalls = scenario.commit_ms, STALLS
         for action in scenario.actions:
             fleet.later(action.at_ms, partial(self._do, action))
         fleet.run(scenario.length_ms)

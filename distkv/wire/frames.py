@@ -51,6 +51,7 @@ from distkv.wire.request import (
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -135,6 +136,8 @@ def encode_request(request: Request) -> bytes:
             fields |= decisions.fields_of(request)
         case Stop(task=task):
             fields["task"] = task
+        case LookForDamage(fast=fast):
+            fields["fast"] = fast
         case GetState() | PingRequest() | Backup() | Trace():
             pass
         case _:
@@ -263,6 +266,10 @@ def _backup(seq: int, _: Fields, __: bytes) -> Backup:
     return Backup(seq)
 
 
+def _scrub(seq: int, fields: Fields, _: bytes) -> LookForDamage:
+    return LookForDamage(seq, read_flag(fields, "fast"))
+
+
 def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
     return PingRequest(seq)
 
@@ -280,6 +287,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_value": _get_value_at,
     "history": _history,
     "backup": _backup,
+    "scrub": _scrub,
     "batch": _batch,
     "get_tree": subtrees.read_get_tree,
     "list": _list,
@@ -305,6 +313,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetValueAt: "get_value",
     GetHistory: "history",
     Backup: "backup",
+    LookForDamage: "scrub",
     SetValue: "set_value",
     ReplicatedWrite: "set_value",
     Batch: "batch",

@@ -59,6 +59,15 @@ class Backup:
     seq: int
 
 
+@attrs.frozen(slots=True)
+class LookForDamage:
+    """A look at all that the node's archive holds, as a long result."""
+
+    seq: int
+    fast: bool = False
+    """Without the pauses that leave the disk to others."""
+
+
 @hot_value
 class SetValue:
     """Store, or delete when `value` is None; all conditions are judged on this node."""
@@ -281,6 +290,7 @@ Request: TypeAlias = (
     | GetValueAt
     | GetHistory
     | Backup
+    | LookForDamage
     | SetValue
     | ReplicatedWrite
     | Batch

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ("tests/unit/model", "tests/unit/core", "tests/property")
 """What is copied; of it, files named after the model and the update machine are run."""
 
-TIMEOUT_S = 120
+TIMEOUT_S = 1800
 
 
 class MutantError(Exception):

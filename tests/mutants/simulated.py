@@ -25,7 +25,7 @@ from tests.mutants.run import Mutant, MutantError, change, clean_environment, co
 
 SEEDS_MAX = 40
 """So many seeds a mutant may survive before it counts as alive."""
-TIMEOUT_S = 900
+TIMEOUT_S = 9000
 
 RUNNER = """
 import json, sys

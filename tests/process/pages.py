@@ -43,7 +43,7 @@ ASKS: Final = re.compile(
 )
 """Commands that may be repeated: they change nothing, or nothing the second time."""
 
-PATIENCE_S: Final = 40.0
+PATIENCE_S: Final = 400.0
 """How long a command that asks is repeated. A first node waits for one clock of 5 s, on a machine that may be busy."""
 
 PORT: Final = re.compile(r"(?<!\d)27[5678]\d\d(?!\d)")

@@ -70,6 +70,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/agent-gone.rst": (Reader(environment=FAST),),
     "docs/howto/backup.rst": (Reader(environment=FAST),),
     "docs/howto/conflicts.rst": (Reader(environment=FAST),),
+    "docs/howto/disk-rots.rst": (Reader(SERVER_AT_ITS_PORT),),
     "docs/howto/disk-full.rst": (Reader(SERVER_AT_ITS_PORT, wrap=("unshare", "--map-root-user", "--mount")),),
     "docs/howto/hosts.rst": HOSTS,
     "docs/howto/node-lost.rst": (Reader(environment=FAST),),

@@ -18,7 +18,7 @@ import pytest
 from tests.process.cluster import open_cluster
 from tests.process.servers import Server, Servers, open_servers, wait_until
 
-PATIENCE_S = 20.0
+PATIENCE_S = 300.0
 
 # -- node list ----------------------------------------------------------------------------------------------------
 

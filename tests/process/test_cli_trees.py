@@ -115,7 +115,7 @@ def test_batch_is_there_after_a_kill_or_was_refused_whole(servers: Servers) -> N
 def _in_shell(server: Server, command: str) -> subprocess.CompletedProcess[str]:
     line = f"{sys.executable} -m distkv client -p {server.port} {command}"
     return subprocess.run(
-        ["/bin/sh", "-c", line], env=dict(server.environment), capture_output=True, text=True, timeout=30, check=False
+        ["/bin/sh", "-c", line], env=dict(server.environment), capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -144,7 +144,7 @@ def test_progress_is_shown_on_a_terminal_only(shared: Server, command: list[str]
     with open(terminal, "rb", buffering=0) as shown:
         arguments = [sys.executable, "-m", "distkv", "client", "-p", str(shared.port), *command]
         done = subprocess.run(
-            arguments, env=dict(shared.environment), stdout=subprocess.DEVNULL, stderr=end, timeout=30, check=False
+            arguments, env=dict(shared.environment), stdout=subprocess.DEVNULL, stderr=end, timeout=300, check=False
         )
         os.close(end)
         assert done.returncode == 0

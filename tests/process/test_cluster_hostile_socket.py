@@ -26,7 +26,7 @@ BIG = "x" * (500 << 10)
 MANY = 20_000
 GROWTH_MAX = 64 << 20
 """More memory than this nobody makes the server use: what waits for the disk at the most, far more than replies."""
-SERVED_S = 5.0
+SERVED_S = 100.0
 
 HUGE = {
     "text": b"\xdb\xff\xff\xff\xff",

@@ -19,7 +19,7 @@ from tests.process.load import get_many
 from tests.process.ports import free_port
 from tests.process.servers import Server
 
-NOTICED_S = 20.0
+NOTICED_S = 200.0
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def test_function_of_bash_may_be_called_by_another(node: Server, tmp_path: Path,
     write_command(tmp_path / "distkv")
     script = f'eval "$(distkv completion bash)"; {variables}; _distkv; printf "%s\n" "${{COMPREPLY[@]}}"'
     environment = node.environment | {"DISTKV_PORT": str(node.port), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=300, check=False)
     assert done.stdout.decode().endswith(":.s\n")
 
 
@@ -143,7 +143,7 @@ def test_completion_loads_no_event_loop_and_says_nothing(node: Server, shell: st
             [sys.executable, "-c", program, *words],
             env=node.environment | {"_DISTKV_COMPLETE": shell, "DISTKV_PORT": str(port)},
             capture_output=True,
-            timeout=30,
+            timeout=300,
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b"")

@@ -19,7 +19,7 @@ from tests.process.cluster import Cluster, open_cluster
 from tests.process.servers import Server
 from tests.process.watchers import CommandWatch
 
-DEADLINE_S = 30.0
+DEADLINE_S = 300.0
 PATHS = ("equal.x", "equal.y", "equal.z", "restored.x", "restored.y", "dismissed.x", "dismissed.y", "told.x")
 
 

@@ -56,7 +56,7 @@ def test_nodes_that_are_well_get_no_complaint(cluster: Cluster) -> None:
     found = report(examine(cluster.servers, cluster["a"]))
     assert set(levels(found)) == {
         "configuration", "node", "directory", "format", "space", "descriptors", "agent", "events", "queues", "members",
-        "peers", "releases", "clocks", "settings",
+        "peers", "damage", "releases", "clocks", "settings",
     }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from distkv.graph.trace import Moment, read_lines
 from tests.process.cluster import open_cluster
 from tests.process.servers import Server, Servers, wait_until
 
-END_S = 15.0
+END_S = 300.0
 
 
 @contextmanager

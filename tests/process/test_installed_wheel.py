@@ -20,7 +20,7 @@ from tests.process.cluster import Cluster, open_cluster
 from tests.process.servers import ROOT
 from tests.process.watchers import CommandWatch
 
-PIP_S = 120.0
+PIP_S = 1200.0
 NOT_SOURCES = (".git", ".venv*", ".run", ".*_cache", ".hypothesis", "__pycache__", "build", "dist", "*.egg-info")
 
 

@@ -15,7 +15,7 @@ def test_another_process_gives_ports_of_another_block() -> None:
     ours = free_port()
     program = "from tests.process.ports import free_port; print(free_port())"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    theirs = int(subprocess.check_output([sys.executable, "-c", program], env=environment, timeout=30))
+    theirs = int(subprocess.check_output([sys.executable, "-c", program], env=environment, timeout=300))
     assert ours // BLOCKS.step != theirs // BLOCKS.step
 
 

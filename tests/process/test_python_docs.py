@@ -49,7 +49,7 @@ def test_examples_print_what_is_shown(servers: Servers, page: Path) -> None:
             env=os.environ | servers.environment,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=300,
             check=False,
         )
         ran.append((program, done.stdout + done.stderr))

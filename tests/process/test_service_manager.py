@@ -23,7 +23,7 @@ from tests.process.servers import Server, Servers, wait_until
 
 UNIT = Path(__file__).parents[2] / "packaging" / "systemd" / "distkv@.service"
 INTERVAL_S = 0.4
-PATIENCE_S = 15.0
+PATIENCE_S = 300.0
 
 
 class Manager:
@@ -180,5 +180,5 @@ def test_without_a_service_manager_the_watchdog_is_nobody(servers: Servers) -> N
 def test_unit_file_is_one(tmp_path: Path) -> None:
     unit = tmp_path / "distkv@a.service"
     unit.write_text(UNIT.read_text().replace("/usr/bin/distkv ", f"{shutil.which('true')} "))
-    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")

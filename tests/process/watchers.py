@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tests.process.servers import Server, wait_until
 
-END_S = 30.0
+END_S = 300.0
 
 
 class CommandWatch:

@@ -260,6 +260,9 @@ def picture(tree: Tree) -> dict[str, object]:
 def assert_consistent(tree: Tree) -> None:
     """The invariants of a tree, its indexes recomputed from its entries."""
     entries = list(tree.entries())
+    gaps = {(node, tick) for (node, _), book in tree.ledger.writers() for tick in book.missing}
+    assert {(node, tick) for node, ticks in tree.ledger.missing().items() for tick in ticks} == gaps
+    assert tree.ledger.is_whole == (not gaps)
     kept = {event.link: event for entry in entries for event in (entry.head, *entry.losers)}
     held = tree.ledger.held()
     assert {e.link: e for e in tree.present(held)} == kept

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
@@ -40,7 +41,7 @@ class Run:
         self._closed = []
         doings: list[Callable[[], list[Record]]] = [self._hear, self._hear, self._hear, self._hear_all, self._write]
         doings += [self._write, self._learn, self._learn, self._hear_ticks, self._lose, self._live, self._register]
-        doings += [self._say, self._purge, self._expire]
+        doings += [self._say, *self._stones_gone(), self._expire]
         if self.chance.random() < 0.05:
             doings = [self.store.reset]
         records = self.chance.choice(doings)()
@@ -92,9 +93,10 @@ class Run:
     def _lose(self) -> list[Record]:
         return self.store.mark_lost(self.store.tree.ledger.missing())
 
-    def _purge(self) -> list[Record]:
+    def _stones_gone(self) -> list[Callable[[], list[Record]]]:
+        """Forgetting a tombstone, one way for each: so of a few steps one is like to be a purge."""
         stones = [entry.head.path for entry in self.store.tree.entries() if not entry.is_live and not entry.conflicts()]
-        return self.store.purge(self.chance.choice(stones)) if stones else []
+        return [partial(self.store.purge, path) for path in stones]
 
     def _live(self) -> list[Record]:
         return self.store.own.begin_life(self.store.registry.next_life(ME, self.chance.randrange(100), self.chance))

@@ -12,7 +12,7 @@ from functools import partial
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from distkv.errors import DistkvError
@@ -24,7 +24,7 @@ from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, keep_
 from distkv.transport.base import Gap
 from distkv.wire.codec import tick_maps_map
 from distkv.wire.values import unpack_value
-from tests.shell.claims import Claims, claims_of
+from tests.shell.claims import Claims, check_order, claims_of
 from tests.shell.nodes import SEGMENT_BYTES, Node, World, new_world, replayed, run, until
 
 TEARS: list[Tear] = [
@@ -39,10 +39,10 @@ FOUNDER, JOINER = "a", "b"
 
 @attrs.frozen
 class Plan:
-    """One run: who crashes, at which operation of its disk, and how its commits are done."""
+    """One run: who crashes, at which operation of its disk, and how long its commits take."""
 
     crashing: str
-    commit_s: float
+    commit_s: float | Callable[[], float]
     crash_at: int | None = None
     seed: int = 0
 
@@ -107,6 +107,15 @@ async def watch(node: Node, _: random.Random) -> None:
             pass
 
 
+async def watch_anew(node: Node, rng: random.Random) -> None:
+    """Begin to watch from this moment on, again and again: each time one is told where in the log that is."""
+    async with node.client() as client:
+        while True:
+            seq = (await client.ask("watch", path=["p0"]))["seq"]
+            await trio.sleep(rng.uniform(0, 0.02))
+            await client.ask("stop", task=seq)
+
+
 async def compare(node: Node, rng: random.Random) -> None:
     """Let a node exchange tick maps with the other one again and again."""
     while node.is_running:
@@ -146,7 +155,7 @@ async def load(world: World, plan: Plan, acknowledged: dict[str, list[int]]) -> 
     node = world.nodes[plan.crashing]
     other = world.nodes[other_of(plan.crashing)]
     async with trio.open_nursery() as background:
-        for part in (read, watch, compare):
+        for part in (read, watch, watch_anew, compare):
             background.start_soon(until_it_ends, node, partial(part, node, random.Random(rng.random())))
         background.start_soon(until_it_ends, other, partial(compare, other, random.Random(rng.random())))
         async with trio.open_nursery() as writers:
@@ -221,6 +230,32 @@ def test_disk_crashing_anywhere_undoes_nothing_that_anybody_saw(crashing: str, c
             for keep_names in (False, True):
                 check_survivor(plan, after, after.disk.after_power_loss(tear, keep_names=keep_names))
         check_survivor(plan, after, after.disk.after_kill())
+
+
+# -- commits that overlap -----------------------------------------------------------------------------------------
+
+DRAWN_S = (0.0005, 0.003, 0.01, 0.01, 0.03, 0.03, 0.1)
+"""What a commit takes: less than the time between two requests of a client, up to many of them."""
+
+
+@pytest.mark.parametrize("looked_at", [FOUNDER, JOINER])
+@given(seed=st.integers(0, 1 << 20))
+@settings(max_examples=8, deadline=None, phases=[Phase.generate])  # a smaller seed is no simpler run
+def test_nothing_leaves_before_its_own_commit_while_others_are_under_way(looked_at: str, seed: int) -> None:
+    rng = random.Random(seed)
+    plan = Plan(looked_at, lambda: rng.choice(DRAWN_S), seed=seed)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            world = new_world(nursery, seed=seed)
+            assert await both_ready(world, plan, MemoryDisk())
+            await load(world, plan, {})
+            nursery.cancel_scope.cancel()
+        for node in world.nodes.values():
+            assert node.committer.thread_count > 10
+            check_order(node.name, node.sent)
+
+    run(main)
 
 
 # -- the next start -----------------------------------------------------------------------------------------------

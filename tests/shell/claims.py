@@ -3,7 +3,8 @@
 Knows: where own events, ticks and tocks show in gossip, replies, items and requests to peers.
 Does not know how they got there.
 
-Invariant: nothing that left is overlooked because a test did not ask for it: every frame on every connection counts.
+Invariant: nothing that left is overlooked because a test did not ask for it: every frame on every connection counts,
+and each is held against what the disk had when it left, not when the run was over.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch, Header, Info, Ping, PullEnd, SnapshotHead, TickMaps, Update
 from distkv.wire.replies import decode_reply
 from distkv.wire.request import ExchangeRequest
-from tests.shell.nodes import Copy, Sent
+from distkv.wire.watch import decode_token
+from tests.shell.nodes import Copy, Kept, Sent
 
 Content: TypeAlias = tuple[object, ...]
 
@@ -41,6 +43,8 @@ class Claims:
     contents: dict[Link, Content] = attrs.field(factory=dict)
     networks: set[bytes] = attrs.field(factory=set)
     lives: set[int] = attrs.field(factory=set)
+    records: int = 0
+    """So many records of this start's log, which is never settled, it gave watchers to go on behind."""
 
     def check(self, replica: Replica) -> None:
         """Fail unless a node that comes back as `replica` still stands by all of it."""
@@ -116,12 +120,20 @@ class Claims:
                 self.own_tick(tick)
 
     def reply(self, fields: dict[str, Any]) -> None:
+        token = decode_token(fields.get("token") or b"")
+        if token is not None and token.node == self.me:
+            self.records = max(self.records, token.lsn)
         if "error" in fields or fields.get("state") in ("start", "end"):
             return
         try:
             self.payload(read_payload(fields))
         except DecodeError:
             self._simple(fields)
+
+    def request(self, frame: bytes) -> None:
+        request = decode_request(frame)
+        if isinstance(request, ExchangeRequest):
+            self.payload(request.maps)
 
     def _simple(self, fields: dict[str, Any]) -> None:
         """A greeting, a state, or what a client's read or write is answered."""
@@ -145,6 +157,44 @@ class Claims:
             link = link.get("prev")
 
 
+def check_order(me: str, sent: Sent) -> None:
+    """Fail unless the disk had, whenever something left, all of our own that it shows.
+
+    So nobody sees what a crash could undo, whether a test tries a crash at that moment or not.
+    """
+    for claims, kept in _parts(me, sent):
+        assert claims.last <= kept.tick, f"tick {claims.last} was shown, the disk had {kept.tick}"
+        assert claims.records <= kept.records, f"record {claims.records} was named, the disk had {kept.records}"
+
+
+def _parts(me: str, sent: Sent) -> Iterator[tuple[Claims, Kept]]:
+    """Each thing that left by itself, and what the disk had then."""
+    for message, kept in zip(sent.gossip, sent.gossip_kept, strict=True):
+        claims = Claims(me)
+        claims.gossip(message)
+        yield claims, kept
+    for stream in sent.as_server:
+        for frame, kept in _kept_frames(stream):
+            claims = Claims(me)
+            claims.reply(decode_reply(frame))
+            yield claims, kept
+    for stream in sent.as_client:
+        for frame, kept in _kept_frames(stream):
+            claims = Claims(me)
+            claims.request(frame)
+            yield claims, kept
+
+
+def _kept_frames(stream: Copy) -> Iterator[tuple[bytes, Kept]]:
+    """Each frame, and what the disk had when the end of it was sent."""
+    reader, at = FrameReader(1 << 26), 0
+    for size, kept in zip(stream.sizes, stream.kept, strict=True):
+        reader.feed(bytes(stream.data[at : at + size]))
+        at += size
+        while (frame := reader.next_frame()) is not None:
+            yield frame, kept
+
+
 def content_of(event: Event) -> Content:
     return event.path, event.kind, event.value, event.chain, event.tock
 
@@ -159,9 +209,7 @@ def claims_of(me: str, sent: Sent) -> Claims:
             claims.reply(decode_reply(frame))
     for stream in sent.as_client:
         for frame in _frames(stream):
-            request = decode_request(frame)
-            if isinstance(request, ExchangeRequest):
-                claims.payload(request.maps)
+            claims.request(frame)
     return claims
 
 

@@ -5,7 +5,7 @@ Does not know what is right: tests do.
 
 Invariant: nothing here uses a thread or real time, and no sockets but in pairs, where what is sent is there at once;
 so a `MockClock` may jump. A commit that would run on a thread waits in virtual time instead, before and after the
-disk is touched, and whatever can happen meanwhile does.
+disk is touched, and whatever can happen meanwhile does. With all that leaves a node stands what its disk had then.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
-from distkv.config import Limits
+from distkv.config import Limits, ScrubConfig
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
 from distkv.engine.driver import Caller, Driver
+from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import DistkvError
-from distkv.model.event import NodeName
+from distkv.model.event import NodeName, first_tick
 from distkv.services.session import serve_listeners
 from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
@@ -40,7 +41,7 @@ from distkv.transport.memory import Faults, MemoryNetwork, MemoryTransport
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.framing import FrameReader
-from distkv.wire.message import Message, Start
+from distkv.wire.message import EventRecord, LifeRecord, Message, Start
 from distkv.wire.records import decode_record
 from distkv.wire.replies import decode_reply
 from distkv.wire.values import pack_value
@@ -64,13 +65,17 @@ async def until(condition: Callable[[], bool], every_s: float) -> None:
         await trio.sleep(every_s)
 
 
-def committing_in(seconds: float) -> RunBlocking:
-    """A stand-in for the commit thread: half of the virtual time passes before the disk is touched, half after."""
+def committing_in(seconds: float | Callable[[], float]) -> RunBlocking:
+    """A stand-in for the commit thread: half of the virtual time passes before the disk is touched, half after.
+
+    `seconds`: the same for all, or asked for anew for each commit.
+    """
 
     async def run_blocking(append: Append, records: Sequence[bytes]) -> int:
-        await trio.sleep(seconds / 2)
+        half_s = (seconds() if callable(seconds) else seconds) / 2
+        await trio.sleep(half_s)
         lsn = append(records)
-        await trio.sleep(seconds / 2)
+        await trio.sleep(half_s)
         return lsn
 
     return run_blocking
@@ -106,6 +111,39 @@ async def on_the_loop(function: Callable[..., Any], *arguments: Any) -> Any:
 # -- what leaves a node -------------------------------------------------------------------------------------------
 
 
+@attrs.frozen
+class Kept:
+    """What a disk had at one moment, by what was written, and not by what the node believes."""
+
+    tick: int = 0
+    """The highest own tick."""
+    records: int = 0
+    """How many were written since the start."""
+
+
+@attrs.define
+class DiskWatch:
+    """Sees every batch that a log has written, with its sync."""
+
+    me: str
+    log: Log
+    now: Kept = attrs.field(factory=Kept)
+
+    def append(self, records: Sequence[bytes]) -> int:
+        end = self.log.append(records)
+        own = [self.now.tick]
+        for record in map(decode_record, records):
+            if isinstance(record, EventRecord):
+                own += [tick for node, tick in record.event.chain if node == self.me]
+            elif isinstance(record, LifeRecord):
+                own.append(first_tick(record.life) - 1)  # what a node says of itself before it writes anything in it
+        self.now = Kept(max(own), self.now.records + len(records))
+        return end
+
+    def reserve_nowait(self, size: int) -> None:
+        self.log.reserve_nowait(size)
+
+
 @attrs.define
 class Copy:
     """What was sent on one connection."""
@@ -113,6 +151,8 @@ class Copy:
     data: bytearray = attrs.field(factory=bytearray)
     sizes: list[int] = attrs.field(factory=list)
     """Of each send."""
+    kept: list[Kept] = attrs.field(factory=list)
+    """What the sender's disk had at each send."""
 
 
 @attrs.define
@@ -120,6 +160,8 @@ class Sent:
     """All that ever left a node, whoever got it."""
 
     gossip: list[Message] = attrs.field(factory=list)
+    gossip_kept: list[Kept] = attrs.field(factory=list)
+    """What the disk had when each of these messages left."""
     as_server: list[Copy] = attrs.field(factory=list)
     """What it answered, one stream per connection."""
     as_client: list[Copy] = attrs.field(factory=list)
@@ -129,15 +171,18 @@ class Sent:
 class TappedStream(trio.abc.HalfCloseableStream):
     """Passes everything on, and keeps a copy of what was sent."""
 
-    def __init__(self, inner: trio.abc.HalfCloseableStream, copies: list[Copy]) -> None:
+    def __init__(self, inner: trio.abc.HalfCloseableStream, copies: list[Copy], disk: DiskWatch) -> None:
         self._inner = inner
         self._copy = Copy()
+        self._disk = disk
         copies.append(self._copy)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        kept = self._disk.now
         await self._inner.send_all(data)
         self._copy.data += data
         self._copy.sizes.append(len(data))
+        self._copy.kept.append(kept)
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._inner.wait_send_all_might_not_block()
@@ -155,9 +200,10 @@ class TappedStream(trio.abc.HalfCloseableStream):
 class TappedTransport:
     """Passes everything on, and keeps a copy of what was broadcast."""
 
-    def __init__(self, inner: Transport, copies: list[Message]) -> None:
+    def __init__(self, inner: Transport, sent: Sent, disk: DiskWatch) -> None:
         self._inner = inner
-        self._copies = copies
+        self._sent = sent
+        self._disk = disk
 
     async def run(
         self, report: Callable[[Report], None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -165,7 +211,8 @@ class TappedTransport:
         await self._inner.run(report, task_status=task_status)
 
     def broadcast(self, message: Message) -> None:
-        self._copies.append(message)
+        self._sent.gossip.append(message)
+        self._sent.gossip_kept.append(self._disk.now)
         self._inner.broadcast(message)
 
     def statistics(self) -> dict[str, int | float | str | bool]:
@@ -257,10 +304,12 @@ class Node:
     """Whether its agent runs when it starts."""
     settings: dict[str, Any] = attrs.field(factory=dict)
     """What else the core is told."""
-    commit_s: float = 0.002
+    commit_s: float | Callable[[], float] = 0.002
+    """A function is asked for each commit anew; none of them is done on the loop then."""
     limits: Limits = attrs.field(factory=Limits)
     archive: str | None = None
     """The file of its archive; None: it has none, its log is never settled."""
+    scrub: ScrubConfig = attrs.field(factory=ScrubConfig)
     caller: Caller | None = None
     """How it reaches peers, if not by dialling into this world."""
     sent: Sent = attrs.field(factory=Sent)
@@ -271,6 +320,7 @@ class Node:
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     opened: Archive | None = attrs.field(init=False, default=None)
     log: Log = attrs.field(init=False)
+    disk_watch: DiskWatch = attrs.field(init=False)
     transport: MemoryTransport | None = attrs.field(init=False, default=None)
     replica: Replica = attrs.field(init=False)
     committer: Committer = attrs.field(init=False)
@@ -302,25 +352,37 @@ class Node:
         init = None if self.init is None else pack_value(self.init)
         archive = self.opened = None if self.archive is None else open_archive(self.archive)
         settled_lsn = 0 if archive is None else archive.settled_lsn
-        self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
+        settled_segment = 0 if archive is None else archive.segment
+        self.log = open_log(
+            self.disk,
+            settled_lsn=settled_lsn,
+            settled_segment=settled_segment,
+            segment_bytes=SEGMENT_BYTES,
+            cut_damage=bool(self.settings.get("restored")),
+        )
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
             told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
-            self.replica = new_replica(self.named or self.name, **told, **self.settings)
+            restored = {"restored": True} if self.log.recovered.cut else {}
+            self.replica = new_replica(self.named or self.name, **told, **{**self.settings, **restored})
+            self.disk_watch = DiskWatch(self.replica.name, self.log)
+            is_fast = not callable(self.commit_s) and self.commit_s < INLINE_SYNC_S
             self.committer = Committer(
-                self.log,
+                cast(Log, self.disk_watch),
                 run_blocking=committing_in(self.commit_s),
                 clock=trio.current_time,
-                inline_s=0 if self.commit_s >= INLINE_SYNC_S else INLINE_SYNC_S,
+                inline_s=INLINE_SYNC_S if is_fast else 0,
             )
             caller = self.caller or PeerCaller(connect=self._dial)
-            settler = None
+            settler = scrub = None
             if archive is None:
                 replay(self.replica, self.log)
             else:
                 settler = Settler(self.replica, self.committer, archive, self.log, run_blocking=on_the_loop)
                 Directory(self.name, self.log, archive).load_into(self.replica, settler)
-            self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler)
+                scrub = Scrub(settler, archive, self.scrub, run_blocking=on_the_loop, wall=trio.current_time)
+            self.disk_watch.now = Kept(self.replica.tick)
+            self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
             async with trio.open_nursery() as nursery:
                 self.driver.begin()
                 nursery.start_soon(serve_listeners, self.driver, [self.listener])
@@ -340,7 +402,7 @@ class Node:
             self.listener.put(trio.SocketStream(there))
             return trio.SocketStream(here)
         ours, theirs = lockstep_stream_pair() if lockstep else memory_stream_pair()
-        self.listener.put(TappedStream(theirs, self.sent.as_server))
+        self.listener.put(TappedStream(theirs, self.sent.as_server, self.disk_watch))
         return ours
 
     def client(self, *, lockstep: bool = False) -> Client:
@@ -357,10 +419,10 @@ class Node:
         transport = self.transport = self.world.network.transport(NodeName(self.name), self.addr)
         if not self.is_up:
             transport.disconnect()
-        return TappedTransport(transport, self.sent.gossip)
+        return TappedTransport(transport, self.sent, self.disk_watch)
 
     async def _dial(self, host: str, port: int) -> trio.abc.Stream:
-        return TappedStream(await self.world.dial(self.name, f"{host}:{port}"), self.sent.as_client)
+        return TappedStream(await self.world.dial(self.name, f"{host}:{port}"), self.sent.as_client, self.disk_watch)
 
     async def _keep_room(self) -> None:
         while True:

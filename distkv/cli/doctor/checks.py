@@ -166,6 +166,24 @@ def _peer_complaints(node: Node, others: Mapping[str, Node]) -> Iterator[Finding
             yield found
 
 
+def check_damage(nodes: Sequence[Node], now: float) -> Iterator[Finding]:
+    """Whether something rotted on a disk and did not come back. `now` is seconds since 1970."""
+    told = {node.name: node.damage for node in nodes if node.damage is not None}
+    is_well = True
+    for name, damage in told.items():
+        if damage.lost_count:
+            is_well = False
+            says = f"{_count(damage.lost_count, 'place')} on the disk of {name} rotted and did not come back"
+            more = ", ..." if damage.lost_count > len(damage.lost) else ""
+            do = f"see to that disk; what is lost: {', '.join(damage.lost)}{more}"
+            yield Finding("damage", Level.WARN, says, do)
+    if is_well and told:
+        looked = [now - damage.scrubbed for damage in told.values() if damage.scrubbed is not None]
+        oldest = f", the oldest look {_age(max(looked))} ago" if looked else ""
+        later = f"; not looked at yet: {len(told) - len(looked)}" if len(looked) < len(told) else ""
+        yield Finding("damage", Level.OK, f"none is known on {_count(len(told), 'node')}{oldest}{later}")
+
+
 def check_releases(nodes: Sequence[Node]) -> Finding:
     """Whether all run the same release."""
     by_release: dict[str, list[str]] = {}
@@ -317,6 +335,11 @@ def _and(names: Sequence[str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _age(seconds: float) -> str:
+    hours = max(0.0, seconds) / 3600
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
 
 
 def _shown(value: object) -> str:

@@ -89,6 +89,18 @@ class Peer:
 
 
 @attrs.frozen
+class Damage:
+    """What a node knows of damage on its disk."""
+
+    scrubbed: float | None
+    """When it looked at everything last, in seconds since 1970; None: it did not yet."""
+    lost_count: int = 0
+    """How many places were damaged and did not come back."""
+    lost: tuple[str, ...] = ()
+    """Some of them: their paths, or what else is known."""
+
+
+@attrs.frozen
 class Node:
     """What a node says of itself."""
 
@@ -106,6 +118,8 @@ class Node:
     missing: tuple[str, ...] = ()
     """The nodes of which it misses changes that somebody may still have."""
     peers: tuple[Peer, ...] = ()
+    damage: Damage | None = None
+    """None: it keeps no archive, or does not tell."""
 
 
 @attrs.frozen

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from distkv.cli.doctor.facts import Clock, Node, Peer
+from distkv.cli.doctor.facts import Clock, Damage, Node, Peer
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
 from distkv.config import parse_address
 from distkv.errors import DistkvError
-from distkv.wire.fields import read_list, read_map, read_ranges, read_time
+from distkv.wire.fields import read_int, read_list, read_map, read_ranges, read_time
 from distkv.wire.replies import Hello
 
 CONNECT_S: Final = 2.0
@@ -25,6 +25,7 @@ REPLY_S: Final = 5.0
 ROUNDS: Final = 3
 """The shortest round trip tells most about a clock."""
 AT_ONCE: Final = 16
+LOST_SHOWN: Final = 5
 
 
 def ask_node(address: Address) -> Node:
@@ -88,4 +89,18 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
             for found in (read_map(item, "members") for item in read_list(state.get("members"), "members"))
             if found.get("node") != hello.node
         ),
+        damage=_damage(read_map(state.get("scrub", {}), "scrub")),
+    )
+
+
+def _damage(found: Mapping[str, object]) -> Damage | None:
+    if not found:
+        return None
+    last = found.get("last")
+    scrubbed = None if last is None else read_time(read_map(last, "last").get("ended"), "ended")
+    lost = [read_map(item, "lost") for item in read_list(found.get("lost"), "lost")]
+    return Damage(
+        scrubbed,
+        read_int(found, "lost_count"),
+        tuple(str(one.get("path") or one.get("place")) for one in lost[:LOST_SHOWN]),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distkv.sim.rule import Observer
 from distkv.sim.rules.disk import DiskKeeps
+from distkv.sim.rules.durable import NothingUndone
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
 from distkv.sim.rules.purged import PurgedStays
@@ -19,6 +20,7 @@ def always() -> list[Observer]:
         DiskKeeps(),
         LedgerPartition(),
         NoBusyLoop(),
+        NothingUndone(),
         PurgedStays(),
         ReadyStays(),
         ReadyInTime(),

@@ -90,6 +90,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "node", "retire"], "--force --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
+        (["client", "scrub"], "--fast -o --output --help"),
         (
             ["graph"],
             (
@@ -112,7 +113,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
     [
         ([], "client completion config doctor graph restore server sim"),
         (["config"], "check show"),
-        (["client"], "backup bench conflicts delete dump get history list load node ping set state watch"),
+        (["client"], "backup bench conflicts delete dump get history list load node ping scrub set state watch"),
         (["client", "node"], "list retire"),
     ],
 )

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from distkv.cli.doctor import checks
-from distkv.cli.doctor.facts import Agent, Clock, Descriptors, Directory, Finding, Level, Node, Peer, Trouble
+from distkv.cli.doctor.facts import Agent, Clock, Damage, Descriptors, Directory, Finding, Level, Node, Peer, Trouble
 from distkv.config import Limits
 
 OK, WARN, FAIL = Level.OK, Level.WARN, Level.FAIL
@@ -250,3 +250,29 @@ def test_descriptors_suffice_for_connections_and_some_more(limit: int, level: Le
     found = checks.check_descriptors(Descriptors(7, limit, 20), Limits(connections=100))
     assert judged(found) == [("descriptors", level)]
     assert found.says.startswith(f"process 7 may open {limit} files, and has 20")
+
+
+# -- damage -------------------------------------------------------------------------------------------------------
+
+NOW = 1_700_000_000.0
+
+
+def damage_on(**nodes: Damage | None) -> list[Finding]:
+    return list(checks.check_damage([Node("h:1", name=name, damage=found) for name, found in nodes.items()], NOW))
+
+
+def test_disks_without_damage_are_well_and_the_oldest_look_is_told() -> None:
+    found = damage_on(a=Damage(NOW - 3600), b=Damage(NOW - 3 * 86_400), c=Damage(None), d=None)
+    assert judged(found) == [("damage", OK)]
+    assert "on 3 nodes, the oldest look 3 days ago; not looked at yet: 1" in found[0].says
+
+
+def test_damage_that_did_not_come_back_is_complained_of_with_its_paths() -> None:
+    found = damage_on(a=Damage(NOW, 7, ("x", "y")), b=Damage(NOW))
+    assert judged(found) == [("damage", WARN)]
+    assert "7 places on the disk of a" in found[0].says
+    assert "x, y, ..." in found[0].do
+
+
+def test_nodes_without_an_archive_say_nothing_of_damage() -> None:
+    assert damage_on(a=None) == []

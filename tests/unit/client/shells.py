@@ -22,7 +22,7 @@ from tests.unit.client.scripted_server import ScriptedServer
 LOOPS: Final = ("trio", "asyncio")
 SHELLS: Final = ("blocking", *LOOPS)
 
-DEADLINE_S: Final = 20.0
+DEADLINE_S: Final = 300.0
 
 
 def running_loop() -> str:

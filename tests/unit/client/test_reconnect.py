@@ -160,6 +160,6 @@ def test_request_that_is_refused_while_it_is_sent_is_told_why(shell: str) -> Non
 def test_blocking_client_sees_before_a_write_that_the_server_is_gone() -> None:
     with open_server(farewell, reply(DONE)) as server, connect(*server.address) as client:
         client.ping()
-        assert server.closed.acquire(timeout=10)
+        assert server.closed.acquire(timeout=100)
         assert client.set("a", 1) == WRITTEN
     assert [type(request) for request in server.requests] == [PingRequest, SetValue]

@@ -9,6 +9,8 @@ import attrs
 import pytest
 
 from distkv.core.ready import (
+    Ask,
+    AskEvents,
     AskSnapshot,
     HeardMessage,
     JoinerAsked,
@@ -27,7 +29,18 @@ from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.sim.network import Faults
-from distkv.wire.message import Header, KnownRecord, ResetRecord, Start, State, TickMaps, Update
+from distkv.wire.message import (
+    EventBatch,
+    Header,
+    KnownRecord,
+    PullEnd,
+    ResetRecord,
+    SnapshotHead,
+    Start,
+    State,
+    TickMaps,
+    Update,
+)
 from distkv.wire.room import EVENT_BYTES
 from tests.fleet import Fleet, downloading, grown
 
@@ -477,6 +490,34 @@ def test_what_came_during_a_download_that_broke_off_is_taken_over_first() -> Non
     assert fleet.run_until(lambda: fleet["new"].is_serving, 6 * CLOCK_MS)
     assert has(fleet, "new", "y")
     assert has(fleet, left, "y")
+
+
+def test_late_answer_about_what_a_download_has_voided_changes_nothing() -> None:
+    fleet = grown("a", "b")
+    fleet.run(2 * CLOCK_MS)
+    old = fleet.records("b")
+    fleet.set("b", "x", 1)
+    fleet.run(1000)
+    fleet.crash("b")
+    fleet.set_back("b", old)
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))  # the test answers
+    began_ms = fleet.now_ms
+    fleet.start("b")
+    assert fleet.run_until(lambda: any(at >= began_ms and name == "b" for at, name, _ in fleet.asked), CLOCK_MS)
+    told = fleet.step("b", PeerAnswered(fleet.asked[-1][2].id, fleet["a"].maps()))
+    pull, download = [message for message in told.messages if isinstance(message, Ask)]
+    asked = JoinerAsked(NodeName("b"), fleet["b"].started, "b:1")
+    (presence,) = [message for message in fleet.step("a", asked).messages if isinstance(message, Ask)]
+    fleet.step("a", PeerDone(presence.id, PeerError("nobody")))
+    head = fleet.step("a", asked).reply
+    assert isinstance(head, SnapshotHead)
+    fleet.step("b", PeerAnswered(download.id, head))
+    entry = fleet["a"].tree.get(Path(["x"]))
+    assert entry is not None
+    assert isinstance(pull.what, AskEvents)
+    for answer in (EventBatch((entry.head,)), PullEnd(pull.what.ranges, {})):
+        assert fleet.step("b", PeerAnswered(pull.id, answer)).records == []
+    assert not has(fleet, "b", "x")
 
 
 def test_restart_in_mid_download_hands_over_what_came() -> None:

@@ -33,6 +33,17 @@ def test_filled_gap_is_missing_no_more() -> None:
     assert (ledger.is_whole, ledger.missing()) == (True, {})
 
 
+def test_ledger_that_was_loaded_knows_what_it_lacks_and_of_whom() -> None:
+    before, after = Ledger(), Ledger()
+    before.hold((A, Tick(2)))
+    before.hold((B, Tick(1)))
+    after.load(before.writers())
+    assert (after.is_whole, after.missing()) == (False, {A: Ranges([(1, 2)])})
+    assert after.ticks_unheld((A, 9)) == {A: [Tick(2)]}
+    after.hold((A, Tick(1)))
+    assert after.is_whole
+
+
 def test_lost_tick_that_arrives_is_lost_no_more() -> None:
     ledger = Ledger()
     ledger.hear((A, Tick(2)))
