@@ -26,7 +26,7 @@ from distkv.core.witnesses import Witnesses
 from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, count, first_of
+from distkv.model.tick_ranges import TickRanges, count
 from distkv.model.tree import Applied
 from distkv.wire.message import (
     EventRecord,
@@ -350,10 +350,11 @@ class Node:
 
     def ask(self, name: NodeName, addr: str, what: Question, why: Why, turn: Turn) -> int:
         """Ask the node `name` at `addr` for something; the number of the question."""
-        if isinstance(what, AskEvents):
-            if self.store.me in what.ranges and why is Why.PULL:
+        if isinstance(what, AskEvents) and why is Why.PULL:
+            if self.store.me in what.ranges:
                 self._want_own(what.ranges[self.store.me], turn)
-            what = attrs.evolve(what, ranges=first_of(what.ranges, self.settings.pull_events_max))
+            ledger = self.store.tree.ledger
+            what = AskEvents(ledger.missing(), what.doubted, ledger.ticks(), self.settings.pull_events_max)
         missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough

@@ -17,7 +17,7 @@ from distkv.core.bounds import Seen
 from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
-from distkv.core.peers import Peers
+from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
@@ -46,12 +46,12 @@ from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
-from distkv.model.event import Link, NodeName, Tick, Tock, Writer
+from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tick_ranges import overlap
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, Record, State, TickMaps
+from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
 from distkv.wire.states import Meta
 
 
@@ -281,6 +281,10 @@ class Replica:
             return node.maps(what.tombstones, behind=what.behind)
         there = node.store.registry.nodes.get(what.short_for)
         return node.short_maps(what.short_for, there.life if there is not None else None)
+
+    def pulled(self, asked: AskEvents) -> tuple[list[Event], PullEnd]:
+        """The answer to a peer's pull, whole and of this instant; see `answer_pull`."""
+        return answer_pull(self._node.store, asked)
 
     # -- inside
 

@@ -31,6 +31,7 @@ from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import always
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.rules.contents import OneContent
+from distkv.sim.rules.covered import SupersededIsCovered
 from distkv.sim.screen import Screen
 from distkv.sim.script import (
     Action,
@@ -131,7 +132,7 @@ class Player:
             int(world["seed"]),
             faults,
             members_seen=bool(world["members"]),
-            observers=[*always(), OneContent(), Recording(self._happened)],
+            observers=[*always(), OneContent(), SupersededIsCovered(), Recording(self._happened)],
         )
         for name in script.nodes:
             self._fleet.host(name)
