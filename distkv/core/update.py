@@ -195,8 +195,8 @@ class Store:
     def _gives_way(self, here: Event, event: Event, teller: NodeName) -> bool:
         """Whether of two contents of one tick the one that is here gives way to the one that `teller` holds.
 
-        What the writer holds counts. While it belongs to the network nobody else decides, so nothing that it holds gives
-        way to what does not come from it; the hash decides where nobody can tell any more (ORDER-4, SYNC-4).
+        What the writer holds counts. While it belongs to the network nobody else decides, so nothing that it holds
+        gives way to anything else; the hash decides where nobody can tell any more (ORDER-4, SYNC-4).
         """
         if same(here, event) or here.path != event.path or event.node == self.me:
             return False
