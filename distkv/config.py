@@ -82,7 +82,7 @@ class Limits:
     list_names: int = attrs.field(default=100_000, validator=_above_zero)
     """How many names the reply to one `list` may hold."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
-    """How many events one pull asks for at the most."""
+    """How many events the answer to one pull brings at the most."""
 
 
 @attrs.frozen

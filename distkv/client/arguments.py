@@ -187,7 +187,7 @@ def _is_link(value: object) -> TypeGuard[Link]:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is float or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _shown(value: object) -> str:

@@ -20,6 +20,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
 from operator import lt
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ from distkv.storage.archive_damage import DamageList, Tell, say_nothing
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
     UNKNOWN,
+    Damage,
     HistoryRow,
     LedgerRow,
     StateRow,
@@ -299,16 +301,33 @@ class Archive:
     def latest_at(self, path: bytes, arrived: float) -> HistoryRow | None:
         """The last row that gave a path another value among those that had arrived at a time.
 
+        The index finds it at once. That the index has no other row is seen by a look at all rows behind that one: some
+        100 ms for a million. A page that rotted there would else make an older value of it.
+
         Raises:
-            DamagedError: a row that does not check may be a later one.
+            DamagedError: a row that does not check, or that the index leads past, may be a later one.
         """
-        found = self._rows(
-            "WHERE lsn = (SELECT lsn FROM history INDEXED BY history_by_path"
-            " WHERE path = ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)",
-            (path, arrived),
+        end = self.settled_lsn
+        led = self._read(
+            f"SELECT {HISTORY_COLUMNS} FROM (SELECT lsn FROM history INDEXED BY history_by_path"
+            " WHERE path = ? AND lsn < ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)"
+            " LEFT JOIN history USING (lsn)",
+            (path, end, arrived),
         )
-        self.damage.check_certain(path, found[0].lsn if found else -1)
-        return found[0] if found else None
+        found = next(map(self._checked_row, led), None)
+        if found is not None and not (found.path == path and found.arrived <= arrived and found.won):
+            self.damage.note(Damage(f"history, what leads to row {found.lsn}", path, found.lsn))
+            found = None
+        last = -1 if found is None else found.lsn
+        missed = self._read(
+            "SELECT lsn FROM history NOT INDEXED"
+            " WHERE lsn > ? AND lsn < ? AND path = ? AND arrived <= ? AND won LIMIT 1",
+            (last, end, path, arrived),
+        )
+        for (lsn,) in missed:
+            self.damage.note(Damage(f"history, what leads to row {lsn}", path, lsn))
+        self.damage.check_certain(path, last)
+        return found
 
     def by_ticks(self, node: str, begin: int, end: int, limit: int) -> list[HistoryRow]:
         """The rows of a node's ticks from `begin` up to, not including, `end`, in order of tick."""
@@ -324,15 +343,24 @@ class Archive:
 
     def won_since(self, lsn: int, limit: int) -> list[HistoryRow]:
         """The rows from `lsn` on that gave their path another value, the oldest first."""
-        return self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+        rows = self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+        for before, row in pairwise(rows):
+            if row.lsn <= before.lsn:  # a page stands where another one belongs: which rows that one had, nobody knows
+                self.damage.note(Damage(f"history, rows behind row {before.lsn}", None, max(row.lsn, before.lsn)))
+        return rows
 
     def all_history(self) -> Iterator[HistoryRow]:
         """Every row there is, in order of lsn, as of when the first one was asked for."""
+        last = -1
         with translated(self._path), closing(connect_reader(self._path)) as connection:
             for columns in connection.execute(f"SELECT {HISTORY_COLUMNS} FROM history ORDER BY lsn"):
                 row = self._checked_row(columns)
-                if row is not None:
-                    yield row
+                if row is None:
+                    continue
+                if row.lsn <= last:
+                    raise damaged(self._path, "the rows of its history are in no order")
+                last = row.lsn
+                yield row
 
     # -- housekeeping
 

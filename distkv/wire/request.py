@@ -17,7 +17,7 @@ from distkv.model.path import NAMES_MAX, ROOT, Path
 from distkv.model.tick_ranges import TickRanges
 
 if TYPE_CHECKING:
-    from distkv.wire.message import TickMaps  # messages are long to load, and a client has none
+    from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
 
 WAIT_S_MAX: Final = 3600.0
 """How long a request may ask to be kept waiting."""
@@ -244,6 +244,10 @@ class GetEvents:
     seq: int
     nodes: TickRanges
     doubted: TickRanges = attrs.field(factory=dict)
+    ticks: TickMap | None = None
+    """What it has heard of: it holds all of that but `nodes`, and wants all else. None: it wants `nodes` only."""
+    limit: int | None = None
+    """How many events it takes at the most."""
 
 
 @attrs.frozen(slots=True)

@@ -320,6 +320,8 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "get_pages", "size": 0}, "size"),
         ({"action": "get_pages", "size": 1001}, "size"),
         ({"action": "get_events", "nodes": {}, "doubted": 5}, "doubted"),
+        ({"action": "get_events", "nodes": {}, "ticks": {"a": 0}}, "ticks"),
+        ({"action": "get_events", "nodes": {}, "limit": 0}, "limit"),
         ({"action": "get_snapshot", "created": 1.5, "addr": ""}, "node"),
         ({"action": "get_snapshot", "node": "a", "created": 1, "addr": ""}, "created"),
         ({"action": "get_snapshot", "node": "a", "created": 1.5}, "addr"),
