@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from distkv.errors import ChainMismatchError as ChainMismatch
     from distkv.errors import ConflictError as Conflict
     from distkv.errors import ConnectionLostError as ConnectionLost
+    from distkv.errors import DamagedError as Damaged
     from distkv.errors import DistkvError, PeerError, RequestError, SettingsError
     from distkv.errors import ExistsError as Exists
     from distkv.errors import NoSpaceError as NoSpace
@@ -49,6 +50,7 @@ __all__ = [
     "Conflict",
     "ConnectionLost",
     "Contested",
+    "Damaged",
     "Delete",
     "DistkvError",
     "Entry",

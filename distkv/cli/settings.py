@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from distkv.cli.input import STDIN, standard_input
 from distkv.cli.schema import YamlError, scalar
 from distkv.config import Config, DeleteConfig, HistoryConfig, Limits, LogConfig, PingConfig, ScrubConfig, SerfConfig
 from distkv.errors import SettingsError
@@ -208,7 +209,8 @@ def _read_file(path: Path, tell: Tell) -> dict[str, Given]:
         tell(f"{path}:{line}", f"{'.'.join(map(str, names))} stands twice: leave one")
 
     try:
-        text = path.read_text(encoding="utf-8")
+        is_stdin = str(path) == STDIN
+        text = (standard_input("configuration").read() if is_stdin else path.read_bytes()).decode()
         found: dict[str, Given] = {}
         for key, one in _keys_in(yaml.read(text, tell_twice), "", path, tell):
             if key in found:  # written in two ways: with a dot, and in its section

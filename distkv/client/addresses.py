@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.config import UNIX, parse_address, parse_socket
 from distkv.errors import SettingsError
+from distkv.naming import UNIX, parse_address, parse_socket
 
 
 @attrs.frozen

@@ -15,13 +15,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeGuard
 
-from distkv.config import is_node_name
 from distkv.errors import BadPathError, BadValueError, RequestError, SettingsError
 from distkv.model.event import TICK_MAX, Link, NodeName, read_tick_text
 from distkv.model.path import Path
+from distkv.naming import is_node_name
 from distkv.wire.events import TTL_S_MAX
-from distkv.wire.frames import REPLICAS_MAX
-from distkv.wire.request import WAIT_S_MAX
+from distkv.wire.request import REPLICAS_MAX, WAIT_S_MAX
 
 COUNT_MAX: Final = 2**63 - 1
 PATIENCE_S_MAX: Final = 1e6
@@ -188,7 +187,7 @@ def _is_link(value: object) -> TypeGuard[Link]:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is float or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _shown(value: object) -> str:

@@ -21,8 +21,8 @@ from distkv.client.questions import Entry, Listed, Operation, Past, Written
 from distkv.client.watch import Change, Contested, OnConnect, OnDisconnect, Resync, UpToDate, WatchEvent, Watching
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
-from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
+from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
 
 A = TypeVar("A")

@@ -1,7 +1,8 @@
 """The blocking client: one method per request that a node answers.
 
 Knows: which question each method asks.  Does not know threads and sockets (`blocking_connection`), nor how a path or a
-value is written by people.  Imports neither trio nor anyio.
+value is written by people.  Imports neither trio nor anyio, and what watches and conflicts need only when somebody asks
+for them: most clients of a command ask for one value.
 
 Invariant: methods, parameters and words are those of `async_client.AsyncClient`.
 """
@@ -11,20 +12,22 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Final, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Self, TypeVar, overload
 
-from distkv.client import conflicts, questions
+from distkv.client import questions
 from distkv.client.addresses import DEFAULT_ADDRESS, Address, check_addresses, read_hosts
 from distkv.client.arguments import check_patience, check_stored
 from distkv.client.blocking_connection import SharedConnection
-from distkv.client.conflicts import Listing, Loser
 from distkv.client.questions import Entry, Listed, Operation, Past, Written
-from distkv.client.watch import Change, OnConnect, OnDisconnect, Resync, WatchEvent, Watching
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
-from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
+from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
+
+if TYPE_CHECKING:
+    from distkv.client.conflicts import Loser
+    from distkv.client.watch import Change, OnConnect, OnDisconnect, Resync, WatchEvent
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -254,6 +257,8 @@ class Client:
                 node that is asked knows them.
             limit: how many at the most.
         """
+        from distkv.client.conflicts import Listing
+
         listing = Listing(path, closed=closed, limit=limit)
         while (question := listing.question) is not None:
             listing.add(self._connection.ask(question))
@@ -276,6 +281,8 @@ class Client:
             NotFoundError: it is not open, or with `closed` not in the history.
             ChainMismatchError: the path has changed.
         """
+        from distkv.client import conflicts
+
         return self._connection.ask(conflicts.restore(id, head=head, path=path, closed=closed))
 
     def dismiss(self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT) -> Written:
@@ -291,6 +298,8 @@ class Client:
             NotFoundError: it is not open.
             ChainMismatchError: the path has changed.
         """
+        from distkv.client import conflicts
+
         return self._connection.ask(conflicts.dismiss(id, head=head, path=path))
 
     # -- trees
@@ -369,6 +378,8 @@ class Client:
         on_connect: OnConnect | None = None,
     ) -> Generator[WatchEvent, None, None]:
         """As `watch`, and also: when what was told is complete (`UpToDate`), and conflicts (`Contested`)."""
+        from distkv.client.watch import Watching
+
         watching = Watching(
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
@@ -426,6 +437,8 @@ class Client:
 
 
 def _changes(events: Generator[WatchEvent, None, None]) -> Iterator[Change | Resync]:
+    from distkv.client.watch import Change, Resync
+
     with closing(events):
         for event in events:
             if isinstance(event, Change | Resync):

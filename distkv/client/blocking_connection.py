@@ -14,16 +14,18 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from distkv.client import failures
 from distkv.client.addresses import Address, in_turn
 from distkv.client.connection import Connection, open_connection
 from distkv.client.protocol import Backoff, Call, read_answer
 from distkv.client.questions import Answer, Question, ping
-from distkv.client.watch import SILENCE_S, Begun, WatchEvent, Watching
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
+
+if TYPE_CHECKING:
+    from distkv.client.watch import WatchEvent, Watching
 
 
 class SharedConnection:
@@ -37,7 +39,8 @@ class SharedConnection:
         self._reconnect: Final = reconnect
         self._backoff: Final = Backoff()
         self._turn: Final = threading.Lock()
-        self._closed: Final = threading.Event()
+        self._is_closed = False
+        self._closed: Final = threading.Event()  # the same, for those who wait; each ask looks at the other, for speed
         self._lines: Final[set[Connection]] = set()
         self._connection = open_connection(self._addresses, connect_s=connect_s)
 
@@ -53,6 +56,7 @@ class SharedConnection:
 
     def close(self) -> None:
         """End it for good, from any thread: whoever waits is told at once. May be called again."""
+        self._is_closed = True
         self._closed.set()
         self._connection.stop()
         for line in list(self._lines):
@@ -69,13 +73,13 @@ class SharedConnection:
         """
         patience_s = self._reply_s + question.wait_s
         deadline = time.monotonic() + patience_s
-        if not self._turn.acquire(timeout=patience_s):
+        if not self._turn.acquire(False) and not self._turn.acquire(timeout=patience_s):
             raise failures.crowded(self.name, patience_s)
         try:
             return self._answer(Call(question), deadline)
         finally:
             self._turn.release()
-            if self._closed.is_set():
+            if self._is_closed:
                 self._close_if_idle()  # who closed it saw that it was in use
 
     def items(self, question: Question[Answer]) -> Generator[Answer, None, None]:
@@ -101,6 +105,8 @@ class SharedConnection:
             UnreachableError: the client was closed; or the node is gone, and it does not connect again.
             DistkvError: the refusal.
         """
+        from distkv.client.watch import SILENCE_S, Begun  # most clients of a command ask for one value
+
         pauses = Backoff()
         while True:
             try:
@@ -114,7 +120,7 @@ class SharedConnection:
                             yield event
                 why: DistkvError = failures.left(line.name)
             except DistkvError as error:
-                if self._closed.is_set():
+                if self._is_closed:
                     raise failures.ended(self.name) from None
                 if not self._reconnect or not watching.is_bearable(error):
                     raise
@@ -134,7 +140,7 @@ class SharedConnection:
                 raise
             except UnreachableError as error:
                 call.lose(error)
-                if not self._reconnect or self._closed.is_set() or time.monotonic() >= deadline:
+                if not self._reconnect or self._is_closed or time.monotonic() >= deadline:
                     raise call.give_up(error) from None
             else:
                 self._backoff.reset()
@@ -142,7 +148,8 @@ class SharedConnection:
 
     def _connected(self, deadline: float) -> Connection:
         """The connection; when it is broken a new one, after a pause that grows with every failure."""
-        self._check_open()
+        if self._is_closed:
+            raise failures.ended(self.name)
         if not self._reconnect:
             self._connection.check_open()
         elif not self._connection.is_alive():
@@ -167,7 +174,7 @@ class SharedConnection:
             self._connection.check_open()
         line = open_connection(self._in_turn(), connect_s=self._connect_s)
         self._lines.add(line)
-        if self._closed.is_set():  # who closed it may not have seen this one
+        if self._is_closed:  # who closed it may not have seen this one
             line.stop()
         return line
 
@@ -180,7 +187,7 @@ class SharedConnection:
             self._lines.discard(line)
 
     def _check_open(self) -> None:
-        if self._closed.is_set():
+        if self._is_closed:
             raise failures.ended(self.name)
 
     def _close_if_idle(self) -> None:

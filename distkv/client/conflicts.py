@@ -18,8 +18,8 @@ from distkv.client.questions import Question, Repeat, Written, read_written
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import Link, Tick, Tock, tick_text
 from distkv.model.path import ROOT, Path
+from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.frames import encode_request
 from distkv.wire.request import Dismiss, GetConflicts, Restore
 
 

@@ -19,6 +19,7 @@ from distkv.client.arguments import as_path
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, Tock
 from distkv.model.path import NAMES_MAX, Name, Path
+from distkv.wire.asking import encode_request
 from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
     LINKS_MAX,
@@ -32,8 +33,8 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.frames import REPLICAS_S, encode_request
 from distkv.wire.request import (
+    REPLICAS_S,
     Backup,
     Batch,
     DeleteTree,

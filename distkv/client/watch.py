@@ -18,8 +18,8 @@ from distkv.client.questions import Question, Repeat
 from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
 from distkv.model.event import Link, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
+from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.frames import encode_request
 from distkv.wire.request import Watch
 from distkv.wire.watch import Mark
 

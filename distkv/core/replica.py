@@ -13,10 +13,11 @@ from typing import assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
+from distkv.core.bounds import Seen
 from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
-from distkv.core.peers import Peers
+from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
@@ -45,12 +46,12 @@ from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
-from distkv.model.event import Link, NodeName, Tick, Tock, Writer
+from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tick_ranges import overlap
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, Record, State, TickMaps
+from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
 from distkv.wire.states import Meta
 
 
@@ -261,6 +262,11 @@ class Replica:
         """How many events came from others, and how many in vain."""
         return self._node.deliveries
 
+    @property
+    def bounds(self) -> Seen:
+        """What was seen of the bounds on the ping settings."""
+        return self._node.bounds.seen()
+
     def asked_name(self, ask: int) -> NodeName | None:
         """Whom a request to a peer is for; None when it is not under way."""
         asked = self._node.asks.get(ask)
@@ -275,6 +281,10 @@ class Replica:
             return node.maps(what.tombstones, behind=what.behind)
         there = node.store.registry.nodes.get(what.short_for)
         return node.short_maps(what.short_for, there.life if there is not None else None)
+
+    def pulled(self, asked: AskEvents) -> tuple[list[Event], PullEnd]:
+        """The answer to a peer's pull, whole and of this instant; see `answer_pull`."""
+        return answer_pull(self._node.store, asked)
 
     # -- inside
 

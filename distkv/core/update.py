@@ -29,6 +29,7 @@ from distkv.model.event import (
     is_above,
     life_of,
     next_chain,
+    same,
 )
 from distkv.model.ledger import Book
 from distkv.model.path import ROOT, Path
@@ -172,18 +173,36 @@ class Store:
                 self.registry.changed(event.path)
         return applied
 
-    def release(self, event: Event) -> list[Record]:
-        """Have an event count again, whatever the ledger says; none when it would not win, or change nothing.
+    def release(self, event: Event, teller: NodeName) -> list[Record]:
+        """Have an event that `teller` holds count again, whatever the ledger says; none when it would not win, or
+        change nothing.
 
         A deletion wins over something only: where nothing is, it may have been purged.
         """
-        head = self.tree.head(event.path)
-        would_win = event.kind is Kind.SET if head is None else is_above(event, head)
-        if not would_win or self.tree.is_settled(event):
-            return []
+        here = self.tree.event(event.link)
+        if here is not None:
+            if not self._gives_way(here, event, teller):
+                return []
+        else:
+            head = self.tree.head(event.path)
+            would_win = event.kind is Kind.SET if head is None else is_above(event, head)
+            if not would_win or self.tree.is_settled(event):
+                return []
         ranges = {event.node: Ranges([(event.tick, event.tick + 1)])}
         self.tree.release(ranges)
         return [ReleaseRecord(ranges)]
+
+    def _gives_way(self, here: Event, event: Event, teller: NodeName) -> bool:
+        """Whether of two contents of one tick the one that is here gives way to the one that `teller` holds.
+
+        What the writer holds counts. While it belongs to the network nobody else decides, so nothing that it holds
+        gives way to anything else; the hash decides where nobody can tell any more (ORDER-4, SYNC-4).
+        """
+        if same(here, event) or here.path != event.path or event.node == self.me:
+            return False
+        if event.node == teller:
+            return True
+        return event.node not in self.registry.nodes and is_above(event, here)
 
     def learn_known(self, ranges: TickRanges) -> tuple[list[Record], tuple[Event, ...]]:
         """Ticks are superseded, says somebody who has what superseded them."""
@@ -233,6 +252,7 @@ class Store:
         self.own.reset()
         self.registry.reset(self.tree)
         self.fading = []
+        self.is_damaged = False
         return [ResetRecord()]
 
     # -- the disk
@@ -263,6 +283,7 @@ class Store:
                 self.own.begin_life(life)
             case StaleRecord(is_stale=is_stale):
                 self.own.mark_stale(is_stale)
+                self.is_damaged &= is_stale  # what was damaged when it was loaded is here again
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):

@@ -18,8 +18,9 @@ from contextlib import ExitStack, contextmanager
 import attrs
 
 from distkv.config import Config
+from distkv.daemon.access import check_access, explained, make_directory
 from distkv.engine.settler import Settler, State
-from distkv.errors import DecodeError, LogDamagedError, SettingsError
+from distkv.errors import DecodeError, LogDamagedError
 from distkv.model.event import NodeName, Tick
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
@@ -121,19 +122,18 @@ def open_directory(config: Config, *, cut_damage: bool = False) -> Iterator[Dire
 
     Raises:
         SettingsError: the directory cannot be made.
-        StorageError: it is in use, damaged, or of another release.
+        StorageError: it is in use, not to be read or written, damaged, or of another release.
     """
     path = config.data_dir
-    try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise SettingsError(f"cannot make the data directory {path}: {error.strerror}") from error
-    disk = DirectoryDisk(str(path))
+    make_directory(path)
     with ExitStack() as stack:
-        stack.callback(disk.close)
-        disk.lock()
-        for left in path.glob(f"{BACKUP_NAME}*"):
-            left.unlink()
+        with explained(path):
+            disk = DirectoryDisk(str(path))
+            stack.callback(disk.close)
+            disk.lock()
+            check_access(path)
+            for left in path.glob(f"{BACKUP_NAME}*"):
+                left.unlink()
         archive = open_archive(str(path / ARCHIVE_NAME), _say_damage)
         stack.callback(archive.close)
         settled_lsn, settled_segment = archive.settled_lsn, archive.segment

@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 import trio
 
-from distkv.config import UNIX, Config
+from distkv.config import Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory, open_directory
@@ -36,6 +36,7 @@ from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
+from distkv.naming import UNIX
 from distkv.services.session import serve_listeners
 from distkv.storage.base import Log
 from distkv.transport.pull import PeerCaller
@@ -121,7 +122,7 @@ async def _run_at(
         async with trio.open_nursery() as nursery:
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
-            nursery.start_soon(_keep_room, directory.log)
+            nursery.start_soon(_keep_room, directory.log, driver)
             nursery.start_soon(_spare_entries, driver.replica)
             nursery.start_soon(forget_history, directory.archive, config.history)
             nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
@@ -201,11 +202,14 @@ def _transport(config: Config, addr: str) -> SerfTransport | None:
 # -- small tasks --------------------------------------------------------------------------------------------------
 
 
-async def _keep_room(store: Log) -> None:
-    """Have a segment ahead, so that a full disk is met before a write and not in it."""
+async def _keep_room(store: Log, driver: Driver) -> None:
+    """Have a segment ahead, so that a full disk is met before a write and not in it.
+
+    While the archive has no room it comes first: what it takes, the log gives back.
+    """
     was_short = False
     while True:
-        if store.wants_refill:
+        if store.wants_refill and (driver.settler is None or not driver.settler.is_short):
             is_short = not await trio.to_thread.run_sync(store.refill)
             if is_short and not was_short:
                 log.error("no_space reason=%s: writes will be refused, reads go on", store.statistics().shortage)

@@ -375,8 +375,8 @@ class Driver:
         match ask.what:
             case AskMaps() as what:
                 return ExchangeRequest(1, self.replica.maps(what))
-            case AskEvents(ranges=ranges, doubted=doubted):
-                return GetEvents(1, ranges, doubted)
+            case AskEvents(ranges=ranges, doubted=doubted, ticks=ticks, limit=limit):
+                return GetEvents(1, ranges, doubted, ticks, limit)
             case AskPages(after=after, until=until, size=size):
                 return GetPages(1, after, until, size)
             case AskSnapshot():

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from distkv.model.contested import Contested
 from distkv.model.entry import Entry
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Tick, Writer, is_above, same
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, Tick, Writer, same, sort_down
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger
@@ -259,17 +259,37 @@ class Tree:
 
     def is_settled(self, event: Event) -> bool:
         """Whether it would change nothing here, whatever the ledger says: it is here, or something here knew it."""
-        here = self.event(event.link)
-        if here is not None:  # of two contents of one tick the higher counts
-            return here.path != event.path or same(here, event) or not is_above(event, here)
+        if self.event(event.link) is not None:
+            return True
         entry = self._index.get(event.path)
         return entry is not None and entry.knows(event)
 
     def release(self, ranges: TickRanges) -> None:
-        """Forget that these ticks were here, so that their events are applied once more."""
+        """Forget that these ticks were here, and what is here of them, so that their events are applied once more."""
+        for event in list(self.present(ranges)):
+            self._forget(event)
         for node, ticks in ranges.items():
             for begin, end in lives(ticks):
                 self.ledger.release_range(node, begin, end)
+
+    def _forget(self, event: Event) -> None:
+        """A winner or open loser is neither any more; the next one of its path wins, if there is one."""
+        path, entry = event.path, self._index.get(event.path)
+        if entry is None:
+            return
+        before = entry.head, entry.losers
+        rest = [one for one in (entry.head, *entry.losers) if one is not event]
+        if rest:
+            sort_down(rest)
+            entry.head, entry.losers = rest[0], tuple(rest[1:])
+            self._account(entry, [event], before)
+            return
+        del self._present[event.writer][event.tick]
+        self.digest ^= _share(*before, _place(path))
+        if entry.is_live:
+            self._index.turned(path, False)
+            self.live_count -= 1
+        self._index.remove(path)
 
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.

@@ -11,6 +11,7 @@ import time
 
 import attrs
 
+from distkv.core.bounds import Seen
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
@@ -47,6 +48,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
         "settings": _settings(replica.settings),
+        "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "scrub": damage.scrub_state(driver),
@@ -79,6 +81,14 @@ def _settings(settings: CoreSettings) -> dict[str, int | float]:
         "ping.length": settings.ping_length,
         "chain.length": settings.chain_length_max,
     }
+
+
+def _pings(seen: Seen) -> dict[str, object]:
+    """Seconds, as all times for people."""
+    found: dict[str, object] = {"partitions": seen.partitions}
+    if seen.delivery_ms is not None:
+        found["delivery"] = [ms / 1000 for ms in seen.delivery_ms]
+    return found
 
 
 def _shown(ranges: TickRanges) -> dict[str, list[int | list[int]]]:

@@ -235,15 +235,6 @@ LOGGED = (
         "    last = found.last\n",
     ),
     Mutant(
-        "cut-synced",
-        "a torn tail is overwritten durably",
-        "storage/repair.py",
-        "        file.write(place.start, file.read(place.start, place.end - place.start) if data is None else data)\n"
-        "        file.sync()\n",
-        "        file.write(place.start, file.read(place.start, place.end - place.start) if data is None else data)\n"
-        "        if data is None:\n            file.sync()\n",
-    ),
-    Mutant(
         "written-again",
         "the last batch is made durable again",
         "storage/log.py",

@@ -49,7 +49,7 @@ def _flip(disk: MemoryDisk, name: str, bit: int) -> None:
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_bit_flipped_in_any_but_the_last_batch_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -80,7 +80,7 @@ def _is_the_only_one_of_its_sector(disk: MemoryDisk, name: str, bit: int) -> boo
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_bit_flipped_anywhere_is_damage_or_costs_nothing(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -97,7 +97,7 @@ def test_bit_flipped_anywhere_is_damage_or_costs_nothing(
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_bit_flipped_in_the_last_batch_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -111,26 +111,26 @@ def test_bit_flipped_in_the_last_batch_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_file_that_lost_its_end_or_all_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
     disk = _written(batches, segment_bytes)
-    spare = max(disk.names())
+    first, spare = min(disk.names()), max(disk.names())
     name = data.draw(st.sampled_from(sorted({name for name, _ in _places(disk)})))
     size = data.draw(st.one_of(st.none(), st.integers(0, len(disk.content(name)) - 1)))
     if size is None:
         disk.remove(name)
     else:
         disk.truncate(name, size)
-    if data.draw(st.booleans()) and name != min(disk.names()):
+    if name != first and data.draw(st.booleans()):  # of an empty directory nobody knows that it held something
         disk.remove(spare)
     with pytest.raises(LogDamagedError):
         open_log(disk, segment_bytes=segment_bytes)
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_bytes_overwritten_anywhere_are_damage_or_lose_the_last_batch_at_most(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:

@@ -206,7 +206,8 @@ def test_tombstone_that_was_purged_after_it_was_settled_stays_gone(tmp_path: OsP
         host = Host(str(tmp_path / "state.sqlite"), 5)
         host.start()
         log: list[Record] = [*host.store.own.begin_life(0)]
-        log += [EventRecord(host.store.write(Path(["x"]), kind, b"", 1.0).event, 0.0) for kind in (Kind.SET, Kind.DELETE)]
+        for kind in (Kind.SET, Kind.DELETE):
+            log.append(EventRecord(host.store.write(Path(["x"]), kind, b"", 1.0).event, 0.0))
         await host.take(list(log), [])
         await host.settler.settle()
         purged = host.store.purge(Path(["x"]))

@@ -201,6 +201,53 @@ async def test_what_is_durable_already_is_not_waited_for(autojump_clock: MockClo
 
 
 @pytest.mark.trio
+async def test_who_comes_while_a_commit_is_under_way_waits_for_that_one_if_it_is_enough(
+    autojump_clock: MockClock,
+) -> None:
+    async with bench(0.01) as b:
+        position = b.committer.append([b"0", b"1"], 1)
+        await trio.sleep(0.005)
+        with trio.fail_after(1):
+            await b.committer.wait_durable(position, object())
+        assert b.committer.thread_count == 1
+
+
+@pytest.mark.trio
+async def test_lone_writer_does_not_overtake_a_commit_that_is_under_way(autojump_clock: MockClock) -> None:
+    async with bench(0.5, disk_s=0.0001) as b:
+        writer = object()
+        await b.write(0, writer)
+        await trio.sleep(SHARED_S)
+        await b.write(1, writer)
+        assert b.committer.inline_count == 1
+        b.committer.append([b"2"], 2)
+        await trio.sleep(0.1)
+        b.committer.append([b"3"], 3, is_awaited=True)
+        b.committer.hurry(writer)
+        assert b.committer.durable == 2
+        await trio.sleep(2)
+        assert b.records() == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.trio
+async def test_clients_leave_room_that_replication_control_may_take(autojump_clock: MockClock) -> None:
+    async with bench(0.01) as b:
+        b.disk.faults.capacity_bytes = b.disk.faults.used_bytes
+
+        def fits(size: int, **reserve: int) -> bool:
+            try:
+                b.committer.check_room(size, **reserve)
+            except NoSpaceError:
+                return False
+            return True
+
+        most = max(size for size in range(0, 2 * SEGMENT_BYTES, 100) if fits(size, reserve=0))
+        assert most > CONTROL_BYTES
+        assert not fits(most)
+        assert fits(most - CONTROL_BYTES)
+
+
+@pytest.mark.trio
 async def test_cancelled_waiter_disturbs_nobody(autojump_clock: MockClock) -> None:
     async with bench(0.01) as b, trio.open_nursery() as writers:
         scope = trio.CancelScope()
@@ -235,7 +282,7 @@ async def test_failed_disk_fails_all_waiters_and_is_not_asked_again(autojump_clo
                     await wait_all_tasks_blocked()
                     with pytest.raises(StorageFailedError):
                         await b.committer.wait_durable(1)
-                    assert (b.woken, b.committer.durable) == ([], 0)
+                    assert (b.woken, sorted(b.failed), b.committer.durable) == ([], [0, 1, 2], 0)
                     assert b.disk.faults.operations == first + (1 if fault == "fail_write_at" else 2)
 
 

@@ -7,7 +7,7 @@ Knows: whole nodes as `nodes` builds them.  Does not know how the driver keeps i
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,10 +19,13 @@ from distkv.config import Limits
 from distkv.core.ready import PeerAnswered
 from distkv.errors import DuplicateNameError, InitRefusedError, StorageFailedError
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.tick_ranges import TickRanges
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.base import Gap, Heard
-from distkv.wire.codec import tick_maps_map
+from distkv.transport.pull import PeerCaller
+from distkv.wire.codec import Payload, tick_maps_map
 from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, TickMaps, Update
+from distkv.wire.request import Request
 from tests.shell.nodes import Node, World, new_world
 
 
@@ -96,6 +99,79 @@ async def test_outbox_that_overflows_announces_what_it_dropped_and_the_peer_gets
         assert announced
         await a.world.converged("a", "b")
         assert b.replica.tree.live_count == a.replica.tree.live_count >= 20
+
+
+@pytest.mark.trio
+async def test_ask_that_meets_a_full_outbox_is_asked_all_the_same(autojump_clock: MockClock) -> None:
+    pace = [0.002]
+    async with founder(commit_s=lambda: pace[0], limits=Limits(outbox=1)) as a:
+        await a.world.start("b")
+        await a.world.ready("b")
+        await a.committer.wait_durable(a.driver.position)
+        await trio.sleep(5)
+        async with a.client() as client:
+            pace[0] = 3.0
+            frames = [client.frame("set_value", path=["p", n], value=n) for n in range(20)]
+            await client.stream.send_all(b"".join(frames))
+            await trio.sleep(0.1)
+            asked = len(a.sent.as_client)
+            a.driver.hear(Gap())
+            await trio.sleep(1)
+            assert len(a.sent.as_client) == asked
+            await trio.sleep(3)
+            assert len(a.sent.as_client) > asked
+
+
+@pytest.mark.trio
+async def test_updates_that_the_disk_cannot_follow_are_dropped_and_come_later(autojump_clock: MockClock) -> None:
+    pace = [0.002]
+    async with founder() as a, a.client() as client:
+        b = await a.world.start("b", commit_s=lambda: pace[0], limits=Limits(uncommitted_bytes=2000))
+        await a.world.ready("b")
+        await a.world.converged("a", "b")
+        pace[0] = 1.0
+        for number in range(30):
+            await client.set(f"p.{number}", "x" * 200)
+        await trio.sleep(0.1)
+        assert b.committer.waiting_bytes < 4000
+        assert b.driver.counters["dropped_uncommitted"] > 0
+        await a.world.converged("a", "b")
+
+
+class OneAfterAnother:
+    """Asks as nodes do, and sees after each part of an answer whether it is durable."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.parts: list[bool] = []
+        self._world = world
+        self._name = name
+        self._inner = PeerCaller(connect=self._dial)
+
+    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+        async def taken(answer: Payload) -> None:
+            await take(answer)
+            self.parts.append(self._world.nodes[self._name].committer.is_idle)
+
+        await self._inner.call(addr, request, taken)
+
+    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
+        return await self._inner.wait_held(addr, nodes)
+
+    async def _dial(self, host: str, port: int) -> trio.abc.Stream:
+        return await self._world.dial(self._name, f"{host}:{port}")
+
+
+@pytest.mark.trio
+async def test_each_part_of_a_download_is_durable_before_the_next_is_read(autojump_clock: MockClock) -> None:
+    async with founder() as a, a.client() as client:
+        for number in range(1200):
+            await client.stream.send_all(client.frame("set_value", path=["p", number], value=number))
+        await client.replies(1201)
+        caller = OneAfterAnother(a.world, "b")
+        await a.world.start("b", commit_s=0.05, caller=caller)
+        await a.world.ready("b")
+        assert len(caller.parts) >= 4
+        assert all(caller.parts)
 
 
 @pytest.mark.trio

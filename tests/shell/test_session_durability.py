@@ -65,6 +65,25 @@ async def test_write_is_answered_after_its_commit_only(autojump_clock: MockClock
 
 
 @pytest.mark.trio
+async def test_reply_behind_a_write_of_the_same_send_waits_with_it(autojump_clock: MockClock) -> None:
+    async with slow_write() as b:
+        began = trio.current_time()
+        await b.third.stream.send_all(
+            b.third.frame("set_value", path=["third"], value=1) + b.third.frame("get_value", path=["old"])
+        )
+        assert ((await b.third.receive() or {})["changed"], (await b.third.receive() or {})["value"]) == (True, "value")
+        assert trio.current_time() - began >= COMMIT_S
+
+
+@pytest.mark.trio
+async def test_write_during_a_commit_is_answered_after_the_next_one(autojump_clock: MockClock) -> None:
+    async with slow_write() as b:
+        began = trio.current_time()
+        await b.third.set("third", 1)
+        assert trio.current_time() - began == pytest.approx(2 * COMMIT_S - 0.1)
+
+
+@pytest.mark.trio
 @pytest.mark.parametrize(
     ("action", "fields"),
     [

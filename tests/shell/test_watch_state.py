@@ -12,6 +12,11 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
+from distkv.model.event import Event, Kind, Tick, Tock
+from distkv.model.path import Path
+from distkv.transport.base import Heard
+from distkv.wire.message import Header, Update
+from distkv.wire.values import pack_value
 from tests.shell.nodes import Client, Node, Reply, new_world, solo_node, until
 from tests.shell.test_watch import frames, told, until_state, watching
 
@@ -202,3 +207,33 @@ async def test_resync_is_counted(autojump_clock: MockClock) -> None:
         await until_state(watcher, "uptodate")
         assert (await writer.ask("get_state"))["counters"]["watch_resync"] == 1
 
+
+# -- commits that take long ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.trio
+async def test_conflict_about_a_change_whose_commit_is_under_way_is_shown_after_it(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        world, pace = new_world(nursery), [0.002]
+        a = await world.start("a", init=1, commit_s=lambda: pace[0])
+        b = await world.start("b")
+        await world.ready("a", "b")
+        async with a.client() as writer, a.client(lockstep=True) as watcher:
+            await writer.set("w.old", 1)
+            pace[0] = 3.0
+            nursery.start_soon(watcher.stream.send_all, watcher.frame("watch", path=["w"], fetch=True))
+            found = await frames(watcher, 2)  # and the part of the state waits for being read
+            assert found[1]["state"] == "start"
+            began = trio.current_time()
+            await writer.stream.send_all(writer.frame("set_value", path=["w", "new"], value=1))
+            await trio.sleep(0.1)
+            tick, tock = Tick(b.replica.tick + 1), Tock(a.replica.tock + 9)
+            header = Header(b.replica.name, tick, tock, b.replica.life or 0, a.replica.network_id, None)
+            event = Event(Path(["w", "new"]), Kind.SET, pack_value(2), ((b.replica.name, tick),), tock, 0.0)
+            a.driver.hear(Heard(Update(header, (event,))))
+            assert a.replica.tree.conflict_count == 1
+            old, conflict = await frames(watcher, 2)
+            assert old["path"] == ["w", "old"]
+            assert len(conflict["conflict"]["open"]) == 1
+            assert trio.current_time() - began >= 3.0
+        nursery.cancel_scope.cancel()

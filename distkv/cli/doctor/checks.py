@@ -9,6 +9,7 @@ Invariant: a check that finds nothing to complain of says one line; else it says
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Final
 
 from distkv.cli.doctor.facts import Agent, Descriptors, Directory, Finding, Level, Node, Trouble
@@ -234,6 +235,31 @@ def check_settings(nodes: Sequence[Node]) -> Iterator[Finding]:
     if is_well:
         keys = sorted({key for node in nodes for key in node.settings})
         yield Finding("settings", Level.OK, f"alike on {_count(len(nodes), 'node')}: {', '.join(keys)}")
+
+
+def check_pings(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """Whether the ping settings suit the network, as far as the nodes saw it: a clock is to be at least twice as long
+    as gossip takes to reach everybody, and a chain longer than there are partitions ('Ping sequence')."""
+    complaints = [found for node in nodes for found in _ping_complaints(node)]
+    yield from complaints
+    if not complaints:
+        slowest = max((node.delivery_s[1] for node in nodes if node.delivery_s is not None), default=None)
+        took = "no ping was followed yet" if slowest is None else f"gossip takes {slowest:.2g} s or less"
+        sides = max(node.partitions for node in nodes)
+        met = f"up to {sides} sides of a split met" if sides > 1 else "no split was seen"
+        yield Finding("pings", Level.OK, f"{took}, {met}")
+
+
+def _ping_complaints(node: Node) -> Iterator[Finding]:
+    clock_s, length = node.settings.get("ping.clock"), node.settings.get("ping.length")
+    if isinstance(clock_s, float) and node.delivery_s is not None and 2 * node.delivery_s[0] > clock_s:
+        least, most = node.delivery_s
+        says = f"gossip takes {least:.2g} s or more from {node.name} to another node, ping.clock is {clock_s:g} s"
+        do = f"look at the agents' load and network, or set ping.clock to {ceil(2 * most)} on all nodes"
+        yield Finding("pings", Level.WARN, says, do)
+    if isinstance(length, int) and node.partitions >= length:
+        says = f"{node.partitions} sides of a split met at {node.name}, ping.length is {length}"
+        yield Finding("pings", Level.WARN, says, f"set ping.length to {node.partitions + 1} or more on all nodes")
 
 
 def check_restart(node: Node, configured: Mapping[str, object]) -> Iterator[Finding]:

@@ -49,6 +49,7 @@ def _examine_network(node: Node) -> Iterator[Finding]:
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)
     yield from checks.check_settings(nodes)
+    yield from checks.check_pings(nodes)
 
 
 def _configured(config: Config) -> dict[str, object]:

@@ -115,6 +115,10 @@ class Node:
     clock: Clock | None = None
     settings: Mapping[str, object] = attrs.field(factory=dict)
     """Those that all nodes should have alike, by key."""
+    delivery_s: tuple[float, float] | None = None
+    """How long gossip takes from it to another node: at least, at most, as far as its pings showed."""
+    partitions: int = 1
+    """The most sides of a split that met there at one time."""
     missing: tuple[str, ...] = ()
     """The nodes of which it misses changes that somebody may still have."""
     peers: tuple[Peer, ...] = ()

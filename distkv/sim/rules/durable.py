@@ -40,7 +40,7 @@ class NothingUndone(Observer):
                 if event.tick > kept.get(event.writer, -1):
                     kept[event.writer] = event.tick
 
-    def left(self, process: Process, message: Message | Ask) -> None:
+    def left(self, process: Process, message: Message | Ask) -> None:  # noqa: ARG002
         if isinstance(message, Ask):
             return
         self._check_header(message.header)

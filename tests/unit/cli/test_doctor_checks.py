@@ -207,6 +207,40 @@ def test_setting_that_the_running_node_does_not_have_is_told() -> None:
     assert judged(checks.check_restart(A, {"ping.clock": 5.0, "serf.root": "x"})) == []
 
 
+PINGING = attrs.evolve(A, settings={"ping.clock": 5.0, "ping.length": 4})
+
+
+def test_pings_that_were_not_followed_are_no_complaint() -> None:
+    (found,) = checks.check_pings([A, PINGING])
+    assert (found.level, found.says) == (OK, "no ping was followed yet, no split was seen")
+
+
+@pytest.mark.parametrize(
+    ("delivery_s", "level"),
+    [((0.0, 0.4), OK), ((2.5, 2.9), OK), ((2.3, 2.7), OK), ((2.501, 2.9), WARN), ((9.0, 9.4), WARN)],
+)
+def test_clock_shorter_than_two_deliveries_is_told(delivery_s: tuple[float, float], level: Level) -> None:
+    assert judged(checks.check_pings([A, attrs.evolve(PINGING, delivery_s=delivery_s)])) == [("pings", level)]
+
+
+def test_short_clock_is_told_with_one_that_is_long_enough() -> None:
+    assert said(checks.check_pings([attrs.evolve(PINGING, delivery_s=(3.05, 3.4))])) == (
+        "gossip takes 3 s or more from a to another node, ping.clock is 5 s; look at the agents' load and network, or"
+        " set ping.clock to 7 on all nodes"
+    )
+
+
+@pytest.mark.parametrize(("partitions", "level"), [(1, OK), (3, OK), (4, WARN), (5, WARN)])
+def test_chain_no_longer_than_there_were_partitions_is_told(partitions: int, level: Level) -> None:
+    assert judged(checks.check_pings([attrs.evolve(PINGING, partitions=partitions)])) == [("pings", level)]
+
+
+def test_short_chain_is_told_with_one_that_is_long_enough() -> None:
+    assert said(checks.check_pings([A, attrs.evolve(PINGING, name="b", partitions=4)])) == (
+        "4 sides of a split met at b, ping.length is 4; set ping.length to 5 or more on all nodes"
+    )
+
+
 # -- this host ----------------------------------------------------------------------------------------------------
 
 

@@ -33,7 +33,8 @@ def _is_refusal(kind: object) -> bool:
 def loaded_by(code: str) -> set[str]:
     """The modules that a new interpreter has after some code; -I keeps what a user set up out of it."""
     program = f"import sys; sys.path[:0] = {[str(ROOT), *sys.path]!r}\n{code}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    call = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=300, check=True)
     return set(done.stdout.split())
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.peers import pull_end
-from distkv.core.ready import CoreSettings
+from distkv.core.peers import answer_pull
+from distkv.core.ready import AskEvents, CoreSettings
 from distkv.core.replica import Replica
 from distkv.core.update import Store
 from distkv.errors import LogDamagedError
@@ -89,7 +89,7 @@ def test_who_asks_for_the_tick_that_is_gone_is_told_that_it_is_not_here() -> Non
     """Were it called superseded, the one who asks would hold it so, and never fetch it where it is (PULL-2)."""
     disk = Disk()
     asked = ranges_of([disk.link(X, 2)])
-    end = pull_end(damaged(disk, X).tree, asked, {})
+    _, end = answer_pull(damaged(disk, X), AskEvents(asked))
     assert (end.known, end.lacks) == ({}, asked)
 
 
