@@ -400,7 +400,8 @@ class Archive:
     def last_scrub(self) -> Scrubbed | None:
         """What the last look at everything found; None: there was none."""
         rows = self._read("SELECT begun, ended, row_count, damaged FROM scrub")
-        return Scrubbed(*rows[0]) if rows else None
+        is_read = bool(rows) and all(isinstance(number, int | float) for number in rows[0])
+        return Scrubbed(*rows[0]) if is_read else None  # nothing depends on it: the next one is due then
 
     def write_scrub(self, found: Scrubbed) -> None:
         """Keep in mind what a look at everything found, and what is damaged now."""
@@ -451,8 +452,10 @@ class Archive:
     def _write_progress(self, progress: _Progress) -> None:
         """What changed with it: how far the archive is, and what of it is damaged."""
         numbers = attrs.astuple(progress)
-        columns = ", ".join(f"{column} = ?" for column in (*PROGRESS.split(", "), "checked"))
-        self._writer.execute(f"UPDATE progress SET {columns}", (*numbers, check_numbers(numbers)))
+        self._writer.execute("DELETE FROM progress")  # what stands there may not be one row any more
+        marks = ", ".join("?" for _ in numbers)
+        insert = f"INSERT INTO progress ({PROGRESS}, checked) VALUES ({marks}, ?)"
+        self._writer.execute(insert, (*numbers, check_numbers(numbers)))
         self.damage.save(self._writer)
 
     def _sum_of(self, table: str) -> int:

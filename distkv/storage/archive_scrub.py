@@ -73,19 +73,18 @@ def parts(path: str) -> Iterator[Part]:
 def _look_at_few(connection: sqlite3.Connection) -> Part:
     """The tables with few rows, as of one moment."""
     with _moment(connection):
-        rows = connection.execute(f"SELECT {PROGRESS}, checked FROM progress").fetchall()
+        progress = _read_progress(connection)
         ledger = connection.execute("SELECT node, life, book, checked FROM ledger").fetchall()
         meta = connection.execute("SELECT key, value, checked FROM meta").fetchall()
-    if len(rows) != 1 or check_numbers(rows[0][:-1]) != rows[0][-1]:
+    if progress is None:
         return Part(1, 0, [Damage("progress")])
-    progress = _named(rows[0])
     damaged = [Damage(f"ledger, {node}:{life}") for node, life, book, checked in ledger
                if not is_intact_ledger(LedgerRow(node, life, book), checked)]  # fmt: skip
     damaged += [Damage(f"meta, {row[0]}") for row in meta if not is_intact_meta(*row)]
     for name, found in (("ledger", ledger), ("meta", meta)):
         if not damaged and sum(row[-1] for row in found) != progress[f"{name}_sum"]:
             damaged.append(Damage(f"{name}, rows that are missing"))
-    return Part(len(ledger) + len(meta) + 1, sum(len(row[-2]) for row in (*ledger, *meta)), damaged)
+    return Part(len(ledger) + len(meta) + 1, _size((*ledger, *meta)), damaged)
 
 
 def _look_at_state(connection: sqlite3.Connection) -> Iterator[Part]:
@@ -104,9 +103,9 @@ def _look_at_state(connection: sqlite3.Connection) -> Iterator[Part]:
             break
         last = paths[-1]
     with _moment(connection):
-        progress = _named(connection.execute(f"SELECT {PROGRESS}, 0 FROM progress").fetchone())
+        progress = _read_progress(connection)
         ((count,),) = connection.execute("SELECT count(*) FROM state").fetchall()
-    if progress["state_rows"] not in (UNKNOWN, count):
+    if progress is not None and progress["state_rows"] not in (UNKNOWN, count):
         yield Part(0, 0, [Damage(f"state, {count} rows where {progress['state_rows']} should be")])
 
 
@@ -125,12 +124,12 @@ def _look_at_history(connection: sqlite3.Connection) -> Iterator[Part]:
             break
         begin = max(lsns) + 1
     with _moment(connection):
-        progress = _named(connection.execute(f"SELECT {PROGRESS}, 0 FROM progress").fetchone())
+        progress = _read_progress(connection)
         counts = [
             connection.execute(f"SELECT count(*) FROM history {which}").fetchone()[0]
             for which in ("NOT INDEXED", *(f"INDEXED BY {name}" for name in _INDEXES))
         ]
-    if set(counts) != {progress["history_rows"]}:
+    if progress is not None and set(counts) != {progress["history_rows"]}:
         yield Part(0, 0, [Damage(f"history, {counts} rows and in its indexes, not {progress['history_rows']}")])
 
 
@@ -151,8 +150,12 @@ def _indexes_damaged(connection: sqlite3.Connection, first: int, last: int, coun
     return found
 
 
-def _named(row: Sequence[Any]) -> _Progress:
-    return dict(zip(PROGRESS.split(", "), row[:-1], strict=True))
+def _read_progress(connection: sqlite3.Connection) -> _Progress | None:
+    """How far the archive is; None when that is damaged, or not there."""
+    rows = connection.execute(f"SELECT {PROGRESS}, checked FROM progress").fetchall()
+    if len(rows) != 1 or check_numbers(rows[0][:-1]) != rows[0][-1]:
+        return None
+    return dict(zip(PROGRESS.split(", "), rows[0][:-1], strict=True))
 
 
 def _size(rows: Sequence[Sequence[Any]]) -> int:

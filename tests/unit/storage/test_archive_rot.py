@@ -12,7 +12,8 @@ import pytest
 from distkv.errors import DamagedError, LogDamagedError
 from distkv.storage.archive import Archive, Batch, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES
-from distkv.storage.archive_rows import HistoryRow, check_history
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, check_history
+from distkv.storage.archive_scrub import parts
 
 _TABLE_LEAF = 13
 
@@ -120,3 +121,33 @@ def test_changes_since_are_not_whole_where_a_page_stands_in_another_ones_place(p
 def test_intact_history_is_certain_from_its_beginning(archive: Archive) -> None:
     assert archive.won_since(0, 1000) == list(archive.all_history())
     assert archive.history_from == 0
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM progress", "INSERT INTO progress SELECT * FROM progress"])
+def test_row_that_says_how_far_the_archive_is_is_found_damaged_and_written_anew(path: Path, change: str) -> None:
+    with closing(open_archive(str(path))) as archive:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(change)
+            connection.commit()
+        assert [damage.place for part in parts(str(path)) for damage in part.damaged] == ["progress"]
+        archive.settle(Batch(lsn=301))
+        assert [damage for part in parts(str(path)) for damage in part.damaged] == []
+    with closing(open_archive(str(path))) as archive:
+        assert archive.settled_lsn == 301
+
+
+def test_look_names_a_book_that_is_of_another_type_now(path: Path) -> None:
+    with closing(open_archive(str(path))) as archive:
+        archive.settle(Batch(lsn=301, ledger=[LedgerRow("a", 0, b"book")]))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE ledger SET book = 1")
+        connection.commit()
+    assert [damage.place for part in parts(str(path)) for damage in part.damaged] == ["ledger, a:0"]
+
+
+def test_last_look_that_cannot_be_read_counts_as_none(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO scrub VALUES ('x', 1, 1, 0)")
+        connection.commit()
+    with closing(open_archive(str(path))) as archive:
+        assert archive.last_scrub is None
