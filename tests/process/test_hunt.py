@@ -57,3 +57,7 @@ def test_all_nodes_list_the_same_open_losers(found: Found) -> None:
 def test_no_server_ended_by_itself_but_for_want_of_data_and_an_agent(found: Found) -> None:
     ended = [one for one in found.ended if not one.is_allowed]
     assert not ended, "\n".join(map(str, ended))
+
+
+def test_no_write_is_closed_by_the_word_of_a_disk_that_burned(found: Found) -> None:
+    assert not found.closed_by_hearsay(), f"{found.closed_by_hearsay()}\n{found.summary}"

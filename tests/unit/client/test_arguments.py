@@ -26,6 +26,17 @@ from tests.unit.client.shells import LOOPS, SHELLS, Named, perform
 HEAD = (NodeName("a"), Tick(1))
 DONE = {"changed": True, "chain": {"node": "a", "tick": 2, "prev": None}}
 
+
+
+class Unknown:
+    """Nothing that can be stored; it is called the same in each process of tests."""
+
+    def __repr__(self) -> str:
+        return "Unknown"
+
+
+UNKNOWN = Unknown()
+
 each_shell = pytest.mark.parametrize("shell", SHELLS)
 
 
@@ -63,15 +74,15 @@ NO_PATHS: list[tuple[Any, ...]] = [
 ]
 NO_VALUES: list[tuple[Any, ...]] = [
     ("set", "a", None),
-    ("set", "a", object()),
+    ("set", "a", UNKNOWN),
     ("set", "a", {1, 2}),
-    ("set", "a", 1, Named(previous=object())),
+    ("set", "a", 1, Named(previous=UNKNOWN)),
     ("set_packed", "a", "text"),
     ("set_packed", "a", b"\x01", Named(previous=1)),
-    ("delete", "a", Named(previous=object())),
-    ("batch", [Set("a", object())]),
-    ("batch", [Delete("a", previous=object())]),
-    ("request", "x", {"y": object()}),
+    ("delete", "a", Named(previous=UNKNOWN)),
+    ("batch", [Set("a", UNKNOWN)]),
+    ("batch", [Delete("a", previous=UNKNOWN)]),
+    ("request", "x", {"y": UNKNOWN}),
 ]
 NO_OPTIONS: list[tuple[Any, ...]] = [
     ("get", "a", Named(at="yesterday")),
