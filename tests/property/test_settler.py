@@ -201,6 +201,33 @@ def test_loser_that_was_closed_by_hearsay_after_it_was_settled_stays_closed(
     run_in_virtual_time(main)
 
 
+def test_record_that_the_archive_has_not_stays_in_the_log(tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        log: list[Record] = [*host.store.own.begin_life(0)]
+        for number in range(200):  # several segments of the log
+            log.append(EventRecord(host.store.write(Path([str(number)]), Kind.SET, b"\x01", 1.0).event, 0.0))
+            await host.take(log[-2 if number == 0 else -1 :], [])
+        settle_by = host.settle_by
+
+        async def die_in_between(function: Callable[..., Any], *arguments: Any) -> Any:
+            if function == host.archive.settle:
+                raise StorageFailedError("killed")
+            return await settle_by(function, *arguments)
+
+        host.settle_by = die_in_between
+        with pytest.raises(StorageFailedError, match="killed"):
+            await host.settler.settle()
+        host.settle_by = settle_by
+        host.kill()
+        host.start()
+        assert look_of(host.store) == look_of(replayed(log))
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
 def test_tombstone_that_was_purged_after_it_was_settled_stays_gone(tmp_path: OsPath) -> None:
     async def main() -> None:
         host = Host(str(tmp_path / "state.sqlite"), 5)

@@ -7,7 +7,7 @@ Knows: whole nodes as `nodes` builds them, and frames.  Does not know how nodes 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,6 +15,12 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
+from distkv.errors import PeerError
+from distkv.model.event import NodeName, Tick
+from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
+from distkv.wire.codec import Payload
+from distkv.wire.request import Request
 from tests.shell.nodes import Node, World, new_world, solo_node
 
 COMMIT_S = 1.0
@@ -72,6 +78,28 @@ async def test_write_that_too_few_nodes_hold_stands_and_says_how_many(autojump_c
         assert (took_s, count) == (pytest.approx(7.5, abs=0.1), 2)
         async with world.nodes["a"].client() as client:
             assert (await client.get("x.y"))["value"] == 1
+
+
+class HoldsWhatFollows:
+    """Every peer says that it holds the change behind the one that is asked for, and not that one."""
+
+    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+        raise PeerError("nobody is asked anything else")
+
+    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
+        await trio.sleep(0.1)
+        return {node: Ranges([(tick + 2, tick + 3)]) for node, tick in nodes.items()}
+
+
+@pytest.mark.trio
+async def test_node_with_a_gap_at_the_write_is_not_counted(autojump_clock: MockClock) -> None:
+    async with three() as world:
+        old = world.nodes["a"]
+        await old.kill()
+        again = await world.start("a", disk=old.disk.after_kill(), caller=HoldsWhatFollows())
+        await world.ready("a")
+        _, count = await timed_set(again, replicas=2, timeout=5)
+        assert count == 1
 
 
 @pytest.mark.trio
