@@ -15,10 +15,11 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as in `typing`, whose loading costs more than all that this file does
 
 if TYPE_CHECKING:
-    from distkv.client.async_client import AsyncClient, Items, open_client
+    from distkv.client.async_client import AsyncClient, open_client
+    from distkv.client.async_items import Items
     from distkv.client.blocking import Client, connect
     from distkv.client.conflicts import Loser
-    from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
+    from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Past, Set, Written
     from distkv.client.watch import Change, Contested, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from distkv.errors import ChainMismatchError as ChainMismatch
     from distkv.errors import ConflictError as Conflict
     from distkv.errors import ConnectionLostError as ConnectionLost
+    from distkv.errors import DamagedError as Damaged
     from distkv.errors import DistkvError, PeerError, RequestError, SettingsError
     from distkv.errors import ExistsError as Exists
     from distkv.errors import NoSpaceError as NoSpace
@@ -48,6 +50,7 @@ __all__ = [
     "Conflict",
     "ConnectionLost",
     "Contested",
+    "Damaged",
     "Delete",
     "DistkvError",
     "Entry",
@@ -59,6 +62,7 @@ __all__ = [
     "NoSpace",
     "NotFound",
     "NotReady",
+    "Operation",
     "Past",
     "Path",
     "PeerError",
@@ -78,10 +82,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "distkv.client.async_client": {"AsyncClient", "Items", "open_client"},
+    "distkv.client.async_client": {"AsyncClient", "open_client"},
+    "distkv.client.async_items": {"Items"},
     "distkv.client.blocking": {"Client", "connect"},
     "distkv.client.conflicts": {"Loser"},
-    "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Past", "Set", "Written"},
+    "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written"},
     "distkv.client.watch": {"Change", "Contested", "Resync", "UpToDate"},
     "distkv.model.path": {"Path"},
 }

@@ -9,65 +9,14 @@ Invariant: a `Config` that exists is usable; a value that cannot be meant was re
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import attrs
 
 from distkv.errors import SettingsError
+from distkv.naming import is_node_name, parse_address, parse_socket
 
 TRANSPORTS = ("serf", "solo")
 LOG_FORMATS = ("text", "json")
-
-UNIX: Final = "unix:"
-"""What the address of a Unix socket begins with; its path follows."""
-SOCKET_PATH_BYTES_MAX: Final = 107
-"""For a longer path the kernel has no room."""
-
-
-def parse_address(text: str, what: str) -> tuple[str, int]:
-    """Split HOST:PORT; an IPv6 host stands in brackets.
-
-    Raises:
-        SettingsError: it is not that.
-    """
-    host, colon, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise SettingsError(f"{what} is {text!r}: write HOST:PORT, such as 127.0.0.1:27586")
-    return host, int(port)
-
-
-def parse_socket(text: str, what: str) -> str | None:
-    """The path in unix:/PATH; None when the text can only be HOST:PORT.
-
-    Raises:
-        SettingsError: it is neither, or no socket can have this path.
-    """
-    path = text.removeprefix(UNIX)
-    if "/" not in text and (path == text or path.isdecimal()):
-        return None
-    if path == text or not path.startswith("/"):
-        raise SettingsError(
-            f"{what} is {text!r}: write HOST:PORT, such as 127.0.0.1:27586, or, for a Unix socket, unix:/PATH"
-        )
-    try:
-        size = len(path.encode(errors="surrogateescape"))
-    except UnicodeEncodeError:
-        size = 0
-    if not size or "\0" in path:
-        raise SettingsError(f"{what} is {text!r}: no file can have this name")
-    if size > SOCKET_PATH_BYTES_MAX:
-        raise SettingsError(
-            f"{what} is {text!r}: its path has {size} bytes, that of a Unix socket can have {SOCKET_PATH_BYTES_MAX}:"
-            " choose a shorter one"
-        )
-    return path
-
-
-def is_node_name(text: str) -> bool:
-    """1-63 of ASCII letters, digits, '.', '-', '_'."""
-    return 0 < len(text) <= 63 and text.isascii() and all(c.isalnum() or c in ".-_" for c in text)
 
 
 @attrs.frozen
@@ -133,7 +82,7 @@ class Limits:
     list_names: int = attrs.field(default=100_000, validator=_above_zero)
     """How many names the reply to one `list` may hold."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
-    """How many events one pull asks for at the most."""
+    """How many events the answer to one pull brings at the most."""
 
 
 @attrs.frozen
@@ -167,6 +116,26 @@ class HistoryConfig:
     def _check_keep(self, _: object, value: int | None) -> None:
         if value is not None and value < 0:
             raise SettingsError(f"history.keep is {value}: it must be 0 or more")
+
+
+@attrs.frozen
+class ScrubConfig:
+    """The look for damage on the disk."""
+
+    every_s: float = attrs.field(default=86_400.0)
+    """After so many seconds all that the archive holds is read, and its checksums are compared, again."""
+    bytes_per_s: int = attrs.field(default=1 << 20)
+    """So much of it is read in a second at the most."""
+
+    @every_s.validator
+    def _check_every(self, _: object, value: float) -> None:
+        if not 1 <= value <= 1e9:
+            raise SettingsError(f"scrub.every is {value}: it must be seconds, from 1 to a billion")
+
+    @bytes_per_s.validator
+    def _check_bytes(self, _: object, value: int) -> None:
+        if value < 1 << 10:
+            raise SettingsError(f"scrub.bytes_per_s is {value}: it must be {1 << 10} or more")
 
 
 @attrs.frozen
@@ -242,6 +211,7 @@ class Config:
     nodes that change one value."""
     delete: DeleteConfig = DeleteConfig()
     history: HistoryConfig = HistoryConfig()
+    scrub: ScrubConfig = ScrubConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
 

@@ -74,6 +74,12 @@ class NotReadyError(RequestError):
     code = "not_ready"
 
 
+class DamagedError(RequestError):
+    """What was asked for cannot be read from this node's disk any more; another node may have it."""
+
+    code = "damaged"
+
+
 class NoSpaceError(RequestError):
     """The disk is full: writes are refused, reads go on."""
 
@@ -99,6 +105,10 @@ class DecodeError(DistkvError):
         self.reason = reason
         """A short id from a small fixed set, such as `bad_tick`: the key of the counter."""
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """Copied with both, of which an exception keeps only the message by itself."""
+        return type(self), (str(self), self.reason)
+
 
 class PeerError(DistkvError):
     """Another node answered with an error, answered nonsense, or did not answer."""
@@ -119,6 +129,8 @@ class UnreachableError(DistkvError):
     """No server or no agent answers at the address: exit code 5."""
 
     code = "not_ready"
+    is_silence = False
+    """Whether nothing came in time; then it may be there still."""
 
 
 class ConnectionLostError(UnreachableError):

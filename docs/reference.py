@@ -1,13 +1,16 @@
-"""A Sphinx extension: what the pages show of the code, and how their links work.
+"""What the pages show of the code, and, as a Sphinx extension, how their links work.
 
 Knows: how to write as reStructuredText the help of every command, every setting, the changes and the latest figures
 of the benchmark, and how to show the message graph of a scenario.  Does not know what any of them says.
 
-A page asks for generated text by a line `.. generated: NAME`, and for a graph by `.. graph: FILE`, comments to whoever
-else reads the file.  Links between the pages name files (`text <other.rst>`_), so that they work where the sources are
-shown; here they become links to pages, and one whose text is the name of the file shows the title of the page instead.
+The reference of commands and settings is kept in the pages, between `.. begin generated: NAME` and `.. end generated:
+NAME`, so that it can be read where they lie: `python docs/reference.py` writes it anew. What changes with every commit
+or run is not kept: a page asks for it by a line `.. generated: NAME`, and for a graph by `.. graph: FILE`, comments to
+whoever else reads the file; Sphinx fills them in. Links between the pages name files (`text <other.rst>`_), so that
+they work where the sources are shown; here they become links to pages, and one whose text is the name of the file
+shows the title of the page instead.
 
-Invariant: nothing that is generated is kept in the repository, so nothing of it can be old.
+Invariant: what is generated and kept is what the code says now; tests/tidy/test_reference.py looks.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ COLUMNS: Final = 80
 """How wide the help of a command is; wider lines would have to be scrolled on most screens."""
 
 MARKER: Final = re.compile(r"^\.\. generated: (\w+)$", re.MULTILINE)
+KEPT: Final = re.compile(r"^(\.\. begin generated: (\w+)\n\n).*?(\n\.\. end generated: \2)$", re.MULTILINE | re.DOTALL)
 GRAPH: Final = re.compile(r"^\.\. graph: (\S+\.txt)$", re.MULTILINE)
 
 
@@ -128,9 +132,9 @@ def _setting_text(setting: Setting) -> str:
 
 
 def _entry(key: str, kind: str, default: str | None, docstring: str, rule: str) -> str:
-    fields = [f":type: {kind}", *([] if default is None else [f":default: ``{default}``"])]
-    body = "\n\n".join(filter(None, (_literals(docstring), _literals(rule))))
-    return f".. confval:: {key}\n{_indented(chr(10).join(fields))}\n\n{_indented(body)}\n"
+    fields = f"{kind[0].upper()}{kind[1:]}{'' if default is None else f', by default ``{default}``'}."
+    body = "\n\n".join(filter(None, (fields, _literals(docstring), _literals(rule))))
+    return f"``{key}``\n{_indented(body)}\n"
 
 
 def _kind(kind: object) -> str:
@@ -183,10 +187,25 @@ def figures_text() -> str:
     return f".. code-block:: text\n\n{_indented(latest.read_text(encoding='utf-8'))}\n"
 
 
-GENERATED: Final[Mapping[str, Callable[[], str]]] = {
-    "cli": cli_text, "settings": settings_text, "changes": changes_text, "figures": figures_text,
-}  # fmt: skip
+GENERATED: Final[Mapping[str, Callable[[], str]]] = {"changes": changes_text, "figures": figures_text}
 """What a page may ask for."""
+
+WRITTEN: Final[Mapping[str, Callable[[], str]]] = {"cli": cli_text, "settings": settings_text}
+"""What is kept in a page."""
+
+
+def written(page: str) -> str:
+    """The text of a page with what is kept in it made anew."""
+    return KEPT.sub(lambda found: f"{found[1]}{WRITTEN[found[2]]()}{found[3]}", page)
+
+
+def main() -> None:
+    """Bring every page up to date."""
+    for file in sorted((ROOT / "docs").rglob("*.rst")):
+        old = file.read_text(encoding="utf-8")
+        new = written(old)
+        if new != old:
+            file.write_text(new, encoding="utf-8")
 
 
 # -- graphs -------------------------------------------------------------------------------------------------------
@@ -262,3 +281,7 @@ def _indented(text: str) -> str:
 def _literals(text: str) -> str:
     """`name`, as docstrings write it, is ``name`` in reStructuredText."""
     return re.sub(r"(?<![`\w])`([^`]+)`(?![`_])", r"``\1``", text)
+
+
+if __name__ == "__main__":
+    main()

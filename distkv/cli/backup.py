@@ -14,21 +14,36 @@ from pathlib import Path
 
 import asyncclick as click
 
-from distkv.cli.output import Form, print_result
+from distkv.cli.input import STDIN, standard_input
+from distkv.cli.output import Form, binary_stdout, print_result
 from distkv.cli.session import Job, Session, output_option
 from distkv.client.blocking import Client
 from distkv.errors import ExistsError, SettingsError
 
 
 @click.command("backup")
-@click.option("-f", "--file", metavar="FILE", type=click.Path(), required=True, help="Where to; a new file.")
+@click.option(
+    "-f", "--file", metavar="FILE", type=click.Path(), required=True, help="Where to; a new file, or '-' for stdout."
+)
 @click.pass_obj
 def backup_command(session: Session, file: str) -> Job:
     """Write a copy of the whole node to FILE, its history and ledger included.
 
-    The node goes on meanwhile, and needs the same space for a moment. See 'distkv restore'.
+    The node goes on meanwhile, and needs the same space for a moment. What went to stdout is whole only when the
+    command ended with 0. See 'distkv restore'.
     """
+    if file == STDIN:
+        return partial(_backup_to_stdout, session)
     return partial(_backup, session, Path(file))
+
+
+def _backup_to_stdout(session: Session) -> None:
+    out = binary_stdout()
+    if out.isatty():
+        raise SettingsError("a backup is no text for a terminal: send it to a file or a program, or name a FILE")
+    with Client(session.addresses) as client:
+        out.writelines(client.backup())
+        out.flush()
 
 
 def _backup(session: Session, path: Path) -> None:
@@ -51,7 +66,8 @@ def _backup(session: Session, path: Path) -> None:
 
 @click.command("restore")
 @click.option(
-    "-f", "--file", metavar="FILE", type=click.Path(), required=True, help="What 'distkv client backup' wrote."
+    "-f", "--file", metavar="FILE", type=click.Path(), required=True,
+    help="What 'distkv client backup' wrote; '-' is stdin.",
 )
 @click.option(
     "--data-dir",
@@ -68,13 +84,13 @@ def restore_command(session: Session, file: str, data_dir: str, form: str | None
     The node that starts from it begins a new life: ticks that it used after the backup are not used again. What it
     wrote since then comes back from the other nodes, as far as they have it. Never run the old one beside it.
     """
-    return partial(_restore, Path(file), Path(data_dir), Form(form) if form else session.form)
+    return partial(_restore, file, Path(data_dir), Form(form) if form else session.form)
 
 
-def _restore(file: Path, data_dir: Path, form: Form) -> None:
+def _restore(file: str, data_dir: Path, form: Form) -> None:
     from distkv.daemon.restore import restore
 
-    name = restore(file, data_dir)
+    name = restore("standard input", data_dir, standard_input("backup")) if file == STDIN else restore(file, data_dir)
     if form is Form.TEXT:
         line = f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again"
         print_result(line, form)

@@ -11,21 +11,31 @@ import os
 
 import asyncclick as click
 
-from distkv.cli.backup import backup_command
-from distkv.cli.bench import bench_command
-from distkv.cli.conflicts import conflicts_command
-from distkv.cli.history import history_command
-from distkv.cli.kv import delete_command, get_command, set_command
-from distkv.cli.members import node_group
-from distkv.cli.node import state_command
-from distkv.cli.ping import ping_command
+from distkv.cli.commands import Commands
 from distkv.cli.session import Session, read_addresses
-from distkv.cli.transfer import dump_command, load_command
-from distkv.cli.tree import list_command
-from distkv.cli.watch import watch_command
+
+COMMANDS = Commands(
+    {
+        "get": "kv:get_command",
+        "set": "writes:set_command",
+        "delete": "writes:delete_command",
+        "list": "tree:list_command",
+        "history": "history:history_command",
+        "conflicts": "conflicts:conflicts_command",
+        "watch": "watch:watch_command",
+        "load": "transfer:load_command",
+        "dump": "transfer:dump_command",
+        "backup": "backup:backup_command",
+        "scrub": "scrub:scrub_command",
+        "state": "node:state_command",
+        "node": "members:node_group",
+        "ping": "ping:ping_command",
+        "bench": "bench:bench_command",
+    }
+)
 
 
-@click.group()
+@click.group("client", commands=COMMANDS)
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
     help="Where the node is, HOST, HOST:PORT or unix:/PATH; several are tried in turn. [env: DISTKV_HOST, with commas] "
@@ -38,21 +48,3 @@ def client(context: click.Context, hosts: tuple[str, ...], port: str | None) -> 
     session: Session = context.obj
     session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))
 
-
-for command in (
-    get_command,
-    set_command,
-    delete_command,
-    list_command,
-    history_command,
-    conflicts_command,
-    watch_command,
-    load_command,
-    dump_command,
-    backup_command,
-    state_command,
-    node_group,
-    ping_command,
-    bench_command,
-):
-    client.add_command(command)

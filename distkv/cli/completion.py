@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Final
 import asyncclick as click
 import attrs
 
-from distkv.cli.session import Job
+from distkv.cli.session import COMPLETION_VARIABLE, Job
 
 if TYPE_CHECKING:
     from asyncclick.shell_completion import CompletionItem
 
-VARIABLE: Final = "_DISTKV_COMPLETE"
+VARIABLE: Final = COMPLETION_VARIABLE
 
 OPEN: Final = "open"
 CLOSED: Final = "closed"

@@ -2,7 +2,7 @@
 
 Knows: its options and what it prints.  Does not know the client protocol, nor what a decision does.
 
-Invariant: a decision prints nothing when it was done, as `set` does; a list that is empty is no failure.
+Invariant: a decision prints the change that it made, as `set` does; a list that is empty is no failure.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import Job, Session, once, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.cli.values import read_link
+from distkv.cli.writes import Report
 from distkv.client.blocking import Client
 from distkv.client.conflicts import Loser
 from distkv.errors import SettingsError
@@ -62,7 +63,8 @@ def conflicts_command(
 
     A conflict is a change that lost against another one which did not know it. As text, each is a line: its ID, the
     path, its value, when it was written, and what won. A decision closes the conflict on all nodes, and no other one;
-    it fails with 3 when ID is not open. With --closed, PATH is one path, whose history the node looks at.
+    it prints which change it made, and fails with 3 when ID is not open. PATH with --closed is one path, whose history
+    the node looks at.
     """
     where = ROOT if path is None else Path.parse(path)
     decision = _read_decision(restore, dismiss, if_chain)
@@ -74,7 +76,7 @@ def conflicts_command(
         raise SettingsError("--limit is for a list: leave it out")
     if closed and not decision.is_restored:
         raise SettingsError("--closed is for --restore: what is closed cannot be dismissed")
-    return partial(_decide, session, where, decision, closed)
+    return partial(_decide, session, where, decision, closed, Report.of(session, form))
 
 
 def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | None) -> _Decision | None:
@@ -103,12 +105,13 @@ def _list(session: Session, path: Path, closed: bool, limit: int | None, form: F
         print_result([_map(loser) for loser in losers], form)
 
 
-def _decide(session: Session, path: Path, decision: _Decision, closed: bool) -> None:
+def _decide(session: Session, path: Path, decision: _Decision, closed: bool, report: Report) -> None:
     with Client(session.addresses) as client:
         if decision.is_restored:
-            client.restore(decision.id, path=path, head=decision.head, closed=closed)
+            written = client.restore(decision.id, path=path, head=decision.head, closed=closed)
         else:
-            client.dismiss(decision.id, path=path, head=decision.head)
+            written = client.dismiss(decision.id, path=path, head=decision.head)
+    report.tell_write(written)
 
 
 def _line(loser: Loser) -> str:

@@ -23,6 +23,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli import exits
+from distkv.cli.input import STDIN
 from distkv.cli.output import Form, check_stdout, complain
 from distkv.cli.session import Job, Session, once
 from distkv.cli.sim import only_option, outcome_line, without_option
@@ -72,11 +73,11 @@ class _Names(click.ParamType[frozenset[str]]):
 @click.option("--for", "for_s", metavar="SECONDS", type=click.FloatRange(0), help="With --live, end after so long.")
 @click.option(
     "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), multiple=True, callback=once,
-    help="A file that -o json wrote.",
+    help="A file that -o json wrote; '-' is stdin.",
 )
 @click.option(
-    "--scenario", metavar="FILE", type=click.Path(dir_okay=False), multiple=True, callback=once,
-    help="A scenario file, which is run.",
+    "--scenario", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), multiple=True, callback=once,
+    help="A scenario file, which is run; '-' is stdin.",
 )
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="A seed of 'distkv sim'."
@@ -91,7 +92,10 @@ class _Names(click.ParamType[frozenset[str]]):
 @click.option(
     "-o", "--output", "form", type=click.Choice([form.value for form in GraphForm]), help="How it is written (text)."
 )
-@click.option("--out", metavar="FILE", type=click.Path(dir_okay=False), help="Write to FILE instead of stdout.")
+@click.option(
+    "--out", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write to FILE. [default: -, which is stdout]",
+)
 @click.pass_obj
 def graph_command(
     session: Session,
@@ -129,6 +133,7 @@ def graph_command(
         raise click.UsageError("--only and --without belong to --seed")
     if since is not None and until is not None and since > until:
         raise click.UsageError(f"--from {since:g} is after --to {until:g}: nothing lies between")
+    out = None if out == STDIN else out
     choice = Choice(frozenset().union(*nodes), frozenset().union(*kinds), _milliseconds(since), _milliseconds(until))
     output = _Output(_form(form, session.form), out, choice, last)
     if last is not None and output.form in STREAMS:
@@ -166,7 +171,7 @@ def _read(file: str, write: Write) -> int:
 
 @contextmanager
 def _opened(file: str) -> Iterator[TextIO]:
-    if file == "-":
+    if file == STDIN:
         if sys.stdin is None:  # as with `<&-` in a shell
             raise SettingsError("standard input is closed: there is no trace to read")
         yield sys.stdin
@@ -179,7 +184,8 @@ def _play(file: str, write: Write) -> int:
     from distkv.sim.grammar import parse_script
     from distkv.sim.player import ScriptFailedError, play
 
-    script = parse_script(Path(file).read_text(encoding="utf-8", errors="replace"), file)
+    with _opened(file) as lines:
+        script = parse_script(lines.read(), file)
     try:
         moments, failure = play(script).moments, None
     except ScriptFailedError as error:  # the graph shows how it came to that

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from distkv.cli.session import TRACEBACKS
 from distkv.errors import SettingsError
 
 LEVELS: Final = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
@@ -30,9 +31,6 @@ SOURCES: Final = ("daemon", "engine")
 
 TEXT: Final = "text"
 """The format that is for people; the other one is `json`."""
-
-TRACEBACKS: Final = 3
-"""From this many -v on, errors come with the place in the program where they arose."""
 
 
 def level_of(verbosity: int) -> int:

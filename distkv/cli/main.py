@@ -4,13 +4,14 @@ Knows: how a command line becomes a job, how jobs fail, and the exit codes.  Doe
 
 The command line is read by coroutines, because the library is written so; they never wait for anything, so no event
 loop runs until `distkv server` starts its own.  Hence `distkv --help` and the client commands load none, and Ctrl-C
-meets plain code.
+meets plain code.  What a command needs is loaded when it is called: most calls ask a node for one value.
 
 Invariant: a failure is one line on stderr, never a traceback but with -vvv.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Coroutine, Sequence
@@ -21,21 +22,26 @@ import asyncclick as click
 
 from distkv import __version__
 from distkv.cli import exits
-from distkv.cli.backup import restore_command
-from distkv.cli.client import client
-from distkv.cli.completion import answer, asking_shell, completion_command
-from distkv.cli.config import config
-from distkv.cli.doctor.command import doctor_command
-from distkv.cli.graph import graph_command
-from distkv.cli.logs import TRACEBACKS, read_log_option
+from distkv.cli.commands import Commands
 from distkv.cli.output import Form, complain, give_up
-from distkv.cli.server import server
-from distkv.cli.session import Session, output_option
-from distkv.cli.sim import sim_command
+from distkv.cli.session import COMPLETION_VARIABLE, TRACEBACKS, Session, output_option
 from distkv.cli.suggestions import suggest_log_levels, suggest_settings
 from distkv.errors import DistkvError
 
 Result = TypeVar("Result")
+
+COMMANDS = Commands(
+    {
+        "server": "server:server",
+        "client": "client:client",
+        "restore": "backup:restore_command",
+        "config": "config:config",
+        "completion": "completion:completion_command",
+        "doctor": "doctor.command:doctor_command",
+        "sim": "sim:sim_command",
+        "graph": "graph:graph_command",
+    }
+)
 
 
 def main() -> None:
@@ -58,10 +64,13 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
     """Carry out one command line; the exit code."""
     session = session or Session()
     try:
-        shell = asking_shell()
-        if shell is not None:
-            click.echo(_read_to_end(answer(everything, shell, arguments)), nl=False)
-            return exits.DONE
+        if COMPLETION_VARIABLE in os.environ:
+            from distkv.cli.completion import answer, asking_shell
+
+            shell = asking_shell()
+            if shell is not None:
+                click.echo(_read_to_end(answer(everything, shell, arguments)), nl=False)
+                return exits.DONE
         job = _read_to_end(everything.main(list(arguments), "distkv", standalone_mode=False, obj=session))
         code = job() if callable(job) else job
         return exits.DONE if code is None else code
@@ -90,7 +99,7 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
         return exits.FAILED
 
 
-@click.group("distkv", context_settings={"max_content_width": 100})
+@click.group("distkv", commands=COMMANDS, context_settings={"max_content_width": 100})
 @click.option("-v", "--verbose", count=True, help="Say more; may be repeated. -vvv shows tracebacks.")
 @click.option("-q", "--quiet", count=True, help="Say less; may be repeated.")
 @click.option(
@@ -126,20 +135,13 @@ def everything(
 ) -> None:
     """A replicated path-keyed store that takes writes on every side of a broken network."""
     session.verbosity = verbose - quiet
-    session.log_levels = dict(map(read_log_option, log_options))
+    if log_options:
+        from distkv.cli.logs import read_log_option
+
+        session.log_levels = dict(map(read_log_option, log_options))
     session.config_file = config_file
     session.assignments = assignments
     session.form = Form(form) if form else Form.TEXT
-
-
-everything.add_command(server)
-everything.add_command(client)
-everything.add_command(restore_command)
-everything.add_command(config)
-everything.add_command(completion_command)
-everything.add_command(doctor_command)
-everything.add_command(sim_command)
-everything.add_command(graph_command)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -161,6 +163,4 @@ def _usage_line(error: click.UsageError) -> str:
     what = " ".join(error.format_message().split())
     what = what[:1].lower() + what[1:].rstrip(".")
     command = error.ctx.command_path if error.ctx else "distkv"
-    if isinstance(error, click.exceptions.NoSuchOption) and command.endswith(" set"):
-        what += f"{'' if what.endswith('?') else '.'} A VALUE that begins with '-' goes after '--'"
     return f"{what} (see '{command} --help')"

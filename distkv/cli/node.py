@@ -18,8 +18,8 @@ import asyncclick as click
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import Job, Session, output_option
 from distkv.client.blocking import Client
-from distkv.config import parse_address
 from distkv.errors import DistkvError, NotReadyError
+from distkv.naming import parse_address
 
 POLL_S: Final = 0.1
 """How long --wait pauses between two looks."""

@@ -42,7 +42,7 @@ def print_result(value: object, form: Form) -> None:
         RequestError: it has no raw form.
         OSError: it cannot be written.
     """
-    out = _binary_stdout()
+    out = binary_stdout()
     out.write(rendered(value, form))
     out.flush()
 
@@ -58,7 +58,7 @@ def print_items(items: Iterable[object], form: Form) -> int:
     """
     if form is Form.RAW:
         raise RequestError("only a single value can be printed raw: use -o json")
-    out = _binary_stdout()
+    out = binary_stdout()
     count = 0
     try:
         for item in items:
@@ -67,6 +67,19 @@ def print_items(items: Iterable[object], form: Form) -> int:
     finally:
         out.flush()
     return count
+
+
+def binary_stdout() -> BinaryIO:
+    """Standard output, of which all that was printed before is out.
+
+    Raises:
+        OSError: it is closed, as with `>&-` in a shell.
+    """
+    out: BinaryIO | None = getattr(sys.stdout, "buffer", None)
+    if out is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    sys.stdout.flush()
+    return out
 
 
 def complain(text: str) -> None:
@@ -82,7 +95,7 @@ def check_stdout() -> None:
     Raises:
         OSError: it is closed, as with `>&-` in a shell: what takes long is not even begun.
     """
-    _binary_stdout()
+    binary_stdout()
 
 
 def give_up(stream: TextIO) -> None:
@@ -128,14 +141,6 @@ def _rendered_item(item: object, form: Form) -> bytes:
     if form is Form.YAML:
         return _yaml([item]).encode()
     return rendered(item, form)
-
-
-def _binary_stdout() -> BinaryIO:
-    out: BinaryIO | None = getattr(sys.stdout, "buffer", None)
-    if out is None:
-        raise OSError(errno.EBADF, "standard output is closed")
-    sys.stdout.flush()
-    return out
 
 
 def _in_one_line(text: str) -> str:

@@ -1,10 +1,13 @@
-"""The core schema of YAML 1.2: which plain (unquoted) words are numbers, true, false or null.
+"""Which plain (unquoted) words are numbers, true, false or null, on the command line and in YAML files.
 
 Knows: the words.  Does not know documents (`yaml`); apart from them, so that `set PATH 21` need not load a parser.
-The library's own reading is not used, because it follows YAML 1.1 in parts, where dates, `1_000`, `12:30:45` and `=`
-are more than text.
 
-Invariant: a word is never changed silently: a number that no node could keep is an error.
+A number is what JSON calls one; true, false and null are those of the core schema of YAML 1.2. That schema has more
+numbers: it makes 1234 of `01234`, and of a telephone number what is left without its plus. YAML 1.1, which the library
+follows in parts, makes something of dates, `1_000`, `12:30:45` and `=`, too.
+
+Invariant: a word is never changed silently, but for the ways in which JSON may write one number (`1.10`, `1e5`, `-0`);
+a number that no node could keep is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ class YamlError(Exception):
 
 
 def scalar(word: str) -> Scalar:
-    """What a plain (unquoted) word means in the core schema of YAML 1.2; most are text.
+    """What a plain (unquoted) word means; most are text.
 
     Raises:
         YamlError: a number that no node could keep.
@@ -34,15 +37,13 @@ def scalar(word: str) -> Scalar:
         return _WORDS[word]
     if not _NUMBER.fullmatch(word):
         return word
-    try:
-        if word[:2] in _BASES:
-            return int(word[2:], _BASES[word[:2]])
-        if word.lstrip("+-").isdecimal():
+    if word.lstrip("-").isdecimal():
+        try:
             return int(word)
-    except ValueError:  # Python refuses to read integers of thousands of digits
-        raise YamlError("an integer needs more than 64 bits", 1) from None
-    number = float(word.lower().replace(".inf", "inf").replace(".nan", "nan"))
-    if math.isinf(number) and "inf" not in word.lower():
+        except ValueError:  # Python refuses to read integers of thousands of digits
+            raise YamlError("an integer needs more than 64 bits", 1) from None
+    number = float(word)
+    if math.isinf(number):
         raise YamlError(f"the number {word[:40]} is too large for a float", 1)
     return number
 
@@ -52,8 +53,4 @@ _WORDS: Final[dict[str, bool | None]] = {
     "true": True, "True": True, "TRUE": True,
     "false": False, "False": False, "FALSE": False,
 }
-_BASES: Final = {"0o": 8, "0x": 16}
-_NUMBER: Final = re.compile(
-    r"0o[0-7]+|0x[0-9a-fA-F]+|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
-    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-)
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")

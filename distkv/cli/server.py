@@ -13,12 +13,13 @@ from functools import partial
 import asyncclick as click
 
 from distkv.cli.exits import DONE, exit_code
-from distkv.cli.logs import TEXT, TRACEBACKS, log_to_stderr
-from distkv.cli.session import Job, Session
+from distkv.cli.logs import TEXT, log_to_stderr
+from distkv.cli.session import TRACEBACKS, Job, Session
 from distkv.cli.settings import read_settings
 from distkv.cli.values import pack_argument
-from distkv.config import TRANSPORTS, Config, parse_address
+from distkv.config import TRANSPORTS, Config
 from distkv.errors import DistkvError
+from distkv.naming import parse_address
 
 log = logging.getLogger("distkv.daemon")
 
@@ -29,7 +30,8 @@ log = logging.getLogger("distkv.daemon")
 @click.option(
     "--restored",
     is_flag=True,
-    help="The data directory is older than it was, such as a disk image put back: let others say what it lacks.",
+    help="The data directory is older than it was, such as a disk image put back, or its log is damaged: go on with"
+    " what is whole, and let others say what it lacks.",
 )
 @click.option(
     "--data-dir",

@@ -8,7 +8,7 @@ Invariant: filled once, by the group `distkv`; the commands below only read it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import asyncclick as click
 import attrs
@@ -19,6 +19,12 @@ from distkv.errors import SettingsError
 
 Job: TypeAlias = Callable[[], int | None]
 """What a command returns: its work, which may give the exit code. It runs when the command line was read to its end."""
+
+TRACEBACKS: Final = 3
+"""From this many -v on, errors come with the place in the program where they arose."""
+
+COMPLETION_VARIABLE: Final = "_DISTKV_COMPLETE"
+"""The environment variable that names the shell whose script wants to know how a command line may go on."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 Value = TypeVar("Value")

@@ -19,13 +19,14 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from distkv.cli.input import STDIN, standard_input
 from distkv.cli.schema import YamlError, scalar
-from distkv.config import Config, DeleteConfig, HistoryConfig, Limits, LogConfig, PingConfig, SerfConfig
+from distkv.config import Config, DeleteConfig, HistoryConfig, Limits, LogConfig, PingConfig, ScrubConfig, SerfConfig
 from distkv.errors import SettingsError
 
 Section: TypeAlias = (
     type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
-    | type[Limits]
+    | type[ScrubConfig] | type[Limits]
 )
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
@@ -159,7 +160,7 @@ def all_settings() -> Iterator[Setting]:
 
 _SECTIONS: Final[dict[Section, str]] = {
     Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
-    LogConfig: "log", Limits: "limits",
+    ScrubConfig: "scrub", LogConfig: "log", Limits: "limits",
 }  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
@@ -173,6 +174,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (PingConfig, "clock_s"): "ping.clock",
     (DeleteConfig, "retention_s"): "delete.retention",
     (HistoryConfig, "retention_s"): "history.retention",
+    (ScrubConfig, "every_s"): "scrub.every",
 }
 
 AUTH: Final = "serf.auth"
@@ -207,7 +209,8 @@ def _read_file(path: Path, tell: Tell) -> dict[str, Given]:
         tell(f"{path}:{line}", f"{'.'.join(map(str, names))} stands twice: leave one")
 
     try:
-        text = path.read_text(encoding="utf-8")
+        is_stdin = str(path) == STDIN
+        text = (standard_input("configuration").read() if is_stdin else path.read_bytes()).decode()
         found: dict[str, Given] = {}
         for key, one in _keys_in(yaml.read(text, tell_twice), "", path, tell):
             if key in found:  # written in two ways: with a dot, and in its section
@@ -303,8 +306,10 @@ def _config(values: dict[str, object]) -> Config:
     serf, ping, limits = SerfConfig(**fields[SerfConfig]), PingConfig(**fields[PingConfig]), Limits(**fields[Limits])  # type: ignore[arg-type]
     delete = DeleteConfig(**fields[DeleteConfig])  # type: ignore[arg-type]
     history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
+    scrub = ScrubConfig(**fields[ScrubConfig])  # type: ignore[arg-type]
     log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
-    return Config(**top, serf=serf, ping=ping, delete=delete, history=history, log=log, limits=limits)  # type: ignore[arg-type]
+    parts = {"serf": serf, "ping": ping, "delete": delete, "history": history, "scrub": scrub, "log": log}
+    return Config(**top, **parts, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:

@@ -2,6 +2,7 @@
 
 Knows: how the text of an unfinished path is cut, and that the node knows the rest.  Does not know shells, nor how
 they ask (`completion`).  The library calls these functions with what was typed before; they cannot be coroutines.
+What they need is loaded when they are called: commands name them, and most runs of a command complete nothing.
 
 Invariant: when nothing can be offered, for whatever reason, nothing is: no error, no output, and no long wait.
 """
@@ -13,15 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import asyncclick as click
 
-from distkv.cli.logs import LEVEL_NAMES, SOURCES
 from distkv.cli.session import read_addresses
-from distkv.cli.settings import SETTINGS
-from distkv.client.blocking import Client
 from distkv.errors import DistkvError
 from distkv.model.path import ROOT, Path
 
 if TYPE_CHECKING:
     from asyncclick.shell_completion import CompletionItem
+
+    from distkv.client.blocking import Client
 
 PATIENCE_S: Final = 1.0
 """How long somebody who pressed a key waits: for the connections to all addresses together, then for the answer."""
@@ -44,11 +44,15 @@ def suggest_trees(context: click.Context, _: click.Parameter, word: str) -> list
 
 def suggest_settings(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
     """The keys of the configuration, as `-C` takes them; their values are up to the user."""
+    from distkv.cli.settings import SETTINGS
+
     return [_item(f"{key}=", is_open=True) for key in SETTINGS if key.startswith(word)]
 
 
 def suggest_log_levels(_: click.Context, __: click.Parameter, word: str) -> list[CompletionItem]:
     """SRC= and then SRC=LEVEL, as --log takes them."""
+    from distkv.cli.logs import LEVEL_NAMES, SOURCES
+
     source, equals, _level = word.partition("=")
     found = [f"{source}={level}" for level in LEVEL_NAMES] if equals else [f"{source}=" for source in SOURCES]
     return [_item(text, is_open=not equals) for text in found if text.startswith(word)]
@@ -90,6 +94,8 @@ def _name_begin(word: str) -> int:
 
 def _client(context: click.Context) -> Client:
     """A connection to the node that the words before name."""
+    from distkv.client.blocking import Client
+
     options = context.parent.params if context.parent else {}
     addresses = read_addresses(
         options.get("hosts") or (), options.get("port"), os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT")

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import asyncclick as click
 import attrs
 
+from distkv.cli.input import STDIN, standard_input
 from distkv.cli.json_form import from_json, from_plain, to_plain
 from distkv.cli.output import Form, print_items
 from distkv.cli.schema import YamlError
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.suggestions import suggest_trees
-from distkv.cli.values import STDIN
 from distkv.client.blocking import Client
 from distkv.client.questions import Set
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, SettingsError, TooLargeError
@@ -112,15 +112,15 @@ def _yaml_lines(path: Path, value: object) -> str:
     metavar="FILE",
     type=click.Path(),
     default=STDIN,
-    help="What 'dump' wrote. [default: standard input]",
+    help="What 'dump' wrote. [default: -, standard input]",
 )
 @click.pass_obj
 def load_command(session: Session, path: str, file: str) -> Job:
     """Store the values that 'dump' wrote, below PATH (the root).
 
-    The form is told by the first byte. Values that are there already are left alone; other values stay. YAML is read
-    whole before anything is stored; use JSON or msgpack for large trees. When a value is refused, those before it are
-    stored: correct it, and load again.
+    The form is told by the first byte. A value replaces what is there, unless that is the same; paths that FILE does
+    not name stay as they are. YAML is read whole before anything is stored; use JSON or msgpack for large trees. When a
+    value is refused, those before it are stored: correct it, and load again.
     """
     return partial(_load, session, Path.parse(path), file)
 
@@ -261,10 +261,7 @@ def _item(found: object, where: str) -> Item:
 
 def _opened(file: str) -> AbstractContextManager[BinaryIO]:
     if file == STDIN:
-        stdin = getattr(sys.stdin, "buffer", None)
-        if stdin is None:  # as with `<&-` in a shell
-            raise SettingsError("standard input is closed: there is nothing to load")
-        return nullcontext(stdin)
+        return nullcontext(standard_input("value"))
     try:
         return FilePath(file).open("rb")
     except OSError as error:

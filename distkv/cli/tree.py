@@ -1,4 +1,4 @@
-"""`distkv client list`, and what `get -r` and `delete -r` do: whole trees.
+"""`distkv client list`, and what `get -r` does: whole trees.
 
 Knows: their options and what they print.  Does not know the client protocol.
 
@@ -76,10 +76,3 @@ def _line(item: dict[str, object]) -> str:
     """`path: value`, in one line whatever the value is; then what else is known."""
     rest = " ".join(f"{name}={word(value)}" for name, value in item.items() if name not in ("path", "value"))
     return f"{item['path']}: {word(item['value'])}{rest and '  ' + rest}"
-
-
-def delete_tree(session: Session, path: Path) -> None:
-    """`delete -r`."""
-    with Client(session.addresses) as client:
-        if not client.delete_tree(path):
-            raise NotFoundError(f"{path} has no value, and nothing is below it: nothing was deleted")

@@ -1,4 +1,4 @@
-"""How a value is written on the command line (docs: interfaces, VALUE).
+"""How a value is written on the command line (docs/shell.rst, Values).
 
 Knows: which texts are numbers, collections or text, and which are refused because they could be meant in two ways.
 Does not know what is done with the value.
@@ -8,17 +8,15 @@ Invariant: what comes out is what a user sees written; nothing is a value by acc
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
+from distkv.cli.input import STDIN, standard_input
 from distkv.cli.json_form import from_json
 from distkv.cli.schema import YamlError, scalar
 from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.model.event import Link, read_tick_text
 from distkv.wire.values import pack_value
-
-STDIN: Final = "-"
 
 _COLLECTIONS: Final = "[{\"'"
 _MARKS: Final = "&*!"
@@ -26,7 +24,7 @@ _NULL_HINT: Final = "null is no value: to delete, use 'distkv client delete'; fo
 
 
 def read_value(text: str | None, file: str | None = None, *, as_text: bool = False, as_json: bool = False) -> object:
-    """The value that VALUE, -s, -j and -f say together.
+    """The value that VALUE, -s, -j and -f say together. A lone `-` is standard input, whatever the options.
 
     Raises:
         BadValueError: what it is cannot be stored, or could be meant in two ways.
@@ -36,7 +34,7 @@ def read_value(text: str | None, file: str | None = None, *, as_text: bool = Fal
         raise SettingsError("-s and -j exclude each other: is the value text, or JSON?")
     if (text is None) == (file is None):
         raise SettingsError("give either VALUE or -f FILE" + ("" if text is None else ", not both"))
-    if file is None and text == STDIN and not as_text:
+    if text == STDIN:
         text, file = None, STDIN
     if file is not None:
         text = _read_file(file)
@@ -76,6 +74,18 @@ def read_argument(text: str) -> object:
     return text if isinstance(found, str) else found
 
 
+def read_aside(option: str, text: str) -> object:
+    """As `read_argument`, for an option beside VALUE, which does not read standard input.
+
+    Raises:
+        SettingsError: it is a lone `-`.
+        BadValueError: as `read_argument`.
+    """
+    if text == STDIN:
+        raise SettingsError(f"{option} does not read standard input, for which '-' stands: write '\"-\"' for the text")
+    return read_argument(text)
+
+
 def pack_argument(text: str) -> bytes:
     """The same as the bytes that are stored; `-` is standard input.
 
@@ -104,20 +114,12 @@ def read_link(text: str) -> Link:
 def _read_file(name: str) -> str:
     """Text of a file or of standard input, exactly as it is."""
     try:
-        return (_read_stdin() if name == STDIN else Path(name).read_bytes()).decode()
+        return (standard_input("value").read() if name == STDIN else Path(name).read_bytes()).decode()
     except OSError as error:
         raise SettingsError(f"{name}: {error.strerror}") from None
     except UnicodeDecodeError:
         where = "standard input" if name == STDIN else name
         raise BadValueError(f'{where} is not UTF-8 text: for bytes, use -j with {{"$bytes": "base64"}}') from None
-
-
-def _read_stdin() -> bytes:
-    stdin = getattr(sys.stdin, "buffer", None)
-    if stdin is None:  # as with `<&-` in a shell
-        raise SettingsError("standard input is closed: there is no value to read")
-    data: bytes = stdin.read()
-    return data
 
 
 def _read_document(text: str) -> object:

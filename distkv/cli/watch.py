@@ -14,7 +14,7 @@ from functools import partial
 import asyncclick as click
 
 from distkv.cli.entry import utc, word
-from distkv.cli.output import Form, print_items
+from distkv.cli.output import Form, complain, print_items
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
@@ -37,8 +37,9 @@ def watch_command(
 ) -> Job:
     """Print each change at and below PATH until interrupted.
 
-    When the connection breaks it is made again, and nothing is missed. Where that cannot be, a line 'resync' says so,
-    and all that is there follows. A line 'conflict' names the changes that lost against a value without knowing it.
+    When the connection breaks it is made again, and nothing is missed; stderr tells of both. Where that cannot be, a
+    line 'resync' says so, and all that is there follows. A line 'conflict' names the changes that lost against a value
+    without knowing it.
     """
     token = None if since is None else _read_token(since)
     wanted = Form(form) if form else session.form
@@ -50,7 +51,8 @@ def _watch(
 ) -> None:
     with Client(session.addresses, reconnect=True) as client:
         left = count
-        with closing(client.watch_events(path, fetch=state, since=since)) as events:
+        events = client.watch_events(path, fetch=state, since=since, on_disconnect=_tell_lost, on_connect=_tell_back)
+        with closing(events):
             for event in events:
                 if isinstance(event, UpToDate) and not meta:
                     continue
@@ -59,6 +61,14 @@ def _watch(
                     left -= 1
                 if left == 0:
                     return
+
+
+def _tell_lost(why: str) -> None:
+    complain(f"{why}; trying again")
+
+
+def _tell_back() -> None:
+    complain("connected again, and watching")
 
 
 def _line(event: WatchEvent, meta: bool) -> str:

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.config import UNIX, parse_address, parse_socket
 from distkv.errors import SettingsError
+from distkv.naming import UNIX, parse_address, parse_socket
 
 
 @attrs.frozen
@@ -57,12 +57,22 @@ def read_hosts(hosts: str | Sequence[str], port: int) -> tuple[Address, ...]:
     Raises:
         SettingsError: one of them is none, the port is none, or there is not one.
     """
-    if not 0 < port < 65536:
-        raise SettingsError(f"the port is {port}: it must be a number from 1 to 65535")
-    found = tuple(read_address(host, port) for host in ([hosts] if isinstance(hosts, str) else hosts))
+    if type(port) is not int or not 0 < port < 65536:
+        raise SettingsError(f"the port is {port!r}: it must be a number from 1 to 65535")
+    found = tuple(read_address(host, port) for host in _texts(hosts))
     if not found:
         raise SettingsError("no host is named: name at least one")
     return found
+
+
+def check_addresses(addresses: object) -> None:
+    """Whether all are as `read_hosts` gives them.
+
+    Raises:
+        SettingsError: one is not.
+    """
+    if not isinstance(addresses, list | tuple) or not addresses or not all(map(_is_address, addresses)):
+        raise SettingsError(f"addresses are {addresses!r}: use distkv.connect, which takes hosts as text")
 
 
 def address_text(address: Address) -> str:
@@ -77,3 +87,17 @@ def in_turn(addresses: Sequence[Address], current: Address) -> tuple[Address, ..
     """The same addresses, `current` and those behind it first: a node that is back soon still has what was written."""
     at = addresses.index(current)
     return (*addresses[at:], *addresses[:at])
+
+
+def _texts(hosts: object) -> list[str]:
+    given = list(hosts) if isinstance(hosts, Sequence) and not isinstance(hosts, str | bytes) else [hosts]
+    found = [host for host in given if isinstance(host, str)]
+    if len(found) < len(given):
+        raise SettingsError(f"the host is {hosts!r}: write text, such as '127.0.0.1:27586', or a list of such")
+    return found
+
+
+def _is_address(value: object) -> bool:
+    if isinstance(value, UnixAddress):
+        return True
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and type(value[1]) is int

@@ -7,43 +7,43 @@ Invariant: methods, parameters and words are those of `blocking.Client`.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, TypeVar, overload
 
 from distkv.client import conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
-from distkv.client.async_connection import AsyncConnection, Line, open_connection
+from distkv.client.arguments import check_bound, check_patience, check_stored
+from distkv.client.async_connection import AsyncConnection, open_connection
+from distkv.client.async_items import Items, Watch
 from distkv.client.conflicts import Listing, Loser
-from distkv.client.protocol import Backoff, read_answer
-from distkv.client.questions import Answer, Entry, Listed, Operation, Past, Question, Written
-from distkv.client.watch import SILENCE_S, Begun, Change, Contested, Resync, UpToDate, WatchEvent, Watching
-from distkv.errors import DistkvError
+from distkv.client.questions import Entry, Listed, Operation, Past, Written
+from distkv.client.watch import Change, Contested, OnConnect, OnDisconnect, Resync, UpToDate, WatchEvent, Watching
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
-from distkv.wire.fields import Fields
-from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
+from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
 
-Told = TypeVar("Told", bound=WatchEvent)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 OPEN_MAX: Final = 256
 """How many requests of one client may be on their way at once, by default; a server takes about a thousand."""
 
 
-@asynccontextmanager
-async def open_client(
+def open_client(
     host: str | Sequence[str] = DEFAULT_ADDRESS[0],
     port: int = DEFAULT_ADDRESS[1],
     *,
     connect_s: float = 5.0,
     reply_s: float = 30.0,
     open_max: int = OPEN_MAX,
-) -> AsyncIterator[AsyncClient]:
-    """Connect to a node, and again whenever the connection breaks, until the block is left.
+) -> Opening:
+    """Connect to a node, and again whenever the connection breaks: `async with open_client() as client`, until the
+    block is left; or `client = await open_client()`, until `client.aclose()`, from whichever task.
 
     Args:
         host: HOST, HOST:PORT or unix:/PATH; of several the first that answers is taken.
@@ -55,13 +55,37 @@ async def open_client(
     Raises:
         UnreachableError: no node answers.
         PeerError: something else answers there.
-        SettingsError: a host or port that is none.
+        SettingsError: a host, a port, a time or a bound that is none.
     """
-    if open_max < 1:
-        raise ValueError(f"open_max is {open_max}: it must be 1 or more")
+    check_patience("connect_s", connect_s)
+    check_patience("reply_s", reply_s)
+    check_bound("open_max", open_max)
     addresses = read_hosts(host, port)
-    async with open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max) as connection:
-        yield AsyncClient(connection)
+    return Opening(lambda: open_connection(addresses, connect_s=connect_s, reply_s=reply_s, open_max=open_max))
+
+
+class Opening:
+    """What `open_client` returns: to be awaited, or to be entered by `async with`."""
+
+    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection]]) -> None:
+        self._connect: Final = connect
+        self._client: AsyncClient | None = None
+
+    def __await__(self) -> Generator[object, None, AsyncClient]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncClient:
+        self._client = await self._open()
+        return self._client
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def _open(self) -> AsyncClient:
+        return AsyncClient(await self._connect())
 
 
 class AsyncClient:
@@ -77,6 +101,11 @@ class AsyncClient:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection: Final = connection
+
+    async def aclose(self) -> None:
+        """End the connection for good, from any task; who waits for something, such as a watch, gets
+        `UnreachableError` at once. May be called again."""
+        await self._connection.aclose()
 
     @property
     def hello(self) -> Hello:
@@ -115,7 +144,7 @@ class AsyncClient:
 
         Args:
             path: where.
-            value: as in `Entry`; not None, which would delete.
+            value: as in `Entry`; not None: `delete` deletes.
             new: only when there is no value.
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
@@ -129,8 +158,10 @@ class AsyncClient:
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, or a `ttl` of nothing; it was not sent.
+            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
+                that no node takes; it was not sent.
         """
+        check_stored(value)
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return await self.set_packed(
@@ -157,23 +188,50 @@ class AsyncClient:
         )  # fmt: skip
         return await self._connection.ask(question)
 
-    async def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:
-        """Delete the value of `path`; whether there was one.
+    async def delete(
+        self,
+        path: Path | str,
+        *,
+        head: Link | None = None,
+        previous: object = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
+    ) -> bool:
+        """Delete the value of `path`; whether there was one. The conditions are judged as those of `set`.
 
         Args:
             path: where.
+            head: only when this change is the last one.
+            previous: only when this value is there; None: whatever is there.
             replicas: return when so many nodes hold the deletion durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
                 how many nodes are known to hold it, `set_packed` without a value tells.
+
+        Raises:
+            ChainMismatchError, ValueMismatchError: the condition does not hold.
+            NotFoundError: `previous` was given, and there is no value.
+            RequestError: an argument is none that a node takes; nothing was sent.
         """
-        written = await self.set_packed(path, None, replicas=replicas, timeout_s=timeout_s)
+        old = None if previous is None else pack_value(previous)
+        written = await self.set_packed(path, None, head=head, previous=old, replicas=replicas, timeout_s=timeout_s)
         return written.changed
 
-    async def batch(self, operations: Iterable[Operation]) -> tuple[Entry | Written | None, ...]:
+    @overload
+    async def batch(self, operations: tuple[Operation[A], Operation[B]]) -> tuple[A, B]: ...
+    @overload
+    async def batch(self, operations: tuple[Operation[A], Operation[B], Operation[C]]) -> tuple[A, B, C]: ...
+    @overload
+    async def batch(
+        self, operations: tuple[Operation[A], Operation[B], Operation[C], Operation[D]]
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    async def batch(self, operations: Iterable[Operation[A]]) -> tuple[A, ...]: ...
+    async def batch(self, operations: Iterable[Operation[object]]) -> tuple[object, ...]:
         """Carry out several operations in one step: all, or none when one is refused.
 
         Args:
             operations: `Get`, `Set` and `Delete`; a later one sees what an earlier one did. Each path is written once.
+                Of a tuple of up to four a type checker knows what each comes to.
 
         Returns:
             For each operation in its order, for `Get` an `Entry` or None, else a `Written`.
@@ -288,6 +346,8 @@ class AsyncClient:
         since: bytes | None = None,
         min_depth: int = 0,
         max_depth: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> Watch[Change | Resync]:
         """Be told of every change at and below `path`, until you stop iterating.
 
@@ -300,8 +360,14 @@ class AsyncClient:
             since: begin behind the change that had this token.
             min_depth: how many names below `path` a value has at the least.
             max_depth: and at the most; None: any number.
+            on_disconnect: called with the reason, one line, when the connection is lost and before it is tried again.
+            on_connect: called when it is back and the node watches again. Both are called by who iterates, between two
+                events; what they raise is raised there.
         """
-        watching = Watching(path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth)
+        watching = Watching(
+            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
+            on_connect=on_connect,
+        )  # fmt: skip
         return Watch(self._connection, watching, (Change, Resync))
 
     def watch_events(
@@ -312,9 +378,14 @@ class AsyncClient:
         since: bytes | None = None,
         min_depth: int = 0,
         max_depth: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> Watch[WatchEvent]:
         """As `watch`, and also: when what was told is complete (`UpToDate`), and conflicts (`Contested`)."""
-        watching = Watching(path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth)
+        watching = Watching(
+            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
+            on_connect=on_connect,
+        )  # fmt: skip
         return Watch(self._connection, watching, (Change, Resync, UpToDate, Contested))
 
     # -- the node
@@ -342,6 +413,14 @@ class AsyncClient:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return Items(self._connection, questions.backup())
 
+    def scrub(self, *, fast: bool = False) -> Items[Mapping[str, object]]:
+        """Have the node read all that is on its disk, compare checksums, and mend what it can.
+
+        Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
+        `fast`: without the pauses that leave the disk to others.
+        """
+        return Items(self._connection, questions.scrub(fast=fast))
+
     async def ping(self) -> None:
         """One round trip; a node answers in every state."""
         await self._connection.ask(questions.ping())
@@ -356,123 +435,4 @@ class AsyncClient:
             fields: a path is a list of its elements here.
             is_read: it changes nothing, so it may be sent again when the connection breaks.
         """
-        return await self._connection.ask(questions.anything(action, fields or {}, is_read=is_read))
-
-
-class Items(Generic[Answer]):
-    """The items of a long result, while they arrive, on a connection of their own.
-
-    Iterate with `async for`. Who leaves before the end closes it: `async with`, or `aclose`; else it stays open until
-    the client is closed.
-    """
-
-    def __init__(
-        self, connection: AsyncConnection, question: Question[Answer], *, reply_s: float | None = None
-    ) -> None:
-        self._connection: Final = connection
-        self._reply_s: Final = reply_s
-        self._question: Final = question
-        self._line: Line[None] | None = None
-        self._ready: deque[Fields | DistkvError | None] = deque()
-        self._is_closed = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Answer:
-        if self._is_closed:
-            raise StopAsyncIteration
-        try:
-            answer = await self._next()
-        except DistkvError:
-            await self.aclose()
-            raise
-        if answer is None:
-            await self.aclose()
-            raise StopAsyncIteration
-        return answer
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Ask for no more. May be called again."""
-        self._is_closed = True
-        self._ready.clear()
-        if self._line is not None:
-            await self._connection.close_line(self._line)
-
-    async def _next(self) -> Answer | None:
-        """The next item; None after the last one."""
-        if self._line is None:
-            self._line = await self._connection.open_line(self._question)
-        while not self._ready:
-            self._ready += await self._connection.receive(self._line, self._reply_s)
-        answer = self._ready.popleft()
-        if isinstance(answer, DistkvError):
-            raise answer
-        return None if answer is None else read_answer(self._question, answer, self._line.hello.node)
-
-
-class Watch(Generic[Told]):
-    """What a watch is told, over as many connections as it takes, each its own.
-
-    Iterate with `async for`. Who leaves closes it: `async with`, or `aclose`; else it stays open until the client is
-    closed.
-    """
-
-    def __init__(self, connection: AsyncConnection, watching: Watching, kinds: tuple[type[Told], ...]) -> None:
-        self._connection: Final = connection
-        self._watching: Final = watching
-        self._kinds: Final = kinds
-        self._pauses: Final = Backoff()
-        self._items: Items[WatchEvent | Begun] | None = None
-        self._is_closed = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Told:
-        while not self._is_closed:
-            event = await self._next()
-            if isinstance(event, self._kinds):
-                return event
-        raise StopAsyncIteration
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Be told of no more. May be called again."""
-        self._is_closed = True
-        if self._items is not None:
-            await self._items.aclose()
-
-    async def _next(self) -> WatchEvent | Begun | None:
-        """What comes next; None when the connection broke."""
-        if self._items is None:
-            self._items = Items(self._connection, self._watching.question(), reply_s=SILENCE_S)
-        try:
-            event = await anext(self._items)
-        except StopAsyncIteration:  # nobody asked it to stop, so it is the node that does
-            pass
-        except DistkvError as error:
-            if self._connection.is_over or not self._watching.is_bearable(error):
-                await self.aclose()
-                raise
-        else:
-            self._pauses.reset()
-            return event
-        self._items = None
-        await self._connection.pause(self._pauses)
-        return None
+        return await self._connection.ask(questions.anything(action, {} if fields is None else fields, is_read=is_read))

@@ -1,4 +1,4 @@
-"""One connection that many tasks use at once, made again when it breaks: the one module that meets anyio.
+"""One connection that many tasks use at once, made again when it breaks.
 
 Knows: sockets and tasks as anyio shows them, under trio and under asyncio.  Does not know what is said (`protocol`)
 nor what it means (`questions`).
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Final, Generic
 
 import anyio
@@ -21,6 +20,7 @@ from anyio.abc import ByteStream, SocketAttribute
 
 from distkv.client import failures
 from distkv.client.addresses import Address, UnixAddress, address_text, in_turn
+from distkv.client.background import BackgroundTask
 from distkv.client.protocol import Asker, Backoff, Call, Conversation
 from distkv.client.questions import Answer, Question, ping
 from distkv.errors import DistkvError, PeerError, UnreachableError
@@ -30,27 +30,16 @@ from distkv.wire.replies import Hello
 RECEIVE_BYTES: Final = 1 << 16
 
 
-@asynccontextmanager
 async def open_connection(
     addresses: Sequence[Address], *, connect_s: float, reply_s: float, open_max: int
-) -> AsyncIterator[AsyncConnection]:
-    """A connection to the first of `addresses` where a node greets, until the block is left.
-
-    What the block raises comes out as it is, not in a group with what the tasks behind it raise.
+) -> AsyncConnection:
+    """A connection to the first of `addresses` where a node greets, until it is closed.
 
     Raises:
         UnreachableError, PeerError, BusyError: as `connection.open_connection`.
     """
-    tasks = anyio.create_task_group()
-    await tasks.__aenter__()
-    try:
-        link = _Link(await _open_first(addresses, connect_s))
-        connection = AsyncConnection(addresses, link, connect_s=connect_s, reply_s=reply_s, open_max=open_max)
-        tasks.start_soon(connection.run)
-        yield connection
-    finally:
-        tasks.cancel_scope.cancel()
-        await tasks.__aexit__(None, None, None)  # it is not shown what the block raised, lest it make a group of it
+    link = _Link(await _open_first(addresses, connect_s))
+    return AsyncConnection(addresses, link, connect_s=connect_s, reply_s=reply_s, open_max=open_max)
 
 
 class AsyncConnection:
@@ -67,6 +56,7 @@ class AsyncConnection:
         self._backoff: Final = Backoff()
         self._need: Final = _Need()
         self._lines: Final[set[Line[None]]] = set()
+        self._background: Final = BackgroundTask(self._serve)
 
     @property
     def hello(self) -> Hello:
@@ -78,16 +68,12 @@ class AsyncConnection:
         """The address of the node that was connected last."""
         return self._link.line.name
 
-    async def run(self) -> None:
-        """Serve those who ask, until cancelled."""
+    async def aclose(self) -> None:
+        """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""
         try:
-            while True:
-                await self._link.serve(self._room)
-                await self._connect_again()
+            await self._background.end()
         finally:
-            self._need.end()
-            for line in list(self._lines):
-                await self.close_line(line)
+            await self._leave()
 
     async def ask(self, question: Question[Answer]) -> Answer:
         """Ask, and ask again where that is allowed, until there is an answer or the time is over.
@@ -128,6 +114,7 @@ class AsyncConnection:
             line = await _open_first(self._in_turn(), self._connect_s)
         self._lines.add(line)
         try:
+            self._need.check(self.name)  # whoever closed the client meanwhile has not seen this line
             await line.stream.send(line.conversation.ask(question, None, is_long=True))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # whoever reads will see it too
@@ -139,9 +126,14 @@ class AsyncConnection:
     async def receive(self, line: Line[None], reply_s: float | None = None) -> list[Fields | DistkvError | None]:
         """What comes next on it: one thing or more."""
         found: list[Fields | DistkvError | None] = []
+        self._need.check(line.name)
         with anyio.move_on_after(self._reply_s if reply_s is None else reply_s):
             while not found:
-                data = await _receive(line.stream, line.name)
+                try:
+                    data = await _receive(line.stream, line.name)
+                except UnreachableError:
+                    self._need.check(line.name)  # it is we who closed it
+                    raise
                 found += [answered.answer for answered in line.conversation.feed(data)]
                 if line.conversation.failure is not None:
                     found.append(line.conversation.failure)
@@ -163,6 +155,21 @@ class AsyncConnection:
         await anyio.sleep(pauses.next_s(random.random()))
 
     # -- inside
+
+    async def _serve(self) -> None:
+        """Serve those who ask, until cancelled."""
+        try:
+            while True:
+                await self._link.serve(self._room)
+                await self._connect_again()
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        self._need.end()
+        await self._link.close()
+        for line in list(self._lines):
+            await self.close_line(line)
 
     async def _send(self, call: Call[Answer]) -> _Waiter:
         """Send a question as soon as there is a connection, and room for it."""
@@ -302,7 +309,11 @@ class _Link:
             for waiter in self._conversation.lose():
                 waiter.wake(nonsense if isinstance(nonsense, PeerError) else None)
                 room.release()
-            await _close(self._stream)
+            await self.close()
+
+    async def close(self) -> None:
+        """May be called again."""
+        await _close(self._stream)
 
     async def _read(self, room: anyio.Semaphore) -> None:
         while not self.is_broken:

@@ -1,33 +1,38 @@
 """The blocking client: one method per request that a node answers.
 
-Knows: when to connect again and what then is asked again.  Does not know sockets (`connection`), nor how a path or a
-value is written by people.  Imports neither trio nor anyio.
+Knows: which question each method asks.  Does not know threads and sockets (`blocking_connection`), nor how a path or a
+value is written by people.  Imports neither trio nor anyio, and what watches and conflicts need only when somebody asks
+for them: most clients of a command ask for one value.
 
-Invariant: a write is sent at most once, unless a second time can do no harm (`questions`).
+Invariant: methods, parameters and words are those of `async_client.AsyncClient`.
 """
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar, overload
 
-from distkv.client import conflicts, questions
-from distkv.client.addresses import DEFAULT_ADDRESS, Address, in_turn, read_hosts
-from distkv.client.conflicts import Listing, Loser
-from distkv.client.connection import Connection, open_connection
-from distkv.client.protocol import Backoff, Call, read_answer
-from distkv.client.questions import Answer, Entry, Listed, Operation, Past, Question, Written
-from distkv.client.watch import SILENCE_S, Begun, Change, Resync, WatchEvent, Watching
-from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
+from distkv.client import questions
+from distkv.client.addresses import DEFAULT_ADDRESS, Address, check_addresses, read_hosts
+from distkv.client.arguments import check_patience, check_stored
+from distkv.client.blocking_connection import SharedConnection
+from distkv.client.questions import Entry, Listed, Operation, Past, Written
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
-from distkv.wire.frames import REPLICAS_S
 from distkv.wire.replies import Hello
+from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
+
+if TYPE_CHECKING:
+    from distkv.client.conflicts import Loser
+    from distkv.client.watch import Change, OnConnect, OnDisconnect, Resync, WatchEvent
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 
 def connect(
@@ -48,13 +53,13 @@ def connect(
     Raises:
         UnreachableError: no node answers.
         PeerError: something else answers there.
-        SettingsError: a host or port that is none.
+        SettingsError: a host, a port or a time that is none.
     """
     return Client(read_hosts(host, port), connect_s=connect_s, reply_s=reply_s, reconnect=True)
 
 
 class Client:
-    """A connection to one node. For one thread at a time.
+    """A connection to one node, for several threads: one asks after the other. `connect` makes it.
 
     Every method raises `UnreachableError` when no node answers, `ConnectionLostError` when it is unknown whether a
     write took place, `PeerError` when the node answers nonsense, and else the class of `distkv.errors` that has the
@@ -74,12 +79,12 @@ class Client:
         Args:
             reconnect: connect again when the connection breaks; else the first break is the end.
         """
-        self._addresses = tuple(addresses)
-        self._connect_s: Final = connect_s
-        self._reply_s: Final = reply_s
-        self._reconnect = reconnect
-        self._backoff: Final = Backoff()
-        self._connection = open_connection(self._addresses, connect_s=connect_s)
+        check_addresses(addresses)
+        check_patience("connect_s", connect_s)
+        check_patience("reply_s", reply_s)
+        self._connection: Final = SharedConnection(
+            addresses, connect_s=connect_s, reply_s=reply_s, reconnect=reconnect
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -88,8 +93,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the connection for good. May be called again."""
-        self._reconnect = False
+        """End the connection for good, from any thread; who waits for something, such as a watch, gets
+        `UnreachableError` at once. May be called again."""
         self._connection.close()
 
     @property
@@ -110,7 +115,7 @@ class Client:
         With `at`, what it held on the node that is asked at this time, in seconds since 1970: what the node knew then,
         by its own clock.
         """
-        return self._ask(questions.get_value(path) if at is None else questions.get_value_at(path, at))
+        return self._connection.ask(questions.get_value(path) if at is None else questions.get_value_at(path, at))
 
     def set(
         self,
@@ -129,7 +134,7 @@ class Client:
 
         Args:
             path: where.
-            value: as in `Entry`; not None, which would delete.
+            value: as in `Entry`; not None: `delete` deletes.
             new: only when there is no value.
             idem: do nothing when the same value is there.
             head: only when this change is the last one.
@@ -143,8 +148,10 @@ class Client:
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
-            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, or a `ttl` of nothing; it was not sent.
+            RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
+                that no node takes; it was not sent.
         """
+        check_stored(value)
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return self.set_packed(
@@ -169,24 +176,52 @@ class Client:
             path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl, replicas=replicas,
             timeout_s=timeout_s,
         )  # fmt: skip
-        return self._ask(question)
+        return self._connection.ask(question)
 
-    def delete(self, path: Path | str, *, replicas: int = 1, timeout_s: float = REPLICAS_S) -> bool:
-        """Delete the value of `path`; whether there was one.
+    def delete(
+        self,
+        path: Path | str,
+        *,
+        head: Link | None = None,
+        previous: object = None,
+        replicas: int = 1,
+        timeout_s: float = REPLICAS_S,
+    ) -> bool:
+        """Delete the value of `path`; whether there was one. The conditions are judged as those of `set`.
 
         Args:
             path: where.
+            head: only when this change is the last one.
+            previous: only when this value is there; None: whatever is there.
             replicas: return when so many nodes hold the deletion durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
                 how many nodes are known to hold it, `set_packed` without a value tells.
-        """
-        return self.set_packed(path, None, replicas=replicas, timeout_s=timeout_s).changed
 
-    def batch(self, operations: Iterable[Operation]) -> tuple[Entry | Written | None, ...]:
+        Raises:
+            ChainMismatchError, ValueMismatchError: the condition does not hold.
+            NotFoundError: `previous` was given, and there is no value.
+            RequestError: an argument is none that a node takes; nothing was sent.
+        """
+        old = None if previous is None else pack_value(previous)
+        written = self.set_packed(path, None, head=head, previous=old, replicas=replicas, timeout_s=timeout_s)
+        return written.changed
+
+    @overload
+    def batch(self, operations: tuple[Operation[A], Operation[B]]) -> tuple[A, B]: ...
+    @overload
+    def batch(self, operations: tuple[Operation[A], Operation[B], Operation[C]]) -> tuple[A, B, C]: ...
+    @overload
+    def batch(
+        self, operations: tuple[Operation[A], Operation[B], Operation[C], Operation[D]]
+    ) -> tuple[A, B, C, D]: ...
+    @overload
+    def batch(self, operations: Iterable[Operation[A]]) -> tuple[A, ...]: ...
+    def batch(self, operations: Iterable[Operation[object]]) -> tuple[object, ...]:
         """Carry out several operations in one step: all, or none when one is refused.
 
         Args:
             operations: `Get`, `Set` and `Delete`; a later one sees what an earlier one did. Each path is written once.
+                Of a tuple of up to four a type checker knows what each comes to.
 
         Returns:
             For each operation in its order, for `Get` an `Entry` or None, else a `Written`.
@@ -194,7 +229,7 @@ class Client:
         Raises:
             RequestError: one is refused; its number, from 0, is in `op` of the error.
         """
-        return self._ask(questions.batch(operations))
+        return self._connection.ask(questions.batch(operations))
 
     def history(self, path: Path | str, *, limit: int | None = None, before: int | None = None) -> Iterator[Past]:
         """The changes of `path` that reached the node that is asked, newest first, while they arrive.
@@ -206,7 +241,7 @@ class Client:
             limit: how many at the most.
             before: only those before this `Past.position`.
         """
-        return self._items(questions.history(path, limit=limit, before=before))
+        return self._connection.items(questions.history(path, limit=limit, before=before))
 
     # -- conflicts
 
@@ -222,9 +257,11 @@ class Client:
                 node that is asked knows them.
             limit: how many at the most.
         """
+        from distkv.client.conflicts import Listing
+
         listing = Listing(path, closed=closed, limit=limit)
         while (question := listing.question) is not None:
-            listing.add(self._ask(question))
+            listing.add(self._connection.ask(question))
         return listing.found
 
     def restore(
@@ -244,7 +281,9 @@ class Client:
             NotFoundError: it is not open, or with `closed` not in the history.
             ChainMismatchError: the path has changed.
         """
-        return self._ask(conflicts.restore(id, head=head, path=path, closed=closed))
+        from distkv.client import conflicts
+
+        return self._connection.ask(conflicts.restore(id, head=head, path=path, closed=closed))
 
     def dismiss(self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT) -> Written:
         """Write what won over an open loser again, by a change that knows both: its conflict is over on all nodes.
@@ -259,7 +298,9 @@ class Client:
             NotFoundError: it is not open.
             ChainMismatchError: the path has changed.
         """
-        return self._ask(conflicts.dismiss(id, head=head, path=path))
+        from distkv.client import conflicts
+
+        return self._connection.ask(conflicts.dismiss(id, head=head, path=path))
 
     # -- trees
 
@@ -278,18 +319,18 @@ class Client:
             limit: how many values at the most.
         """
         question = questions.get_tree(path, min_depth=min_depth, max_depth=max_depth, limit=limit)
-        return self._items(question)
+        return self._connection.items(question)
 
     def list(self, path: Path | str) -> tuple[Listed, ...]:
         """The names directly below `path` that lead to a value."""
-        return self._ask(questions.list_names(path))
+        return self._connection.ask(questions.list_names(path))
 
     def delete_tree(self, path: Path | str) -> int:
         """Delete the values at and below `path`; how many there were.
 
         A large tree is deleted in several steps, each of which takes place as a whole.
         """
-        return self._ask(questions.delete_tree(path))
+        return self._connection.ask(questions.delete_tree(path))
 
     # -- watching
 
@@ -301,6 +342,8 @@ class Client:
         since: bytes | None = None,
         min_depth: int = 0,
         max_depth: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> Iterator[Change | Resync]:
         """Be told of every change at and below `path`, until you stop iterating.
 
@@ -313,12 +356,15 @@ class Client:
             since: begin behind the change that had this token.
             min_depth: how many names below `path` a value has at the least.
             max_depth: and at the most; None: any number.
+            on_disconnect: called with the reason, one line, when the connection is lost and before it is tried again.
+            on_connect: called when it is back and the node watches again. Both are called by who iterates, between two
+                events; what they raise is raised there.
         """
-        events = self.watch_events(path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth)
-        with closing(events):
-            for event in events:
-                if isinstance(event, Change | Resync):
-                    yield event
+        events = self.watch_events(
+            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
+            on_connect=on_connect,
+        )  # fmt: skip
+        return _changes(events)
 
     def watch_events(
         self,
@@ -328,26 +374,23 @@ class Client:
         since: bytes | None = None,
         min_depth: int = 0,
         max_depth: int | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> Generator[WatchEvent, None, None]:
         """As `watch`, and also: when what was told is complete (`UpToDate`), and conflicts (`Contested`)."""
-        watching = Watching(path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth)
-        pauses = Backoff()
-        while True:
-            try:
-                for event in self._items(watching.question(), SILENCE_S):
-                    pauses.reset()
-                    if not isinstance(event, Begun):
-                        yield event
-            except DistkvError as error:
-                if not self._reconnect or not watching.is_bearable(error):
-                    raise
-            time.sleep(pauses.next_s(random.random()))
+        from distkv.client.watch import Watching
+
+        watching = Watching(
+            path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
+            on_connect=on_connect,
+        )  # fmt: skip
+        return self._connection.watch(watching)
 
     # -- the node
 
     def state(self) -> Mapping[str, object]:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
-        return self._ask(questions.get_state())
+        return self._connection.ask(questions.get_state())
 
     def retire_node(self, name: str, *, force: bool = False) -> bool:
         """Say that a node is gone for good, so that nothing waits for it any more; whether that is news.
@@ -362,15 +405,23 @@ class Client:
             NotFoundError: no such node is registered.
             ExistsError: it is seen alive.
         """
-        return self._ask(questions.retire_node(name, force=force))
+        return self._connection.ask(questions.retire_node(name, force=force))
 
     def backup(self) -> Iterator[bytes]:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
-        return self._items(questions.backup())
+        return self._connection.items(questions.backup())
+
+    def scrub(self, *, fast: bool = False) -> Iterator[Mapping[str, object]]:
+        """Have the node read all that is on its disk, compare checksums, and mend what it can.
+
+        Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
+        `fast`: without the pauses that leave the disk to others.
+        """
+        return self._connection.items(questions.scrub(fast=fast))
 
     def ping(self) -> None:
         """One round trip; a node answers in every state."""
-        self._ask(questions.ping())
+        self._connection.ask(questions.ping())
 
     def request(
         self, action: str, fields: Mapping[str, object] | None = None, *, is_read: bool = False
@@ -382,62 +433,13 @@ class Client:
             fields: a path is a list of its elements here.
             is_read: it changes nothing, so it may be sent again when the connection breaks.
         """
-        return self._ask(questions.anything(action, fields or {}, is_read=is_read))
+        return self._connection.ask(questions.anything(action, {} if fields is None else fields, is_read=is_read))
 
-    # -- inside
 
-    def _ask(self, question: Question[Answer]) -> Answer:
-        call = Call(question)
-        deadline = time.monotonic() + self._reply_s + question.wait_s
-        while True:
-            try:
-                connection = self._connected(deadline)
-                call.begin(connection.hello.node)
-                answer = connection.ask(question, deadline)
-            except ConnectionLostError:
-                raise
-            except UnreachableError as error:
-                call.lose(error)
-                if not self._reconnect or time.monotonic() >= deadline:
-                    raise call.give_up(error) from None
-            else:
-                self._backoff.reset()
-                return call.conclude(answer)
+def _changes(events: Generator[WatchEvent, None, None]) -> Iterator[Change | Resync]:
+    from distkv.client.watch import Change, Resync
 
-    def _connected(self, deadline: float) -> Connection:
-        """The connection; when it is broken a new one, after a pause that grows with every failure."""
-        if not self._reconnect:
-            self._connection.check_open()
-        elif not self._connection.is_alive():
-            self._connection.close()
-            self._connection = self._connect_again(deadline - time.monotonic())
-        return self._connection
-
-    def _connect_again(self, left_s: float) -> Connection:
-        time.sleep(max(0.0, min(self._backoff.next_s(random.random()), left_s)))
-        connect_s = max(0.001, min(self._connect_s, left_s))
-        try:
-            return open_connection(self._in_turn(), connect_s=connect_s)
-        except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
-            raise UnreachableError(str(error)) from None
-
-    def _items(self, question: Question[Answer], reply_s: float | None = None) -> Iterator[Answer]:
-        connection = self._another()
-        with closing(connection.items(question, self._reply_s if reply_s is None else reply_s)) as items:
-            for item in items:
-                yield read_answer(question, item, connection.hello.node)
-
-    def _another(self) -> Connection:
-        """One more connection, to the same node if it can be."""
-        if not self._reconnect:
-            self._connection.check_open()
-        try:
-            return open_connection(self._in_turn(), connect_s=self._connect_s)
-        except UnreachableError:
-            if not self._reconnect:
-                raise
-            self.ping()  # which waits until there is a node again
-            return open_connection(self._in_turn(), connect_s=self._connect_s)
-
-    def _in_turn(self) -> Sequence[Address]:
-        return in_turn(self._addresses, self._connection.address)
+    with closing(events):
+        for event in events:
+            if isinstance(event, Change | Resync):
+                yield event

@@ -13,12 +13,13 @@ from typing import Final
 
 import attrs
 
-from distkv.client.questions import Question, Repeat, Written, as_path, read_written
+from distkv.client.arguments import as_link, as_path, check_count, check_flag, check_head
+from distkv.client.questions import Question, Repeat, Written, read_written
 from distkv.errors import BadPathError, DecodeError
-from distkv.model.event import Link, Tick, Tock, read_tick_text, tick_text
+from distkv.model.event import Link, Tick, Tock, tick_text
 from distkv.model.path import ROOT, Path
+from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.frames import encode_request
 from distkv.wire.request import Dismiss, GetConflicts, Restore
 
 
@@ -50,6 +51,8 @@ class Listing:
     """Open losers, page by page: ask `question`, `add` what it brings, until there is none."""
 
     def __init__(self, path: Path | str, *, closed: bool, limit: int | None) -> None:
+        check_flag("closed", closed)
+        check_count("limit", limit)
         self._path: Final = as_path(path)
         self._closed: Final = closed
         self._limit: Final = limit
@@ -82,8 +85,11 @@ def restore(id: str | Link, *, head: Link | None, path: Path | str = ROOT, close
 
     Raises:
         BadPathError: `id` names no change.
+        RequestError: another argument is none.
     """
-    request = Restore(1, read_id(id), head, as_path(path), 1, closed)
+    check_head(head)
+    check_flag("closed", closed)
+    request = Restore(1, as_link("id", id), head, as_path(path), 1, closed)
     # What is open is closed by the first time; what is closed could be written twice, but while `head` holds.
     repeat = Repeat.NEVER if closed and head is None else Repeat.SAME_NODE
     return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), read_written, repeat)
@@ -94,21 +100,11 @@ def dismiss(id: str | Link, *, head: Link | None, path: Path | str = ROOT) -> Qu
 
     Raises:
         BadPathError: `id` names no change.
+        RequestError: another argument is none.
     """
-    request = Dismiss(1, read_id(id), head, as_path(path), 1)
+    check_head(head)
+    request = Dismiss(1, as_link("id", id), head, as_path(path), 1)
     return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), read_written, Repeat.SAME_NODE)
-
-
-def read_id(id: str | Link) -> Link:
-    """The change that an id names.
-
-    Raises:
-        BadPathError: none.
-    """
-    found = read_tick_text(id) if isinstance(id, str) else id
-    if found is None:
-        raise BadPathError(f"{id!r} names no change: write it as 'conflicts' shows it, such as a:12 or a:7.12")
-    return found
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

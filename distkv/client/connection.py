@@ -4,7 +4,7 @@ Knows: addresses, deadlines, how a socket fails.  Does not know what is said (`p
 (`questions`).
 
 Invariant: after an error that leaves it unclear which reply comes next, the connection is closed; a closed one only
-raises `UnreachableError`.
+raises `UnreachableError`. One thread uses it at a time; any thread may `stop` it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from distkv.client import failures
@@ -53,6 +54,7 @@ class Connection:
         self.address: Final = address
         self.name: Final = address_text(address)
         self._conversation: Conversation[object] = Conversation(self.name)
+        self._is_stopped = False
         deadline = time.monotonic() + connect_s
         try:
             self._socket: socket.socket | None = _dial(address, connect_s)
@@ -72,9 +74,16 @@ class Connection:
             self._socket.close()
             self._socket = None
 
+    def stop(self) -> None:
+        """End it from any thread: the thread that waits on it is told at once, and closes it. May be called again."""
+        self._is_stopped = True
+        if (line := self._socket) is not None:
+            with suppress(OSError):  # it is gone already
+                line.shutdown(socket.SHUT_RDWR)
+
     def check_open(self) -> None:
         """Raises UnreachableError when it was closed on our side, be it because it broke."""
-        if self._socket is None:
+        if self._socket is None or self._is_stopped:
             raise failures.ended(self.name)
 
     def fileno(self) -> int:
@@ -181,9 +190,9 @@ class Connection:
         except TimeoutError:
             raise failures.silent(self.name) from None
         except OSError as error:
-            raise failures.closed(self.name, error) from None
+            raise failures.ended(self.name) if self._is_stopped else failures.closed(self.name, error) from None
         if not data:
-            raise failures.closed(self.name)
+            raise failures.ended(self.name) if self._is_stopped else failures.closed(self.name)
         found = self._conversation.feed(data)
         if self._conversation.failure is not None and not found:
             raise self._conversation.failure

@@ -31,7 +31,22 @@ def closed(name: str, error: OSError | None = None) -> UnreachableError:
 
 def silent(name: str) -> UnreachableError:
     """It accepted, and says nothing."""
-    return UnreachableError(f"the server at {name} does not answer: it hangs, or the network does")
+    found = UnreachableError(f"the server at {name} does not answer: it hangs, or the network does")
+    found.is_silence = True
+    return found
+
+
+def left(name: str) -> UnreachableError:
+    """It ended a watch that nobody asked it to end."""
+    return UnreachableError(f"the server at {name} ended the watch: it was stopped, or its log says why")
+
+
+def crowded(name: str, seconds: float) -> UnreachableError:
+    """Other threads' requests took all the time there was."""
+    return UnreachableError(
+        f"the connection to {name} was busy for {seconds:g} s with what other threads asked: "
+        "give each thread a client of its own, or more time (reply_s)"
+    )
 
 
 def choked(name: str) -> UnreachableError:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeAlias, TypeVar, assert_never
+from typing import Generic, TypeVar
 
 import attrs
 
-from distkv.config import is_node_name
+from distkv.client import arguments
+from distkv.client.arguments import as_path
 from distkv.errors import DecodeError, RequestError
-from distkv.model.event import Chain, Link, NodeName, Tock
+from distkv.model.event import Chain, Link, Tock
 from distkv.model.path import NAMES_MAX, Name, Path
-from distkv.wire.events import TTL_S_MAX, read_ttl
+from distkv.wire.asking import encode_request
+from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
     LINKS_MAX,
     Fields,
@@ -31,9 +33,8 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.frames import REPLICAS_MAX, REPLICAS_S, encode_request
 from distkv.wire.request import (
-    WAIT_S_MAX,
+    REPLICAS_S,
     Backup,
     Batch,
     DeleteTree,
@@ -43,6 +44,7 @@ from distkv.wire.request import (
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -53,6 +55,7 @@ from distkv.wire.request import (
 from distkv.wire.values import pack_value
 
 Answer = TypeVar("Answer")
+Result = TypeVar("Result", covariant=True)
 
 
 class Repeat(enum.Enum):
@@ -119,7 +122,7 @@ def get_value(path: Path | str) -> Question[Entry | None]:
 def get_value_at(path: Path | str, at: float) -> Question[Entry | None]:
     """What a path held on the node that is asked, at a time."""
     place = as_path(path)
-    moment = float(at)
+    moment = arguments.as_moment("at", at)
     return _question(lambda seq: GetValueAt(seq, place, moment, LINKS_MAX), _entry, Repeat.ANYWHERE)
 
 
@@ -147,6 +150,8 @@ class Past:
 def history(path: Path | str, *, limit: int | None = None, before: int | None = None) -> Question[Past]:
     """The changes of a path, newest first: a long result."""
     place = as_path(path)
+    arguments.check_count("limit", limit)
+    arguments.check_count("before", before)
     return _question(lambda seq: GetHistory(seq, place, limit, before), _past, Repeat.ANYWHERE)
 
 
@@ -168,11 +173,14 @@ def set_value(
     All other conditions can come true again when somebody else writes in between.
 
     Raises:
-        RequestError: `ttl`, `replicas` or `timeout_s` is none that a node takes.
+        RequestError: a condition, `ttl`, `replicas` or `timeout_s` is none that a node takes.
     """
-    _check_ttl(ttl)
+    arguments.check_packed("value", value)
+    arguments.check_packed("previous", previous)
+    arguments.check_wish(replicas, timeout_s)
+    _check_conditions(new, idem, head, ttl)
     place = as_path(path)
-    chain = None if head is None else (head,)
+    chain = _condition(head)
     repeat = Repeat.NEVER if head is None else Repeat.SAME_NODE
 
     def write(seq: int) -> SetValue:
@@ -180,20 +188,25 @@ def set_value(
 
     if replicas == 1:
         return _question(write, read_written, repeat)
-    _check_wish(replicas, timeout_s)
     return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), read_written, repeat, timeout_s)
 
 
+class Operation(Generic[Result]):
+    """One of `Get`, `Set` and `Delete`, in a batch; `Result` is what it comes to."""
+
+    __slots__ = ()
+
+
 @attrs.frozen(slots=True)
-class Get:
+class Get(Operation[Entry | None]):
     """In a batch: what `path` holds, as `get`."""
 
     path: Path | str
 
 
 @attrs.frozen(slots=True)
-class Set:
-    """In a batch: store, as `set`."""
+class Set(Operation[Written]):
+    """In a batch: store, as `set`. Raises BadValueError when the value is None."""
 
     path: Path | str
     value: object
@@ -203,21 +216,28 @@ class Set:
     previous: object = attrs.field(default=None, kw_only=True)
     ttl: float | None = attrs.field(default=None, kw_only=True)
 
+    def __attrs_post_init__(self) -> None:
+        arguments.check_stored(self.value)
+
 
 @attrs.frozen(slots=True)
-class Delete:
+class Delete(Operation[Written]):
     """In a batch: delete, as `delete`."""
 
     path: Path | str
+    head: Link | None = attrs.field(default=None, kw_only=True)
+    previous: object = attrs.field(default=None, kw_only=True)
 
 
-Operation: TypeAlias = Get | Set | Delete
+def batch(operations: Iterable[Operation[object]]) -> Question[tuple[Entry | Written | None, ...]]:
+    """Several operations in one step.
 
-
-def batch(operations: Iterable[Operation]) -> Question[tuple[Entry | Written | None, ...]]:
-    """Several operations in one step."""
+    Raises:
+        RequestError: one is none that a node takes; `op` is its number.
+    """
+    arguments.check_row(operations)
     wanted = tuple(operations)
-    ops = tuple(map(_operation, wanted))
+    ops = tuple(_numbered(number, operation) for number, operation in enumerate(wanted))
 
     def read(reply: Fields) -> tuple[Entry | Written | None, ...]:
         results = [read_map(result, "results") for result in read_list(reply.get("results"), "results")]
@@ -248,6 +268,8 @@ def get_tree(
     path: Path | str, *, min_depth: int = 0, max_depth: int | None = None, limit: int | None = None
 ) -> Question[tuple[Path, Entry]]:
     """The values at and below a path: a long result."""
+    for name, count in (("min_depth", min_depth), ("max_depth", max_depth), ("limit", limit)):
+        arguments.check_count(name, count)
     place, high = as_path(path), NAMES_MAX if max_depth is None else max_depth
     return _question(
         lambda seq: GetTree(seq, place, min_depth, high, LINKS_MAX, limit), _path_and_entry, Repeat.ANYWHERE
@@ -280,9 +302,8 @@ def retire_node(name: str, *, force: bool = False) -> Question[bool]:
     Raises:
         RequestError: no node can have this name.
     """
-    if not is_node_name(name):
-        raise RequestError(f"{name!r} is no node's name: that is 1-63 of letters, digits, '.', '-', '_'")
-    node = NodeName(name)
+    node = arguments.as_node(name)
+    arguments.check_flag("force", force)
     return _question(
         lambda seq: RetireNodeRequest(seq, node, force), lambda reply: read_flag(reply, "changed"), Repeat.NEVER
     )
@@ -300,6 +321,11 @@ def backup() -> Question[bytes]:
     return _question(Backup, read, Repeat.NEVER)
 
 
+def scrub(*, fast: bool = False) -> Question[Mapping[str, object]]:
+    """A look at all that is on the node's disk: a long result of its progress, and last what it found."""
+    return _question(lambda seq: LookForDamage(seq, fast), _rest, Repeat.NEVER)
+
+
 def trace() -> Question[Mapping[str, object]]:
     """Every step of the node from now on: a long result, its start included."""
     return Question(lambda seq: encode_request(Trace(seq)), _rest, Repeat.NEVER, tells_start=True)
@@ -314,8 +340,11 @@ def anything(action: str, fields: Mapping[str, object], *, is_read: bool) -> Que
     """A request that has no method here.
 
     Raises:
+        RequestError: action, fields or `is_read` are none.
         BadValueError, TooLargeError: a field cannot be sent.
     """
+    arguments.check_action(action, fields)
+    arguments.check_flag("is_read", is_read)
     repeat = Repeat.ANYWHERE if is_read else Repeat.NEVER
     question = Question(lambda seq: pack_value({**fields, "seq": seq, "action": action}), _rest, repeat)
     question.encode(1)  # what cannot be sent is told before anything is
@@ -325,57 +354,63 @@ def anything(action: str, fields: Mapping[str, object], *, is_read: bool) -> Que
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def as_path(path: Path | str) -> Path:
-    """A path; text is parsed.
-
-    Raises:
-        BadPathError: it is none.
-    """
-    return Path.parse(path) if isinstance(path, str) else path
-
-
 def _question(
     request: Callable[[int], Request], read: Callable[[Fields], Answer], repeat: Repeat, wait_s: float = 0.0
 ) -> Question[Answer]:
     return Question(lambda seq: encode_request(request(seq)), read, repeat, wait_s=wait_s)
 
 
-def _check_wish(replicas: int, timeout_s: float) -> None:
-    """Before anything is sent: the client's own deadline depends on it."""
-    if not 1 <= replicas <= REPLICAS_MAX:
-        raise RequestError(f"replicas is {replicas}: it must be from 1 to {REPLICAS_MAX}")
-    if not 0 <= timeout_s <= WAIT_S_MAX:
-        raise RequestError(f"timeout_s is {timeout_s}: it must be from 0 to {WAIT_S_MAX:g}")
+def _check_conditions(new: bool, idem: bool, head: Link | None, ttl: float | None) -> None:
+    """Of a write."""
+    arguments.check_flag("new", new)
+    arguments.check_flag("idem", idem)
+    arguments.check_head(head)
+    arguments.check_ttl(ttl)
 
 
-def _check_ttl(ttl: float | None) -> None:
-    if ttl is not None and not 0 < ttl <= TTL_S_MAX:
-        raise RequestError(f"ttl is {ttl}: it must be seconds, above 0 and at most {TTL_S_MAX:g}")
+def _numbered(number: int, wanted: object) -> GetValue | SetValue:
+    try:
+        return _operation(wanted)
+    except RequestError as error:
+        raise error.at_op(number) from None
 
 
-def _operation(wanted: Operation) -> GetValue | SetValue:
+def _operation(wanted: object) -> GetValue | SetValue:
     match wanted:
         case Get(path):
             return GetValue(0, as_path(path), LINKS_MAX)
-        case Delete(path):
-            return SetValue(0, as_path(path), None, nchain=1)
+        case Delete(path, head=head, previous=previous):
+            arguments.check_head(head)
+            return SetValue(0, as_path(path), None, _condition(head), False, _packed(previous), nchain=1)
         case Set(path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl):
-            _check_ttl(ttl)
-            chain = None if head is None else (head,)
-            old = None if previous is None else pack_value(previous)
-            return SetValue(0, as_path(path), pack_value(value), chain, new, old, idem, nchain=1, ttl=ttl)
+            _check_conditions(new, idem, head, ttl)
+            packed, old = pack_value(value), _packed(previous)
+            return SetValue(0, as_path(path), packed, _condition(head), new, old, idem, nchain=1, ttl=ttl)
         case _:
-            assert_never(wanted)
+            raise RequestError(f"this is no operation, but of type {type(wanted).__name__}: give Get, Set or Delete")
 
 
-def _repeat_of(operations: Sequence[Operation]) -> Repeat:
+def _condition(head: Link | None) -> Chain | None:
+    return None if head is None else (head,)
+
+
+def _packed(previous: object) -> bytes | None:
+    """The value of a condition; None: whatever is there."""
+    return None if previous is None else pack_value(previous)
+
+
+def _repeat_of(operations: Sequence[object]) -> Repeat:
     """All take place or none; so one that cannot take place twice keeps the others from it.
 
     With `idem` a write may change nothing; then its `head` would let the others pass a second time.
     """
     if all(isinstance(op, Get) for op in operations):
         return Repeat.ANYWHERE
-    is_safe = any(isinstance(op, Set) and op.head is not None and not op.idem for op in operations)
+    is_safe = any(
+        (isinstance(op, Set) and op.head is not None and not op.idem)
+        or (isinstance(op, Delete) and op.head is not None)
+        for op in operations
+    )
     return Repeat.SAME_NODE if is_safe else Repeat.NEVER
 
 

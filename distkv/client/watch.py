@@ -8,16 +8,18 @@ that it covers was told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import attrs
 
-from distkv.client.questions import Question, Repeat, as_path
+from distkv.client.arguments import as_path, check_callback, check_count, check_flag, check_token
+from distkv.client.questions import Question, Repeat
 from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
 from distkv.model.event import Link, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
+from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_path, read_time
-from distkv.wire.frames import encode_request
 from distkv.wire.request import Watch
 from distkv.wire.watch import Mark
 
@@ -71,19 +73,42 @@ class Begun:
 
 WatchEvent: TypeAlias = Change | Resync | UpToDate | Contested
 
+OnDisconnect: TypeAlias = Callable[[str], None]
+"""Called with the reason."""
+OnConnect: TypeAlias = Callable[[], None]
+
 
 class Watching:
     """One watch of a user."""
 
     def __init__(
-        self, path: Path | str, *, fetch: bool, since: bytes | None, min_depth: int, max_depth: int | None
+        self,
+        path: Path | str,
+        *,
+        fetch: bool,
+        since: bytes | None,
+        min_depth: int,
+        max_depth: int | None,
+        on_disconnect: OnDisconnect | None = None,
+        on_connect: OnConnect | None = None,
     ) -> None:
+        """Raises RequestError, or BadPathError: an argument is none that a node takes."""
+        check_flag("fetch", fetch)
+        check_token("since", since)
+        check_count("min_depth", min_depth)
+        check_count("max_depth", max_depth)
+        check_callback("on_disconnect", on_disconnect)
+        check_callback("on_connect", on_connect)
         self._path: Final = as_path(path)
         self._fetch: Final = fetch
         self._depths: Final = (min_depth, NAMES_MAX if max_depth is None else max_depth)
         self._token = since
         self._has_begun = False
         self._is_shown_state = False
+        self._on_disconnect: Final = on_disconnect
+        self._on_connect: Final = on_connect
+        self._is_connected = False
+        self._is_lost = False
 
     def question(self) -> Question[WatchEvent | Begun]:
         """What to ask on the next connection."""
@@ -96,6 +121,27 @@ class Watching:
     def is_bearable(self, error: DistkvError) -> bool:
         """Whether to try again after an error: it may be over soon."""
         return isinstance(error, UnreachableError) or (self._has_begun and isinstance(error, BusyError | NotReadyError))
+
+    def meet(self) -> None:
+        """The node watches: tell the user if he was told that the connection is lost."""
+        self._is_connected = True
+        if self._is_lost:
+            self._is_lost = False
+            if self._on_connect is not None:
+                self._on_connect()
+
+    def lose(self, why: DistkvError) -> None:
+        """The connection is lost, or an attempt to make it again failed: tell the user the first time.
+
+        Silence alone is no loss, because a watch in which nothing happens is as silent; it is told when no connection
+        can be made then.
+        """
+        was_silent = self._is_connected and isinstance(why, UnreachableError) and why.is_silence
+        self._is_connected = False
+        if not was_silent and not self._is_lost:
+            self._is_lost = True
+            if self._on_disconnect is not None:
+                self._on_disconnect(str(why))
 
     # -- inside
 

@@ -52,7 +52,7 @@ class Comparison:
             case Page() as page:
                 node.resync.page_came(page, node.store.tree)
             case EventBatch(events=events):
-                node.resync.merged += sum(node.merge(event, turn) for event in events)
+                node.resync.merged += sum(node.merge(event, asked.name, turn) for event in events)
             case PullEnd():
                 asked.ended = True  # what the peer's ledger says is what led here
 

@@ -26,6 +26,19 @@ def refuse_reserved(path: Path) -> None:
         raise RequestError(f"{path} belongs to the system (its first name is null) and cannot be written")
 
 
+def refuse_to_decide_for_the_system(event: Event) -> None:
+    """Nobody decides about a change of a reserved path: such paths are no conflicts of users.
+
+    Raises:
+        NotFoundError: it is one.
+    """
+    if event.path.is_reserved:
+        raise NotFoundError(
+            f"{tick_text(*event.link)} is no conflict to decide about: it is a change of {event.path}, which belongs to"
+            " the system and settles itself; 'conflicts' lists what is open"
+        )
+
+
 def check_conditions(request: SetValue, before: Event | None) -> None:
     """Whether the conditions of a write hold; `before` is the event that gives its path a value now, if any does.
 
@@ -62,7 +75,7 @@ def check_decision(request: Restore | Dismiss, tree: Tree) -> tuple[Entry, Event
     if loser is None or entry is None:
         known = tree.ledger.has(request.loser)
         raise NotFoundError(f"{text} is {'no open conflict any more' if known else 'not known here'}")
-    refuse_reserved(loser.path)
+    refuse_to_decide_for_the_system(loser)
     if loser is entry.head:
         raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
     if loser not in entry.conflicts():

@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Rng
+from distkv.core.turns import delay_band, order_of
 from distkv.model.event import NodeName
 from distkv.wire.message import PingChain, PingLink
 
@@ -150,7 +151,7 @@ class Election:
 
     def position(self, name: NodeName) -> int | None:
         """The place of a node among the distinct nodes of the chain, 0 for the latest sender; None when off it."""
-        order = self._order()
+        order = order_of(self.basis)
         return order.index(name) if name in order else None
 
     def is_foreign(self, chain: PingChain) -> bool:
@@ -159,15 +160,12 @@ class Election:
 
     # -- inside
 
-    def _order(self) -> list[NodeName]:
-        return list(dict.fromkeys(link.node for link in self.basis))
-
     def _choose_moment(self, began_ms: int, node_count: int) -> int | None:
         """When to send within the phase that began, if at all ('Ping sequence', delays by position)."""
         draw = self.rng.random()
         if self.phase is Phase.OVERDUE:
             return began_ms + int(draw * self.clock_ms * LENGTH_IN_CLOCKS[Phase.OVERDUE])
-        order = self._order()
+        order = order_of(self.basis)
         if self.me not in order:
             chance = 1 / (10 * max(node_count, 1))
             return began_ms if draw < chance else None
@@ -214,21 +212,6 @@ class Election:
 def rank(link: PingLink) -> tuple[int, int, tuple[int, ...]]:
     """Of two colliding pings the higher rank wins: tock, tick, then the alphabetically lower name."""
     return (link.tock, link.tick or 0, (*(255 - b for b in link.node.encode()), 256))
-
-
-def delay_band(position: int, count: int) -> tuple[float, float]:
-    """The part of the second interval in which a node of the chain sends, as fractions of a clock.
-
-    The last of `count` distinct nodes sends in 0-15 %, the latest sender (position 0) in 90-100 %, the others evenly
-    between, the later in the chain the earlier.
-    """
-    if position == 0:
-        return 0.90, 1.0
-    if position == count - 1:
-        return 0.0, 0.15
-    width = (0.90 - 0.15) / (count - 2)
-    low = 0.15 + (count - 2 - position) * width
-    return low, low + width
 
 
 def has_data(chain: PingChain) -> bool:

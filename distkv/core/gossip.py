@@ -169,6 +169,7 @@ class Gossip:
             turn.ready.note("split_healed", node=name, verdict=verdict.value)
             self._reconcile(name, before, ping.chain, turn, has_lost=verdict is Verdict.SPLIT_WON)
         if verdict is not Verdict.REPEATED:
+            node.bounds.heard(ping.chain, turn.now_ms)
             self._compare_digests(ping, turn)
 
     def _compare_digests(self, ping: Ping, turn: Turn) -> None:
@@ -188,6 +189,7 @@ class Gossip:
         reachable = [name for name in names if name in peers and peers[name].addr] or [sender]
         visit = self._reconciliation.met(ours, theirs, reachable, turn.now_ms, has_lost=has_lost)
         if visit is not None:
+            node.bounds.met(turn.now_ms)
             node.recovery.exchange_soon(visit.at_ms, visit.name)
 
     def _plan_answer(self, ping: Ping, turn: Turn) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import attrs
 
 from distkv.core.asks import Asks, Why
+from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.expiry import Expiry
@@ -25,7 +26,7 @@ from distkv.core.witnesses import Witnesses
 from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
 from distkv.model.hot import hot_value
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, count, first_of
+from distkv.model.tick_ranges import TickRanges, count
 from distkv.model.tree import Applied
 from distkv.wire.message import (
     EventRecord,
@@ -82,6 +83,7 @@ class Node:
         self.old_disk = OldDisk(clock_ms, settings.restarts)
         self.asks = Asks()
         self.deliveries = Deliveries()
+        self.bounds = Bounds(clock_ms)
         self.is_up = False
         """Whether the transport carries messages."""
         self.found: TickRanges = {}
@@ -202,9 +204,9 @@ class Node:
         if retired is not None and retired[0] == store.me and store.own.first_life <= retired[1] <= life:
             self.found_stale("retired", turn)  # also a life before this one: nobody asked this disk since
 
-    def merge(self, event: Event, turn: Turn) -> bool:
-        """Take in an event whatever the ledger says; False when it changes nothing."""
-        records = self.store.release(event)
+    def merge(self, event: Event, teller: NodeName, turn: Turn) -> bool:
+        """Take in an event that `teller` holds, whatever the ledger says; False when it changes nothing."""
+        records = self.store.release(event, teller)
         turn.ready.records += records
         if records:
             self.apply(event, turn)
@@ -335,6 +337,7 @@ class Node:
         )
         if store.has_data:
             self.election.sent(chain, turn.now_ms)
+            self.bounds.sent(chain, turn.now_ms)
 
     def broadcast_info(
         self, turn: Turn, ticks: TickMap, reason: PingChain | None = None, ping: PingChain | None = None
@@ -347,10 +350,11 @@ class Node:
 
     def ask(self, name: NodeName, addr: str, what: Question, why: Why, turn: Turn) -> int:
         """Ask the node `name` at `addr` for something; the number of the question."""
-        if isinstance(what, AskEvents):
-            if self.store.me in what.ranges and why is Why.PULL:
+        if isinstance(what, AskEvents) and why is Why.PULL:
+            if self.store.me in what.ranges:
                 self._want_own(what.ranges[self.store.me], turn)
-            what = attrs.evolve(what, ranges=first_of(what.ranges, self.settings.pull_events_max))
+            ledger = self.store.tree.ledger
+            what = AskEvents(ledger.missing(), what.doubted, ledger.ticks(), self.settings.pull_events_max)
         missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough

@@ -8,6 +8,8 @@ Invariant: an exchange is idempotent and may break off anywhere (docs/protocol, 
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 import attrs
 
 from distkv.core.asks import Asked, Why
@@ -17,11 +19,11 @@ from distkv.core.node import Node, Turn
 from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, PeerDone
 from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
+from distkv.core.update import Store
 from distkv.errors import DuplicateNameError, NotReadyError, RequestError
-from distkv.model.event import NodeName, Tick
+from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, common, count, joined, ranges_of, without
-from distkv.model.tree import Tree
+from distkv.model.tick_ranges import TickRanges, common, count, joined, ranges_of, through, without
 from distkv.wire.message import EventBatch, Header, PullEnd, SnapshotHead, TickMaps
 
 
@@ -58,12 +60,13 @@ class Peers:
                     node.deliveries.events_pulled += len(events)
                     node.deliveries.events_pulled_again += len(events) - new
                 asked.brought |= bool(events)
-            case AskEvents(ranges=ranges, doubted=doubted), PullEnd(known=known, lacks=lacks):
-                # Of ticks that were not asked for nobody's word is taken: they would never be applied when they come.
-                asked.brought |= bool(node.learn_known(common(joined(ranges, doubted), known), turn))
+            case AskEvents(doubted=doubted), PullEnd(known=known, lacks=lacks):
+                # Of other ticks nobody's word is taken: what nobody made yet would never be applied when it comes.
+                questions = joined(node.store.tree.ledger.missing(), doubted)
+                asked.brought |= bool(node.learn_known(common(questions, known), turn))
                 asked.ended = True
                 whole = not node.missing()
-                brought = asked.brought or not ranges
+                brought = asked.brought or whole  # else nothing was asked for but what is given up
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
                 self._pull_on(asked, doubted, turn)
             case _:
@@ -99,7 +102,7 @@ class Peers:
             case Why.BEHIND:
                 pass  # it was told, or will be at its next exchange
             case Why.PRESENCE:
-                self._sponsor.silent(asked.name, asked.ask.id)
+                self._sponsor.silent(asked.name, asked.ask.id, turn.now_ms)
             case Why.NAMESAKE:
                 if what.error is not None:
                     node.reclaim_name(asked.ask.addr, turn)
@@ -170,7 +173,7 @@ class Peers:
             node.witnesses.shown(header.node)
         if asked.why is Why.TOMBSTONES and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
-        self._sponsor.answered(header.node, asked.ask, is_serving=maps.state.is_serving)
+        self._sponsor.answered(header.node, asked.ask, turn.now_ms, is_serving=maps.state.is_serving)
         if went_back and maps.addr:
             node.ask(header.node, maps.addr, AskMaps(behind=header.life), Why.BEHIND, turn)
 
@@ -276,8 +279,18 @@ class Peers:
         return ranges_of(left[:room])
 
 
-def pull_end(tree: Tree, asked: TickRanges, doubted: TickRanges) -> PullEnd:
-    """The end of the answer to a pull: what is superseded here, and what is not here at all; the rest was sent."""
-    asked = joined(asked, doubted)
-    held, present = tree.ledger.held(asked), ranges_of(event.link for event in tree.present(asked))
-    return PullEnd(known=without(common(asked, held), present), lacks=without(asked, held))
+def answer_pull(store: Store, asked: AskEvents) -> tuple[list[Event], PullEnd]:
+    """The answer to a pull, of one instant: the events that are here, and the end, which says what is superseded here
+    and what is not here at all.
+
+    That something is superseded is said only together with all that is present here and not there: then whatever has
+    superseded it is there, too, when this disk burns (PULL-5). While a download has not brought that, it is not said.
+    """
+    tree, held, limit = store.tree, store.tree.ledger.shared_held(), asked.limit
+    ranges = asked.ranges if asked.ticks is None else joined(asked.ranges, without(held, through(asked.ticks)))
+    events = list(islice(tree.present(ranges), None if limit is None else limit + 1))
+    lacks = without(joined(asked.ranges, asked.doubted), held)
+    if not store.has_data or (limit is not None and len(events) > limit):
+        return events[:limit], PullEnd({}, lacks)
+    present = ranges_of(event.link for event in chain(events, tree.present(asked.doubted)))
+    return events, PullEnd(without(common(joined(ranges, asked.doubted), held), present), lacks)

@@ -19,7 +19,7 @@ from distkv.model.hot import hot_value
 from distkv.model.pages import Page
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMaps, Tombstone
+from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMap, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
 AGEING_BYTES: Final = 64 << 10
@@ -179,6 +179,11 @@ class AskEvents:
     ranges: TickRanges
     doubted: TickRanges = attrs.field(factory=dict)
     """Open losers that are here: only whether they are superseded is asked."""
+    ticks: TickMap | None = None
+    """What we have heard of: all of it but `ranges` is held here, and all else is wanted, too (PULL-1). None: only
+    `ranges` is wanted."""
+    limit: int | None = None
+    """How many events the answer may bring."""
 
 
 @attrs.frozen(slots=True)

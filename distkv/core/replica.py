@@ -13,10 +13,11 @@ from typing import assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
+from distkv.core.bounds import Seen
 from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
-from distkv.core.peers import Peers
+from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
     AnnounceDue,
     AskEvents,
@@ -45,12 +46,12 @@ from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
-from distkv.model.event import NodeName, Tick, Tock, Writer
+from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tick_ranges import overlap
 from distkv.model.tree import Tree
-from distkv.wire.message import PingChain, Record, State, TickMaps
+from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
 from distkv.wire.states import Meta
 
 
@@ -76,6 +77,10 @@ class Replica:
         """Take over an archived state whole, before anything is replayed."""
         self._node.store.load(meta, books, entries)
 
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""
+        self._node.store.doubt(seen)
+
     def meta(self) -> Meta:
         """What goes with the entries into the archive."""
         return self._node.store.meta()
@@ -99,8 +104,11 @@ class Replica:
         node.startup.has_data = store.has_data
         node.found = store.tree.ledger.held()
         node.witnesses.is_needed = store.has_data and bool(node.others())
+        if store.is_damaged:
+            turn.ready.note("damaged", tick=store.own.tick)
         is_retired = store.own.life is not None and store.registry.is_retired(store.me, store.own.life)
-        if store.has_data and (store.own.is_life_over or node.settings.restored or is_retired):
+        is_old = store.is_damaged or store.own.is_life_over or node.settings.restored or is_retired
+        if store.has_data and is_old:
             turn.ready.records += store.own.mark_stale(True)
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
@@ -254,6 +262,11 @@ class Replica:
         """How many events came from others, and how many in vain."""
         return self._node.deliveries
 
+    @property
+    def bounds(self) -> Seen:
+        """What was seen of the bounds on the ping settings."""
+        return self._node.bounds.seen()
+
     def asked_name(self, ask: int) -> NodeName | None:
         """Whom a request to a peer is for; None when it is not under way."""
         asked = self._node.asks.get(ask)
@@ -268,6 +281,10 @@ class Replica:
             return node.maps(what.tombstones, behind=what.behind)
         there = node.store.registry.nodes.get(what.short_for)
         return node.short_maps(what.short_for, there.life if there is not None else None)
+
+    def pulled(self, asked: AskEvents) -> tuple[list[Event], PullEnd]:
+        """The answer to a peer's pull, whole and of this instant; see `answer_pull`."""
+        return answer_pull(self._node.store, asked)
 
     # -- inside
 

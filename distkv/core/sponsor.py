@@ -24,7 +24,7 @@ from distkv.wire.message import SnapshotHead
 CLOCK_AHEAD_S: Final = 86_400.0
 """A joiner whose clock is further ahead is refused: the life it would get could never be followed by another."""
 LOOK_CLOCKS: Final = 3
-"""How long it is remembered whether somebody was there."""
+"""How long it is remembered whether somebody was there. A silent host may take longer than that to find out."""
 LOOKS_MAX: Final = 64
 
 
@@ -38,6 +38,7 @@ class Look:
     asker_started: float
     """When the process of the joiner started for whom it was: he who starts later may have seen to it since."""
     at_ms: int
+    """When the answer came; until then, when it was asked."""
     found: bool | None
     """None: the answer is not there yet."""
     ask: int = 0
@@ -70,17 +71,17 @@ class Sponsor:
             node.header(), life, ticks, superseded, len(tree), is_stale=store.own.is_stale
         )
 
-    def answered(self, name: NodeName, ask: Ask, *, is_serving: bool) -> None:
+    def answered(self, name: NodeName, ask: Ask, now_ms: int, *, is_serving: bool) -> None:
         """A node of this name, and with data, answered. What was asked before the look it may have answered before."""
         look = self._looks.get(name)
         if look is not None and look.addr == ask.addr and look.ask <= ask.id:
-            look.found, look.is_serving = True, is_serving
+            look.found, look.is_serving, look.at_ms = True, is_serving, now_ms
 
-    def silent(self, name: NodeName, ask: int) -> None:
+    def silent(self, name: NodeName, ask: int, now_ms: int) -> None:
         """A question is over; when it was not answered, nobody of this name is there. An earlier one says nothing."""
         look = self._looks.get(name)
         if look is not None and look.found is None and look.ask == ask:
-            look.found = False
+            look.found, look.at_ms = False, now_ms
 
     def _refusal(self, what: JoinerAsked, turn: Turn) -> RequestError | None:
         """Why a joiner is not sponsored, or not yet."""
@@ -116,8 +117,9 @@ class Sponsor:
         look = self._looks.get(name)
         if look is not None:
             is_old = turn.now_ms - look.at_ms > LOOK_CLOCKS * node.settings.clock_ms
-            is_of_earlier = look.found is not None and look.asker_started < what.created
-            if is_old or is_of_earlier or (look.addr, look.life) != (addr, life):
+            is_of_earlier = look.asker_started < what.created
+            is_over = look.found is not None  # a question that is under way ends, and a second one would end later
+            if (is_over and (is_old or is_of_earlier)) or (look.addr, look.life) != (addr, life):
                 look = None
         if look is None:
             if name not in self._looks and len(self._looks) >= LOOKS_MAX:

@@ -15,11 +15,13 @@ from typing import Final
 from distkv.core.conditions import check_conditions
 from distkv.core.identity import Identity
 from distkv.core.registry import NETWORK_PATH, Network, Registration, Registry, node_path, retired_path
+from distkv.errors import LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import (
     Event,
     Fleeting,
     Kind,
+    Link,
     NodeName,
     Tick,
     Tock,
@@ -27,6 +29,7 @@ from distkv.model.event import (
     is_above,
     life_of,
     next_chain,
+    same,
 )
 from distkv.model.ledger import Book
 from distkv.model.path import ROOT, Path
@@ -69,6 +72,8 @@ class Store:
         self.fading: list[Event] = []
         """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
         by themselves."""
+        self.is_damaged = False
+        """Whether some of what the disk had could not be read at this start."""
         self._ceiling = Tock(0)
         self._chain_length_max = chain_length_max
 
@@ -168,18 +173,36 @@ class Store:
                 self.registry.changed(event.path)
         return applied
 
-    def release(self, event: Event) -> list[Record]:
-        """Have an event count again, whatever the ledger says; none when it would not win, or change nothing.
+    def release(self, event: Event, teller: NodeName) -> list[Record]:
+        """Have an event that `teller` holds count again, whatever the ledger says; none when it would not win, or
+        change nothing.
 
         A deletion wins over something only: where nothing is, it may have been purged.
         """
-        head = self.tree.head(event.path)
-        would_win = event.kind is Kind.SET if head is None else is_above(event, head)
-        if not would_win or self.tree.is_settled(event):
-            return []
+        here = self.tree.event(event.link)
+        if here is not None:
+            if not self._gives_way(here, event, teller):
+                return []
+        else:
+            head = self.tree.head(event.path)
+            would_win = event.kind is Kind.SET if head is None else is_above(event, head)
+            if not would_win or self.tree.is_settled(event):
+                return []
         ranges = {event.node: Ranges([(event.tick, event.tick + 1)])}
         self.tree.release(ranges)
         return [ReleaseRecord(ranges)]
+
+    def _gives_way(self, here: Event, event: Event, teller: NodeName) -> bool:
+        """Whether of two contents of one tick the one that is here gives way to the one that `teller` holds.
+
+        What the writer holds counts. While it belongs to the network nobody else decides, so nothing that it holds
+        gives way to anything else; the hash decides where nobody can tell any more (ORDER-4, SYNC-4).
+        """
+        if same(here, event) or here.path != event.path or event.node == self.me:
+            return False
+        if event.node == teller:
+            return True
+        return event.node not in self.registry.nodes and is_above(event, here)
 
     def learn_known(self, ranges: TickRanges) -> tuple[list[Record], tuple[Event, ...]]:
         """Ticks are superseded, says somebody who has what superseded them."""
@@ -229,6 +252,7 @@ class Store:
         self.own.reset()
         self.registry.reset(self.tree)
         self.fading = []
+        self.is_damaged = False
         return [ResetRecord()]
 
     # -- the disk
@@ -259,6 +283,7 @@ class Store:
                 self.own.begin_life(life)
             case StaleRecord(is_stale=is_stale):
                 self.own.mark_stale(is_stale)
+                self.is_damaged &= is_stale  # what was damaged when it was loaded is here again
             case ResetRecord():
                 self.reset()
             case CeilingRecord(tock=tock):
@@ -292,9 +317,23 @@ class Store:
         """
         self.own.load(meta)
         self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, self._faded(entries), meta.digest, meta.live_count)
+        self.tree.load(books, self._faded(entries))
         for entry in self.tree.reserved():
             self.registry.changed(entry.head.path)
+
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Some of what was to be loaded could not be read; `seen` are ticks that were here, each on its path.
+
+        Raises:
+            LogDamagedError: what says whose node this is cannot be read.
+        """
+        if self.own.life is not None and self.registry.network is None:
+            raise LogDamagedError(
+                f"the entry {NETWORK_PATH} is damaged, which says what network {self.me} belongs to: move the data"
+                " directory aside and keep it, then start the node empty: it joins again under a new life"
+            )
+        self.is_damaged = True
+        self.tree.doubt(seen)
 
     def replayed(self) -> None:
         """The log is at its end: go on above every tock that may have been used."""

@@ -18,15 +18,18 @@ from contextlib import ExitStack, contextmanager
 import attrs
 
 from distkv.config import Config
+from distkv.daemon.access import check_access, explained, make_directory
 from distkv.engine.settler import Settler, State
-from distkv.errors import DecodeError, LogDamagedError, SettingsError
-from distkv.model.event import NodeName
+from distkv.errors import DecodeError, LogDamagedError
+from distkv.model.event import NodeName, Tick
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
-from distkv.storage.base import Log
+from distkv.storage.archive_connection import damaged
+from distkv.storage.archive_rows import Damage
+from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
 from distkv.wire.records import decode_record
-from distkv.wire.states import decode_book, decode_entry, decode_meta
+from distkv.wire.states import decode_book, decode_entry, decode_meta, read_path_key
 
 log = logging.getLogger("distkv.daemon")
 
@@ -49,7 +52,7 @@ class Directory:
         began = time.perf_counter()
         gc.disable()  # a hundred thousand new objects that all stay: looking for garbage among them doubles the time
         try:
-            self._load_state(state)
+            self._load_state(state, settler)
             count = self._replay(state, settler)
         except DecodeError as error:
             raise LogDamagedError(
@@ -63,11 +66,20 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: State) -> None:
-        rows = self.archive.meta()
-        if rows:
-            books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in self.archive.ledger()]
-            state.load(decode_meta(rows), books, (decode_entry(row.entry) for row in self.archive.load()))
+    def _load_state(self, state: State, settler: Settler) -> None:
+        archive = self.archive
+        rows = archive.meta()
+        if not rows:
+            return
+        meta = decode_meta(rows)
+        books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in archive.ledger()]
+        state.load(meta, books, (decode_entry(row.entry) for row in archive.load()))
+        if archive.unread_rows:
+            history = archive.all_history()
+            state.doubt((read_path_key(row.path), (NodeName(row.node), Tick(row.tick))) for row in history)
+            settler.rewrite()
+        elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
+            raise damaged(archive.path, "its values are not those that its digest was made of")
 
     def _replay(self, state: State, settler: Settler) -> int:
         count = 0
@@ -79,6 +91,21 @@ class Directory:
         return count
 
 
+def _say_damage(damage: Damage) -> None:
+    path = "unreadable" if damage.path is None else str(read_path_key(damage.path))
+    does = "that part of the past is lost here" if damage.is_past else "it counts as not there, and is to come back"
+    log.error("row_damaged place=%s path=%s: %s", damage.place, path, does)
+
+
+def _say_recovered(recovered: Recovered) -> None:
+    if recovered.torn_bytes:
+        log.warning("torn_tail_cut bytes=%d at=%s", recovered.torn_bytes, recovered.torn_at)
+    if recovered.damage:
+        log.warning("log_damaged reason=%s", recovered.damage)
+    if recovered.cut:
+        log.warning("log_cut reason=%s", recovered.cut)
+
+
 def _give_back_memory() -> None:
     """Let the system have what reading left free: up to 20 MB, which the C library keeps as soon as a program has once
     freed pieces as large as a segment. A library without the call (it is glibc's) keeps them."""
@@ -88,28 +115,31 @@ def _give_back_memory() -> None:
 
 
 @contextmanager
-def open_directory(config: Config) -> Iterator[Directory]:
+def open_directory(config: Config, *, cut_damage: bool = False) -> Iterator[Directory]:
     """The stores of `config.data_dir`, made if there are none, closed at the end.
+
+    With `cut_damage` a damaged log goes on with what is whole: the directory is then older than it was.
 
     Raises:
         SettingsError: the directory cannot be made.
-        StorageError: it is in use, damaged, or of another release.
+        StorageError: it is in use, not to be read or written, damaged, or of another release.
     """
     path = config.data_dir
-    try:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise SettingsError(f"cannot make the data directory {path}: {error.strerror}") from error
-    disk = DirectoryDisk(str(path))
+    make_directory(path)
     with ExitStack() as stack:
-        stack.callback(disk.close)
-        disk.lock()
-        for left in path.glob(f"{BACKUP_NAME}*"):
-            left.unlink()
-        archive = open_archive(str(path / ARCHIVE_NAME))
+        with explained(path):
+            disk = DirectoryDisk(str(path))
+            stack.callback(disk.close)
+            disk.lock()
+            check_access(path)
+            for left in path.glob(f"{BACKUP_NAME}*"):
+                left.unlink()
+        archive = open_archive(str(path / ARCHIVE_NAME), _say_damage)
         stack.callback(archive.close)
-        store = open_log(disk, settled_lsn=archive.settled_lsn, locked=True)
+        settled_lsn, settled_segment = archive.settled_lsn, archive.segment
+        store = open_log(
+            disk, settled_lsn=settled_lsn, settled_segment=settled_segment, locked=True, cut_damage=cut_damage
+        )
         stack.callback(store.close)
-        if store.recovered.torn_bytes:
-            log.warning("torn_tail_cut bytes=%d at=%s", store.recovered.torn_bytes, store.recovered.torn_at)
+        _say_recovered(store.recovered)
         yield Directory(str(path), store, archive)

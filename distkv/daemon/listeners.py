@@ -19,8 +19,8 @@ from typing import Final
 
 import trio
 
-from distkv.config import UNIX, parse_address, parse_socket
 from distkv.errors import SettingsError
+from distkv.naming import UNIX, parse_address, parse_socket
 
 SOCKET_MODE: Final = 0o660
 """Owner and group may connect: nobody is asked for a password, so the file's permissions are all there is."""

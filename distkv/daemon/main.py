@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 import trio
 
-from distkv.config import UNIX, Config
+from distkv.config import Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory, open_directory
@@ -32,9 +32,11 @@ from distkv.daemon.notify import ServiceManager
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
+from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
+from distkv.naming import UNIX
 from distkv.services.session import serve_listeners
 from distkv.storage.base import Log
 from distkv.transport.pull import PeerCaller
@@ -54,7 +56,7 @@ class Beginning:
     init_value: bytes | None = None
     """`--init`, packed; None to join a network, or to go on."""
     restored: bool = False
-    """`--restored`: the data directory is older than it was."""
+    """`--restored`: the data directory is older than it was, or shall be: a damaged log is cut."""
     restarts: int = 0
     """How often the node has started anew in this process."""
 
@@ -115,12 +117,12 @@ async def _run_at(
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     _check_restored(config, beginning, None)
-    with open_directory(config) as directory:
+    with open_directory(config, cut_damage=beginning.restored) as directory:
         driver = _driver(config, beginning, addr, directory)
         async with trio.open_nursery() as nursery:
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
-            nursery.start_soon(_keep_room, directory.log)
+            nursery.start_soon(_keep_room, directory.log, driver)
             nursery.start_soon(_spare_entries, driver.replica)
             nursery.start_soon(forget_history, directory.archive, config.history)
             nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
@@ -142,7 +144,8 @@ async def _run_at(
 
 def _driver(config: Config, beginning: Beginning, addr: str, directory: Directory) -> Driver:
     """A node as the directory has it; it does nothing yet."""
-    replica = _replica(config, beginning, addr)
+    is_cut = directory.log.recovered.cut != ""  # also when that start ended before it could write it down
+    replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr)
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
     directory.load_into(replica, settler)
@@ -152,7 +155,8 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
             " give --init VALUE to begin with"
         )
     _check_restored(config, beginning, replica)
-    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler)
+    scrub = Scrub(settler, directory.archive, config.scrub)
+    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler, scrub)
 
 
 def _check_restored(config: Config, beginning: Beginning, replica: Replica | None) -> None:
@@ -198,11 +202,14 @@ def _transport(config: Config, addr: str) -> SerfTransport | None:
 # -- small tasks --------------------------------------------------------------------------------------------------
 
 
-async def _keep_room(store: Log) -> None:
-    """Have a segment ahead, so that a full disk is met before a write and not in it."""
+async def _keep_room(store: Log, driver: Driver) -> None:
+    """Have a segment ahead, so that a full disk is met before a write and not in it.
+
+    While the archive has no room it comes first: what it takes, the log gives back.
+    """
     was_short = False
     while True:
-        if store.wants_refill:
+        if store.wants_refill and (driver.settler is None or not driver.settler.is_short):
             is_short = not await trio.to_thread.run_sync(store.refill)
             if is_short and not was_short:
                 log.error("no_space reason=%s: writes will be refused, reads go on", store.statistics().shortage)

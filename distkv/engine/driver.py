@@ -43,6 +43,7 @@ from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.commit import Committer
 from distkv.engine.hub import Hub
+from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError, StaleError
@@ -60,7 +61,7 @@ log = logging.getLogger("distkv.engine")
 DOWNLOAD_BYTES: Final = 1 << 20
 """Without room for so much no download is begun: sponsors would register us again and again in vain."""
 LEVELS: Final = {
-    **dict.fromkeys(("two_contents", "digest_differs"), logging.ERROR),
+    **dict.fromkeys(("two_contents", "digest_differs", "damaged"), logging.ERROR),
     **dict.fromkeys(("rolled_back", "own_missing", "later_life", "retired", "stale"), logging.WARNING),
     **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
     **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
@@ -95,6 +96,7 @@ class Driver:
         caller: Caller,
         limits: Limits,
         settler: Settler | None = None,
+        scrub: Scrub | None = None,
     ) -> None:
         self.replica = replica
         self.committer = committer
@@ -107,6 +109,7 @@ class Driver:
         self.arrivals = Arrivals()
         self.tracing = Tracing(replica, limits, self.counters)
         self.settler = settler
+        self.scrub = scrub
         """Moves the log into the archive; None: the log is all there is."""
         self._caller = caller
         self._outbox: deque[tuple[int, Message | Ask]] = deque()
@@ -199,6 +202,8 @@ class Driver:
             nursery.start_soon(self._keep_time)
             if self.settler is not None:
                 nursery.start_soon(self.settler.run)
+            if self.scrub is not None:
+                nursery.start_soon(self.scrub.run)
             nursery.start_soon(self._end_when_fatal)
             if self.transport is not None:
                 await nursery.start(self.transport.run, self.hear)
@@ -370,8 +375,8 @@ class Driver:
         match ask.what:
             case AskMaps() as what:
                 return ExchangeRequest(1, self.replica.maps(what))
-            case AskEvents(ranges=ranges, doubted=doubted):
-                return GetEvents(1, ranges, doubted)
+            case AskEvents(ranges=ranges, doubted=doubted, ticks=ticks, limit=limit):
+                return GetEvents(1, ranges, doubted, ticks, limit)
             case AskPages(after=after, until=until, size=size):
                 return GetPages(1, after, until, size)
             case AskSnapshot():

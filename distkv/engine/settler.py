@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
@@ -25,7 +26,8 @@ from distkv.model.event import Link, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tree import Tree
-from distkv.storage.archive import BACKUP_NAME, Archive, Batch, HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive import BACKUP_NAME, Archive, Batch
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
@@ -34,11 +36,14 @@ log = logging.getLogger("distkv.engine")
 
 SETTLE_RECORDS: Final = 10_000
 """So many unsettled records start a settling: the more at once, the less often a page of the archive is written."""
-SETTLE_BYTES: Final = 16 << 20
-"""So do so many bytes of them: they are in memory, and in the log."""
+SETTLE_BYTES: Final = 4 << 20
+"""So do so many bytes of them, and they are settled by themselves: one transaction needs room for twice as many, and as
+many again in the file, before the log lets go of any."""
 SETTLE_S: Final = 2.0
 """Unsettled records wait so long at the most."""
 RETRY_S: Final = 5.0
+LOOKS: Final = 100
+"""After so many paths others have their turn."""
 UNSETTLED_MAX: Final = 200_000
 """Past it writes are refused: the archive takes nothing any more, and all that waits for it is in memory."""
 
@@ -58,6 +63,9 @@ class State(Protocol):
     def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over what was settled."""
 
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Some of what was settled could not be read; `seen` are ticks that were here, each on its path."""
+
     def replay(self, record: Record) -> list[Path]:
         """Repeat a record that was not; returns the paths whose entries it may have changed."""
 
@@ -74,17 +82,13 @@ class _Stretch:
     held: dict[bytes, HistoryRow | bytes | None] = attrs.field(factory=dict)
     """What each path that it touched holds at its end: nearly always one event alone; or an entry, or nothing."""
     forget: bool = False
-    """Whether the node started anew in it: what was settled before is void, but for the history."""
+    """Whether what was settled before is void, but for the history: the node started anew in it, or some of that was
+    damaged."""
 
-    def joined(self, later: _Stretch) -> _Stretch:
-        """This stretch, and the one that follows it."""
-        return _Stretch(
-            self.count + later.count,
-            self.size + later.size,
-            self.history + later.history,
-            later.held if later.forget else self.held | later.held,
-            self.forget or later.forget,
-        )
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to settle."""
+        return not self.count and not self.forget
 
     def states(self) -> Iterator[StateRow]:
         """What is there now, in order of path; each is made when it is asked for, which is on the settling thread."""
@@ -113,7 +117,11 @@ class Settler:
         self._log = store
         self._run_blocking = run_blocking
         self._unsettled = _Stretch()
-        self._settling = _Stretch()  # on its way into the archive, or refused there for want of space
+        self._closed = deque[tuple[_Stretch, Batch, int]]()  # on its way into the archive, or refused there
+        self._is_looking = False
+        """Whether all paths are being looked at, which belong into one transaction."""
+        self.is_short = False
+        """Whether the archive was refused space the last time."""
         self._full = trio.Event()
         self.first_lsn = store.next_lsn  # of the first record that the committer appends
         self._sizes = archive.sizes()
@@ -131,6 +139,7 @@ class Settler:
         if not isinstance(record, EventRecord):  # Where an event stands was looked at.
             for path in paths:
                 self._look(path)
+        self._close_if_large(lsn + 1)
 
     def note(self, records: Sequence[Record], encoded: Sequence[bytes], changes: Sequence[Change]) -> None:
         """Records were appended; called right after `Committer.append`, while the state is what they made of it."""
@@ -142,6 +151,35 @@ class Settler:
         for change in changes:
             if not change.won:  # What won has a record here.
                 self._look(change.event.path)
+        self._close_if_large(self._next_lsn)
+
+    @property
+    def tree(self) -> Tree:
+        """What is settled, and what will be."""
+        return self._state.tree
+
+    def rewrite(self) -> None:
+        """Have the whole state settled anew, because some of what was settled is damaged. Blocks: for a start."""
+        self._unsettled.forget = True
+        for entry in self._state.tree.entries():
+            self._look(entry.head.path)
+
+    async def write_anew(self) -> None:
+        """The same while the node runs; returns when it is done.
+
+        Raises:
+            NoSpaceError, BusyError, StorageError: as `settle`.
+        """
+        async with self._one_at_a_time:  # nothing may be taken before all paths were looked at
+            self._is_looking = True
+            paths = [entry.head.path for entry in self._state.tree.entries()]
+            for at in range(0, len(paths), LOOKS):
+                for path in paths[at : at + LOOKS]:
+                    self._look(path)
+                await trio.lowlevel.checkpoint()
+            self._unsettled.forget = True
+            self._is_looking = False
+        await self.settle()
 
     def check_room(self) -> None:
         """Ask before a write.
@@ -149,13 +187,13 @@ class Settler:
         Raises:
             NoSpaceError: the archive is too far behind.
         """
-        count = self._settling.count + self._unsettled.count
+        count = self._count
         if count > self._unsettled_max:
             raise NoSpaceError(f"{count} changes wait for the archive, nothing was changed: {self._refusal}")
 
     def recent(self) -> list[HistoryRow]:
         """The events that the archive's history has not yet, or has since a moment, oldest first."""
-        return [*self._settling.history, *self._unsettled.history]
+        return [*(row for stretch, _, _ in self._closed for row in stretch.history), *self._unsettled.history]
 
     # -- history
 
@@ -210,7 +248,7 @@ class Settler:
         log_now, sizes = self._log.statistics(), self._sizes
         return {
             "settled_lsn": self._archive.settled_lsn,
-            "unsettled": self._settling.count + self._unsettled.count,
+            "unsettled": self._count,
             "log_segments": log_now.segments,
             "log_bytes": log_now.size_bytes,
             "archive_bytes": sizes.file_bytes,
@@ -247,11 +285,16 @@ class Settler:
             StorageError: the node must end.
         """
         async with self._one_at_a_time:
-            batch, position = self._take()
-            await self._committer.wait_durable(position)
-            await self._run_blocking(self._archive.settle, batch)
-            self._settling = _Stretch()
-            await self._run_blocking(self._log.drop, batch.lsn)
+            self._full = trio.Event()
+            for _ in range(len(self._closed) + 1):  # the last one has all that was appended up to now
+                if not self._closed:
+                    self._close(self._next_lsn)
+                stretch, batch, position = self._closed[0]
+                await self._committer.wait_durable(position)
+                batch = attrs.evolve(batch, states=stretch.states(), segment=self._log.segment_number)
+                await self._run_blocking(self._archive.settle, batch)
+                self._closed.popleft()
+                await self._run_blocking(self._log.drop, batch.lsn)
             self._sizes = await self._run_blocking(self._archive.sizes)
 
     @asynccontextmanager
@@ -277,14 +320,15 @@ class Settler:
 
     async def _settle_if_possible(self) -> bool:
         """Settle if there is anything to settle; False: it is not possible now."""
-        if not self._unsettled.count and not self._settling.count:
+        if self._unsettled.is_empty and not self._closed:
             return True
         try:
             await self.settle()
         except (NoSpaceError, BusyError) as error:
             log.error("not_settled reason=%s", error)
-            self._refusal = str(error)
+            self._refusal, self.is_short = str(error), isinstance(error, NoSpaceError)
             return False
+        self.is_short = False
         return True
 
     # -- inside
@@ -293,6 +337,15 @@ class Settler:
     def _next_lsn(self) -> int:
         """The lsn of the next record that is appended."""
         return self.first_lsn + self._committer.appended
+
+    @property
+    def _count(self) -> int:
+        """How many records are not settled."""
+        return sum(stretch.count for stretch, _, _ in self._closed) + self._unsettled.count
+
+    def _close_if_large(self, lsn: int) -> None:
+        if self._unsettled.size >= SETTLE_BYTES and not self._is_looking:
+            self._close(lsn)
 
     def _add(self, lsn: int, record: Record, data: bytes, winners: set[int]) -> None:
         """One more record; `winners` are the ids of the events that won their paths by it and its neighbours.
@@ -326,14 +379,12 @@ class Settler:
         key, entry = path_key(path), self._state.tree.get(path)
         self._unsettled.held[key] = None if entry is None else encode_entry(entry)
 
-    def _take(self) -> tuple[Batch, int]:
-        """One consistent snapshot of what the unsettled records came to, and what must be durable first."""
-        taken = self._settling.joined(self._unsettled) if self._settling.count else self._unsettled
-        self._settling, self._unsettled = taken, _Stretch()
-        self._full = trio.Event()
+    def _close(self, lsn: int) -> None:
+        """What the unsettled records came to, up to `lsn`: one consistent snapshot, with what must be durable first."""
+        taken, self._unsettled = self._unsettled, _Stretch()
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
-        meta = encode_meta(self._state.meta())
-        batch = Batch(self._next_lsn, taken.states(), gone, taken.history, ledger, meta, taken.forget)
-        return batch, self._committer.appended
+        meta, count = encode_meta(self._state.meta()), len(self._state.tree)
+        batch = Batch(lsn, (), gone, taken.history, ledger, meta, taken.forget, count)
+        self._closed.append((taken, batch, self._committer.appended))

@@ -15,8 +15,8 @@ from hashlib import blake2b
 from operator import attrgetter, eq
 from typing import Final, NewType, TypeAlias
 
-from distkv.config import is_node_name
 from distkv.model.path import Path
+from distkv.naming import is_node_name
 
 NodeName = NewType("NodeName", str)
 Tick = NewType("Tick", int)

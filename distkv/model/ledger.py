@@ -98,6 +98,13 @@ class Ledger:
 
     # -- many
 
+    def keep(self, ranges: Mapping[Writer, Ranges]) -> None:
+        """Of what is held, hold on to these ticks only; the others are missing again."""
+        for (node, life), book in self.writers():
+            book.held = book.held & ranges.get((node, life), Ranges())
+            self._note(node, book.first, book)
+        self._hash = None
+
     def load(self, books: Iterable[tuple[Writer, Book]]) -> None:
         """Take over books that were kept elsewhere, into an empty ledger."""
         for (node, life), book in books:

@@ -28,6 +28,8 @@ _PLAIN: Final = {".": ".", ":": ":", "_": " "}
 _new_tuple: Final = tuple.__new__
 _NULL: Final[NameKey] = ("NoneType", None)
 _WORDS: Final[dict[str, Name]] = {"e": "", "t": True, "f": False, "n": None}
+_NO_NAMES: Final = (str, bytes, bytearray, dict, set, frozenset)
+"""What can be iterated, but does not give names in an order that was meant."""
 
 
 class Path(tuple[NameKey, ...]):
@@ -36,19 +38,29 @@ class Path(tuple[NameKey, ...]):
     It is a tuple because there may be a million of them: an object around one would take twice the memory.
 
     Raises:
-        BadPathError: a name of another type, a lone surrogate, a NaN, an integer beyond 64 bits, or more than
-            `NAMES_MAX` names.
+        BadPathError: text, whose letters would be taken for names (`parse` reads it); a name of another type, a lone
+            surrogate, a NaN, an integer beyond 64 bits, or more than `NAMES_MAX` names.
     """
 
     __slots__ = ()
 
     def __new__(cls, names: Iterable[Name] = ()) -> Self:
-        given = _new_tuple(cls, names)
+        kind = type(names)
+        if kind is not list and kind is not tuple and isinstance(names, _NO_NAMES):
+            raise BadPathError(_no_names(names))
+        try:
+            given = _new_tuple(cls, names)
+        except TypeError:
+            if isinstance(names, Iterable):
+                raise
+            raise BadPathError(_no_names(names)) from None
         try:
             if "".join(given).isascii() and len(given) <= NAMES_MAX:  # type: ignore[arg-type]  # or it raises
                 return given  # nearly always all names are text, and their own key
         except TypeError:
             pass
+        if isinstance(names, Path):
+            return given  # its keys, which are no names
         if len(given) > NAMES_MAX:
             raise BadPathError(f"a path has at most {NAMES_MAX} names, this one has {len(given)}")
         return _new_tuple(cls, [_name_key(_clean(name)) for name in given])  # type: ignore[arg-type]
@@ -70,6 +82,16 @@ class Path(tuple[NameKey, ...]):
     def of_ascii(cls, names: list[str]) -> Self:
         """The path of at most `NAMES_MAX` names which are known to be ASCII text: not checked again, so faster."""
         return _new_tuple(cls, names)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[Name, ...]]]:
+        """Pickled as its names; those of a plain path would be the path itself, for ever."""
+        return type(self), (tuple(self.names),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return f"Path.parse({str(self)!r})"
@@ -99,9 +121,18 @@ class Path(tuple[NameKey, ...]):
         Raises:
             BadPathError: naming the element that cannot be read and what would be right.
         """
+        if not isinstance(text, str):
+            raise BadPathError(f"a path is written as text, such as 'sensors.kitchen', not as {type(text).__name__}")
         if text == ":":
             return ROOT
         return cls(_parse_name(part, text) for part in _split(text))
+
+
+def _no_names(given: object) -> str:
+    """What to say of what is no row of names."""
+    if isinstance(given, str):
+        return f"a path is made of names, not of text: write Path.parse({given!r}), or Path([{given!r}]) for one name"
+    return f"a path is made of names, such as Path(['sensors', 7]), not of {type(given).__name__}"
 
 
 def _clean(name: Name) -> Name:

@@ -7,10 +7,10 @@ Invariant: nothing here changes what it is given; a name that nothing is left of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from distkv.model.event import COUNT_BITS, Link, NodeName
+from distkv.model.event import COUNT_BITS, Link, NodeName, Tick, first_tick, life_of
 from distkv.model.ranges import Ranges
 
 TickRanges: TypeAlias = dict[NodeName, Ranges]
@@ -25,6 +25,14 @@ def ranges_of(links: Iterable[Link]) -> TickRanges:
     for node, tick in links:
         found.setdefault(node, Ranges()).add(tick)
     return found
+
+
+def through(lasts: Mapping[NodeName, Sequence[Tick]]) -> TickRanges:
+    """All ticks of the lives of which `lasts` names one, up to that one."""
+    return {
+        node: Ranges.from_sorted([(first_tick(life_of(last)), last + 1) for last in ticks])
+        for node, ticks in lasts.items()
+    }
 
 
 def common(ticks: TickRanges, others: TickRanges) -> TickRanges:
@@ -56,19 +64,6 @@ def is_within(ticks: TickRanges, others: TickRanges) -> bool:
 def count(ticks: TickRanges) -> int:
     """How many ticks there are."""
     return sum(map(len, ticks.values()))
-
-
-def first_of(ticks: TickRanges, at_most: int) -> TickRanges:
-    """The first so many, by name and tick."""
-    found: TickRanges = {}
-    for node in sorted(ticks):
-        for begin, end in ticks[node].pairs():
-            if at_most <= 0:
-                return found
-            end = min(end, begin + at_most)
-            found.setdefault(node, Ranges()).add_range(begin, end)
-            at_most -= end - begin
-    return found
 
 
 def lives(ranges: Ranges) -> Iterator[tuple[int, int]]:

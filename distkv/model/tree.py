@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from distkv.model.contested import Contested
 from distkv.model.entry import Entry
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, is_above, same
+from distkv.model.event import COUNT_BITS, Event, Kind, Link, Tick, Writer, same, sort_down
 from distkv.model.hot import hot_value
 from distkv.model.index import Index
 from distkv.model.ledger import Book, Ledger
@@ -177,20 +177,42 @@ class Tree:
             gone.remove(event)
         return Applied(event, True, entry.head is event, tuple(gone))
 
-    def load(
-        self, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry], digest: int, live_count: int
-    ) -> None:
-        """Take over a whole state that was kept elsewhere, into an empty tree; digest and count come with it."""
+    def load(self, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+        """Take over a whole state that was kept elsewhere, into an empty tree; its sums are made of what comes."""
         self.ledger.load(books)
+        digest = 0
         for entry in entries:
-            self._index.put(entry.head.path, entry)
-            if entry.is_live:
-                self._index.turned(entry.head.path, True)
-            for event in (entry.head, *entry.losers):
+            head, losers = entry.head, entry.losers
+            self._index.put(head.path, entry)
+            if head.kind is Kind.SET:
+                self._index.turned(head.path, True)
+                self.live_count += 1
+            for event in (head, *losers):
                 self._present.setdefault(event.writer, {})[event.tick] = event
-            if entry.losers:
+            if losers:
                 self._contested.put(entry)
-        self.digest, self.live_count = digest, live_count
+            digest ^= _share(head, losers, _place(head.path))
+        self.digest = digest
+
+    def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
+        """Entries are missing that should be here, nobody knows which: hold only those ticks that can be shown.
+
+        These are what is present, what the chains of that name, and of the ticks that were `seen` here, each on its
+        path, those whose path has an entry: they are superseded, as they are not present. Any other tick may be that of
+        an entry which is gone; whoever has its event must not be told that it is superseded.
+        """
+        shown: dict[Writer, list[int]] = {}
+        for entry in self._index.entries():
+            remembered = ((writer, row[0]) for writer, rows in (entry.memory or {}).items() for row in rows)
+            links = [link for event in (entry.head, *entry.losers) for link in event.chain]
+            for (node, _), tick in remembered:
+                links.append((node, Tick(tick)))
+            for node, tick in links:
+                shown.setdefault((node, tick >> COUNT_BITS), []).append(tick)
+        for path, (node, tick) in seen:
+            if self._index.get(path) is not None:
+                shown.setdefault((node, tick >> COUNT_BITS), []).append(tick)
+        self.ledger.keep({writer: Ranges.from_ticks(sorted(set(ticks))) for writer, ticks in shown.items()})
 
     def reserved(self) -> list[Entry]:
         """The system's own entries, tombstones included."""
@@ -237,17 +259,37 @@ class Tree:
 
     def is_settled(self, event: Event) -> bool:
         """Whether it would change nothing here, whatever the ledger says: it is here, or something here knew it."""
-        here = self.event(event.link)
-        if here is not None:  # of two contents of one tick the higher counts
-            return here.path != event.path or same(here, event) or not is_above(event, here)
+        if self.event(event.link) is not None:
+            return True
         entry = self._index.get(event.path)
         return entry is not None and entry.knows(event)
 
     def release(self, ranges: TickRanges) -> None:
-        """Forget that these ticks were here, so that their events are applied once more."""
+        """Forget that these ticks were here, and what is here of them, so that their events are applied once more."""
+        for event in list(self.present(ranges)):
+            self._forget(event)
         for node, ticks in ranges.items():
             for begin, end in lives(ticks):
                 self.ledger.release_range(node, begin, end)
+
+    def _forget(self, event: Event) -> None:
+        """A winner or open loser is neither any more; the next one of its path wins, if there is one."""
+        path, entry = event.path, self._index.get(event.path)
+        if entry is None:
+            return
+        before = entry.head, entry.losers
+        rest = [one for one in (entry.head, *entry.losers) if one is not event]
+        if rest:
+            sort_down(rest)
+            entry.head, entry.losers = rest[0], tuple(rest[1:])
+            self._account(entry, [event], before)
+            return
+        del self._present[event.writer][event.tick]
+        self.digest ^= _share(*before, _place(path))
+        if entry.is_live:
+            self._index.turned(path, False)
+            self.live_count -= 1
+        self._index.remove(path)
 
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.

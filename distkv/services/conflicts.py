@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from distkv.core.conditions import refuse_reserved
+from distkv.core.conditions import refuse_to_decide_for_the_system
 from distkv.core.ready import LocalDecision, Written
 from distkv.engine.driver import Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
@@ -123,7 +123,7 @@ async def restore_closed(driver: Driver, request: Restore) -> bytes:
             raise NotFoundError(f"{tick_text(*request.loser)} is not in the history of {driver.replica.name}")
         return decide(driver, request)
     event = read_event(row)
-    refuse_reserved(event.path)
+    refuse_to_decide_for_the_system(event)
     _check_below(event, request.path)
     entry = driver.replica.tree.get(event.path)
     if request.head is not None and (entry is None or entry.head.link != request.head):

@@ -16,7 +16,7 @@ from distkv.engine.settler import Settler
 from distkv.errors import DecodeError, LogDamagedError, NotFoundError, RequestError
 from distkv.model.event import Event, Kind
 from distkv.services.kv import check_serving, shown
-from distkv.storage.archive import HistoryRow
+from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.fields import LINKS_MAX
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record

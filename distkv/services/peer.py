@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
-from distkv.core.peers import pull_end
-from distkv.core.ready import JoinerAsked, PeerOffered
+from distkv.core.ready import AskEvents, JoinerAsked, PeerOffered
 from distkv.engine.driver import Driver
 from distkv.errors import BadValueError, DistkvError
 from distkv.model.event import Event, NodeName
 from distkv.model.pages import pages
-from distkv.wire.codec import Payload
+from distkv.wire.codec import Payload, encode_payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
-from distkv.wire.replies import encode_end, encode_payload, encode_start
+from distkv.wire.replies import encode_end, encode_start
 from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot
 
 BATCH_EVENTS: Final = 500
@@ -44,14 +43,16 @@ def exchange(driver: Driver, request: ExchangeRequest) -> bytes:
 
 
 async def send_events(driver: Driver, request: GetEvents, send: Send) -> None:
-    """Answer a pull: the events that are here, then what is known to be superseded and what is not here.
+    """Answer a pull, as of one instant: the events that are here, then what is superseded and what is not here.
 
     Of what the asker only doubts it has the content.
     """
     seq = request.seq
     await send(seq, encode_start(seq))
-    await _send_batches(driver.replica.tree.present(request.nodes), seq, send)
-    await send(seq, pull_end(driver.replica.tree, request.nodes, request.doubted))
+    asked = AskEvents(request.nodes, request.doubted, request.ticks, request.limit)
+    events, end = driver.replica.pulled(asked)
+    await _send_batches(events, seq, send)
+    await send(seq, end)
     await send(seq, encode_end(seq))
 
 

@@ -2,8 +2,9 @@
 
 Knows: whom to ask whether they hold an event, and how often.  Does not know sessions, nor how a write is made.
 
-Invariant: a node is counted when it has said itself that the event, or a later change that knew it, is on its disk;
-this one when its commit is done. The write stands, whatever the count.
+Invariant: a node is counted when it has said itself that it holds the event's tick, durably. Then the event is on its
+disk, or what replaced it: no node holds a tick as superseded on somebody's mere word (docs/protocol, LEDGER-5). This
+one is counted when its commit is done. The write stands, whatever the count.
 """
 
 from __future__ import annotations

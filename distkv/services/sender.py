@@ -15,8 +15,7 @@ from typing import TypeAlias
 import trio
 
 from distkv.engine.commit import Committer
-from distkv.wire.codec import Payload
-from distkv.wire.replies import encode_payload
+from distkv.wire.codec import Payload, encode_payload
 
 Part: TypeAlias = Payload | bytes | Callable[[], bytes]
 """Of a long answer; the last form is for what shall be looked up when it leaves, and not before."""

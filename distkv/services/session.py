@@ -17,7 +17,7 @@ import trio
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
-from distkv.services import backup, conflicts, history, kv, nodes, peer, status, tree
+from distkv.services import backup, conflicts, damage, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.replicas import ReplicatedWrites
@@ -45,6 +45,7 @@ from distkv.wire.request import (
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -199,7 +200,7 @@ class Session:
                 self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case GetTree() | GetHistory() | GetEvents() | GetPages() | GetSnapshot() | Backup():
+            case GetTree() | GetHistory() | GetEvents() | GetPages() | GetSnapshot() | Backup() | LookForDamage():
                 if self._answers.are_too_many:
                     self._left = request
                 else:
@@ -212,7 +213,9 @@ class Session:
     def _stop(self, task: int) -> bool:
         return any(some.stop(task) for some in (self._watches, self._traces, self._waits, self._replicated))
 
-    def _long_answer(self, request: GetTree | GetHistory | GetEvents | GetPages | GetSnapshot | Backup) -> LongAnswer:
+    def _long_answer(
+        self, request: GetTree | GetHistory | GetEvents | GetPages | GetSnapshot | Backup | LookForDamage
+    ) -> LongAnswer:
         driver = self._driver
         match request:
             case GetTree():
@@ -227,6 +230,8 @@ class Session:
                 return lambda send: peer.send_snapshot(driver, request, send)
             case Backup():
                 return lambda send: backup.send_backup(driver, request, send)
+            case LookForDamage():
+                return lambda send: damage.send_scrub(driver, request, send)
             case _:
                 assert_never(request)
 

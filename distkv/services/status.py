@@ -11,11 +11,13 @@ import time
 
 import attrs
 
+from distkv.core.bounds import Seen
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
+from distkv.services import damage
 from distkv.wire.replies import encode_reply
 from distkv.wire.request import GetState
 
@@ -46,8 +48,10 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
         "settings": _settings(replica.settings),
+        "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
+        "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
             **attrs.asdict(replica.deliveries),
@@ -77,6 +81,14 @@ def _settings(settings: CoreSettings) -> dict[str, int | float]:
         "ping.length": settings.ping_length,
         "chain.length": settings.chain_length_max,
     }
+
+
+def _pings(seen: Seen) -> dict[str, object]:
+    """Seconds, as all times for people."""
+    found: dict[str, object] = {"partitions": seen.partitions}
+    if seen.delivery_ms is not None:
+        found["delivery"] = [ms / 1000 for ms in seen.delivery_ms]
+    return found
 
 
 def _shown(ranges: TickRanges) -> dict[str, list[int | list[int]]]:

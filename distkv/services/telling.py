@@ -22,7 +22,7 @@ from distkv.engine.feeds import Batch, Feeds, Push, Seen
 from distkv.model.index import Place, place_of
 from distkv.model.path import Path
 from distkv.model.tree import Tree
-from distkv.storage.archive import HistoryRow
+from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record
 from distkv.wire.request import Watch

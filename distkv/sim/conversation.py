@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from distkv.core.peers import pull_end
 from distkv.core.ready import (
     Ask,
     AskEvents,
@@ -29,10 +28,10 @@ from distkv.core.ready import (
 from distkv.errors import DistkvError, PeerError
 from distkv.model.event import Event
 from distkv.model.pages import pages
-from distkv.wire.codec import Payload, read_payload
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
+from distkv.wire.codec import Payload, encode_payload, read_payload
 from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
-from distkv.wire.replies import decode_reply, encode_payload
+from distkv.wire.replies import decode_reply
 from distkv.wire.request import GetEvents, GetPages, GetSnapshot
 from distkv.wire.room import EVENT_BYTES, answer_room
 
@@ -66,8 +65,8 @@ class Conversation:
             case AskMaps() as what:
                 shown, size = _over_the_wire(asker.replica.maps(what))
                 maps = shown if isinstance(shown, TickMaps) else None
-            case AskEvents(ranges=ranges, doubted=doubted):
-                size = len(encode_request(GetEvents(1, ranges, doubted)))
+            case AskEvents(ranges=ranges, doubted=doubted, ticks=ticks, limit=limit):
+                size = len(encode_request(GetEvents(1, ranges, doubted, ticks, limit)))
             case AskPages(after=after, until=until, size=page_size):
                 size = len(encode_request(GetPages(1, after, until, page_size)))
             case AskSnapshot():
@@ -115,8 +114,9 @@ class Conversation:
             if isinstance(reply, TickMaps | DistkvError):
                 yield reply
         elif isinstance(what, AskEvents):
-            yield from _batches(replica.tree.present(what.ranges))
-            yield pull_end(replica.tree, what.ranges, what.doubted)
+            events, end = replica.pulled(what)
+            yield from _batches(iter(events))
+            yield end
         elif isinstance(what, AskPages):
             yield from pages(replica.tree, what.after, what.until, what.size)
         elif not peer.host.disk.has_room(EVENT_BYTES):

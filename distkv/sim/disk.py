@@ -14,6 +14,8 @@ from random import Random
 from typing import Final
 
 from distkv.errors import NoSpaceError
+from distkv.model.event import NodeName
+from distkv.sim.rot import Choose, Rotten, rotten
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all, tear_by_sectors
@@ -42,6 +44,8 @@ class VirtualDisk:
         """Batches that are durable, and put into the log when somebody looks: most disks never meet a fault."""
         self._memory = MemoryDisk()
         self._log: SegmentedLog | None = None
+        self.rotten: Rotten | None = None
+        """What rotted of that which was settled; what came since is in the log. None: nothing did."""
 
     # -- used by a process
 
@@ -55,7 +59,7 @@ class VirtualDisk:
     @property
     def is_empty(self) -> bool:
         """Whether it was never used."""
-        return not self._memory.names()
+        return not self._memory.names() and self.rotten is None
 
     @property
     def is_idle(self) -> bool:
@@ -127,6 +131,14 @@ class VirtualDisk:
     def wipe(self) -> None:
         """All is gone; the disk is not in use."""
         self._memory = MemoryDisk()
+        self.rotten = None
+
+    def rot(self, node: NodeName, choose: Choose) -> bool:
+        """All is settled, and some rows rot; not twice. The disk is not in use. Returns whether it happened."""
+        found = None if self.rotten is not None else rotten(node, self.read(), choose)
+        if found is not None:
+            self._memory, self.rotten = MemoryDisk(), found
+        return found is not None
 
     def copy(self) -> MemoryDisk:
         """What is durable, as a backup of the whole machine has it."""
@@ -136,6 +148,7 @@ class VirtualDisk:
     def roll_back(self, copy: MemoryDisk) -> None:
         """The disk is as it was; it is not in use."""
         self._memory = copy.after_power_loss(keep_all, keep_names=True)
+        self.rotten = None
 
     def fill(self) -> None:
         """Others took all the space there was."""

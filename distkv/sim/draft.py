@@ -14,7 +14,7 @@ from typing import Final
 
 from distkv.sim.network import Faults
 from distkv.sim.presence import Presence
-from distkv.sim.scenario import RARE, Action, Fault, Scenario, Verb
+from distkv.sim.scenario import SELDOM, Action, Fault, Scenario, Verb
 
 DELIVERIES_AIMED_AT: Final = 2600
 """More than the least that counts, because much of what befalls writes is not foreseen."""
@@ -41,8 +41,8 @@ def draw(seed: int, off: Collection[Fault] = ()) -> Scenario:
     one off moves nothing else.
     """
     rng = Random(f"scenario {seed}")
-    wanted = [fault for fault in Fault if fault not in RARE and rng.random() < 0.5]
-    wanted += [fault for fault in Fault if fault in RARE and Random(f"{fault} wanted {seed}").random() < 0.25]
+    wanted = [fault for fault in Fault if fault not in SELDOM and rng.random() < 0.5]
+    wanted += [fault for fault in Fault if fault in SELDOM and Random(f"{fault} wanted {seed}").random() < 0.25]
     return _Draft(seed, rng, frozenset(wanted) - frozenset(off)).scenario()
 
 
@@ -225,6 +225,10 @@ class _Draft:
                 return then((0, Verb.FOREIGN), (for_ms, Verb.FOREIGN_GONE))
             case Fault.LIES:
                 return [Action(at_ms + n * 100, Verb.LIE, host, number + n) for n in range(10)]
+            case Fault.ROT:
+                verb = Verb.ROT_TWO if number % 3 == 0 else Verb.ROT
+                other = Action(at_ms + for_ms + 1, Verb.START, (host + 1) % count, number)
+                return [*then((0, verb), (for_ms, Verb.START)), *([other] if verb is Verb.ROT_TWO else [])]
             case Fault.SAME_ADDRESS:
                 return then((0, Verb.SAME_ADDRESS), (for_ms, Verb.OWN_ADDRESS))
         return []

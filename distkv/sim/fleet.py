@@ -33,6 +33,7 @@ from distkv.sim.conversation import Conversation
 from distkv.sim.host import Host
 from distkv.sim.network import Faults, Network
 from distkv.sim.process import Process
+from distkv.sim.rot import Choose
 from distkv.sim.rule import Observer, Told
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
@@ -108,13 +109,15 @@ class Fleet:
             **more,
         )
         replica = Replica(settings, random.Random(self.rng.random()))
+        rotten = host.disk.rotten
+        found = [] if rotten is None else rotten.load_into(replica)
         records = host.disk.open()
         for record in records:
             replica.replay(record)
         process = host.process = Process(self, host, replica, more)
         host.fatal, host.agent.seen, host.agent.is_up = None, None, False
         for tell in self.told.started:
-            tell(process, records)
+            tell(process, [*found, *records])
         process.begin()
         if up and process.is_running:
             host.agent.is_up = True
@@ -157,6 +160,15 @@ class Fleet:
         host.disk.wipe()
         for tell in self.told.lost_disk:
             tell(host, is_copied=is_copied)
+
+    def rot(self, name: str, choose: Choose) -> bool:
+        """End the process if it runs; of what its disk holds some rows rot. Others have all of it."""
+        host = self.hosts[name]
+        self.end(host)
+        is_rotten = host.disk.rot(host.node, choose)
+        for tell in self.told.lost_disk if is_rotten else ():
+            tell(host, is_copied=True)
+        return is_rotten
 
     def set_back(self, name: str, copy: MemoryDisk, *, is_copied: bool = False) -> None:
         """End the process if it runs; its disk is what it was."""

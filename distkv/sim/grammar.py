@@ -29,6 +29,7 @@ from distkv.sim.script import (
     Divert,
     Fill,
     Retire,
+    Rot,
     Run,
     Script,
     Setting,
@@ -50,6 +51,7 @@ USAGE: Final[dict[str, str]] = {
     "cluster": "cluster NODE…",
     "start": "start NODE [as NODE] [init [VALUE]] [SETTING=…]…",
     **{deed.value: f"{deed.value} NODE" for deed in Deed},
+    "rot": "rot NODE PATH",
     "set": "set NODE PATH VALUE [new] [ttl TIME]",
     "delete": "delete NODE PATH",
     "fill": "fill NODE PATH COUNT",
@@ -173,7 +175,7 @@ class _Parser:
                 self._nodes |= {node: None for side in sides for node in side}
             case StartNode(node=node) | ToNode(node=node) | Write(node=node) | Fill(node=node) | Wait(node=node):
                 self._nodes.setdefault(node)
-            case Decide(node=node) | Retire(node=node):
+            case Decide(node=node) | Retire(node=node) | Rot(node=node):
                 self._nodes.setdefault(node)
 
     def _error(self, number: int, what: str) -> SettingsError:
@@ -299,6 +301,7 @@ _DEEDS: Final = frozenset(Deed)
 _READERS: Final[dict[str, Callable[[Words], Action]]] = {
     "cluster": lambda words: Cluster(words.nodes()),
     "start": _start,
+    "rot": lambda words: Rot(words.node(), words.path()),
     "set": _set,
     "delete": lambda words: Write(words.node(), words.path(), None),
     "fill": lambda words: Fill(words.node(), words.path(), words.integer("the count")),

@@ -31,6 +31,7 @@ from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import always
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.rules.contents import OneContent
+from distkv.sim.rules.covered import SupersededIsCovered
 from distkv.sim.screen import Screen
 from distkv.sim.script import (
     Action,
@@ -41,6 +42,7 @@ from distkv.sim.script import (
     Divert,
     Fill,
     Retire,
+    Rot,
     Run,
     Script,
     SettingMap,
@@ -130,7 +132,7 @@ class Player:
             int(world["seed"]),
             faults,
             members_seen=bool(world["members"]),
-            observers=[*always(), OneContent(), Recording(self._happened)],
+            observers=[*always(), OneContent(), SupersededIsCovered(), Recording(self._happened)],
         )
         for name in script.nodes:
             self._fleet.host(name)
@@ -163,6 +165,10 @@ class Player:
             case ToNode(node=node, deed=deed):
                 self._say(node, DEEDS[deed])
                 self._deed(self._fleet.hosts[node], deed)
+            case Rot(node=node, path=path):
+                self._say(node, f"ends, and its disk rots at {path}")
+                if not self._fleet.rot(node, lambda paths: [path] if path in paths else []):
+                    raise ScriptFailedError(f"{node} has nothing at {path} that may rot, or rotted before")
             case Split() | Cut() | Divert():
                 self._say("", text)
                 self._to_network(action)

@@ -15,7 +15,7 @@ from typing import Final
 
 from distkv.sim.scenario import Action, Verb
 
-_ENDS: Final = frozenset({Verb.KILL, Verb.POWER, Verb.WIPE, Verb.BURN, Verb.RETIRE, Verb.ROLL_BACK})
+_ENDS: Final = frozenset({Verb.KILL, Verb.POWER, Verb.WIPE, Verb.BURN, Verb.RETIRE, Verb.ROLL_BACK, Verb.ROT})
 
 
 class Presence:

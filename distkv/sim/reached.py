@@ -98,6 +98,7 @@ SIGNS: Final[dict[str, str]] = {
     "later_life": "LIFE-11",
     "an old disk is told from the others": "LIFE-11",
     "stale": "LIFE-10",
+    "damaged": "LIFE-12",
     "retired": "LIFE-7",
     "unwitnessed": "LIFE-4",
     "name_claimed": "NAME-1",

@@ -25,6 +25,7 @@ from distkv.sim.rules import always
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.rules.apart import StaysApart
 from distkv.sim.rules.contents import OneContent
+from distkv.sim.rules.covered import SupersededIsCovered
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.writes import AcknowledgedStay
@@ -104,7 +105,7 @@ class Run:
         self._scenario = scenario
         self._trace, self._reached, self._traffic = Trace(write), Reached(), _Traffic()
         self._writes = AcknowledgedStay()
-        rules = [*always(), OneContent(), TicksRise(), self._writes, RingStays(), StaysApart()]
+        rules = [*always(), OneContent(), SupersededIsCovered(), TicksRise(), self._writes, RingStays(), StaysApart()]
         habits, limits = draw_watchers(scenario.seed)
         slow = [SlowWatchers(scenario.seed, habits, limits)] if habits else []
         seen = [*observers, *slow, self._trace, self._reached, self._traffic, *rules]

@@ -65,10 +65,14 @@ class Fault(StrEnum):
     """Gossip that no honest node sends."""
     SAME_ADDRESS = "same-address"
     """A node says that it is reached where another one is."""
+    ROT = "rot"
+    """A disk on which rows of the archive do not check any more, or two such disks."""
 
 
 RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS, Fault.RETIRE})
-"""What other people do wrong; each seed takes one in four of these."""
+"""What other people do wrong."""
+SELDOM: Final = RARE | {Fault.ROT}
+"""Each seed takes one in four of these."""
 
 
 class Verb(StrEnum):
@@ -111,6 +115,8 @@ class Verb(StrEnum):
     LIE = "is lied about"
     SAME_ADDRESS = "starts again with another one's address"
     OWN_ADDRESS = "starts again with its own address"
+    ROT = "stops, and its disk rots"
+    ROT_TWO = "stops with another one, and both disks rot"
 
 
 DECISIONS: Final = frozenset({Verb.RESTORE, Verb.DISMISS})
@@ -138,6 +144,8 @@ FAULT_OF: Final[dict[Verb, Fault]] = {
     Verb.FOREIGN: Fault.FOREIGN,
     Verb.LIE: Fault.LIES,
     Verb.SAME_ADDRESS: Fault.SAME_ADDRESS,
+    Verb.ROT: Fault.ROT,
+    Verb.ROT_TWO: Fault.ROT,
 }
 """Which fault an action is. The others are writes, starts, or ends of a fault, which harm nobody."""
 

@@ -71,6 +71,14 @@ class StartNode:
 
 
 @attrs.frozen
+class Rot:
+    """A process ends, and what its disk has of a path rots."""
+
+    node: str
+    path: Path
+
+
+@attrs.frozen
 class ToNode:
     """Something befalls a node."""
 
@@ -184,6 +192,7 @@ Action: TypeAlias = (
     | Cluster
     | StartNode
     | ToNode
+    | Rot
     | Split
     | Cut
     | Divert

@@ -7,10 +7,12 @@ Invariant: an action that does not apply changes nothing; `all_is_well` ends eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from distkv.core.ready import Retired, RetireNode
+from distkv.model.path import Path
 from distkv.model.tick_ranges import is_within
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
@@ -171,10 +173,14 @@ class Stage:
                 self._lose_disk(host, is_copied=True)
             case Verb.BURN if any(other.live.is_serving for other in self._others(host)):
                 self._lose_disk(host, is_copied=False)
-            case Verb.COPY if host.live.is_serving:
+            case Verb.COPY if host.live.is_serving and host.disk.rotten is None:
                 self._copies[host.name] = host.disk.copy()
             case Verb.ROLL_BACK:
                 return self._roll_back(host)
+            case Verb.ROT if self._has_copy(host):
+                return self._rot(host, action.number % 3 + 1)
+            case Verb.ROT_TWO:
+                return self._rot_two(host, action.number % 3 + 1)
             case Verb.RETIRE:
                 return self._retire(host, is_running=action.number % 2 == 1)
             case Verb.FILL:
@@ -206,6 +212,32 @@ class Stage:
         self._fleet.set_back(host.name, copy, is_copied=True)
         return True
 
+    def _rot(self, host: Host, count: int, spared: Sequence[Path] = ()) -> bool:
+        self._workload.ring_is_over |= host.name == OWNER
+        self._strangers.empty_node_comes()  # it may have to begin anew
+
+        def choose(paths: Sequence[Path]) -> Sequence[Path]:
+            may = [path for path in paths if path not in spared]
+            return self._fleet.rng.sample(may, min(count, len(may)))
+
+        return self._fleet.rot(host.name, choose)
+
+    def _rot_two(self, host: Host, count: int) -> bool:
+        """Two disks rot at once; a third one holds what was on both, or each of them holds what rots on the other."""
+        names = self._scenario.names
+        other = self._fleet.hosts[names[(names.index(host.name) + 1) % len(names)]]
+        if other.process is None or other.is_paused or not (self._has_copy(host) and self._has_copy(other)):
+            return False
+        mine, theirs = (one.live.tree.ledger.held() for one in (host, other))
+        thirds = [third.live.tree.ledger.held() for third in self._others(host)
+                  if third is not other and self._is_good(third)]  # fmt: skip
+        is_held = any(is_within(mine, held) and is_within(theirs, held) for held in thirds)
+        paths = [entry.head.path for entry in host.live.tree.entries()]
+        if not self._rot(host, count) or host.disk.rotten is None:
+            return False
+        kept = set(host.disk.rotten.paths)
+        return self._rot(other, count, () if is_held else [path for path in paths if path not in kept])
+
     def _retire(self, host: Host, *, is_running: bool) -> bool:
         """`is_running`: whoever says so is wrong."""
         for other in self._others(host):
@@ -230,7 +262,10 @@ class Stage:
             if mine_there is not None and mine_there.addr != host.own_addr:
                 return False
         mine = host.live.tree.ledger.held()
-        good = [other for other in self._others(host) if other.live.is_serving and other.disk.is_idle]
+        good = [other for other in self._others(host) if self._is_good(other)]
         return any(is_within(mine, other.live.tree.ledger.held()) for other in good)
 
-
+    @staticmethod
+    def _is_good(host: Host) -> bool:
+        """Whether it serves, and all that it holds is durable."""
+        return host.live.is_serving and host.disk.is_idle

@@ -17,7 +17,7 @@ from distkv.core.ready import Ready
 from distkv.engine.feeds import Feeds
 from distkv.model.tree import Tree
 from distkv.sim.process import Process
-from distkv.storage.archive import HistoryRow
+from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from distkv.wire.states import path_key

@@ -19,10 +19,10 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from itertools import islice
-from operator import attrgetter, lt
-from typing import Any, Final, NamedTuple
+from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
+from operator import lt
+from typing import Any, Final
 
 import attrs
 
@@ -31,51 +31,40 @@ from distkv.storage.archive_connection import (
     connect_reader,
     connect_writer,
     create_file,
+    damaged,
     sync_directory,
     transaction,
     translated,
     translated_copy,
 )
-from distkv.storage.archive_schema import prepare
+from distkv.storage.archive_damage import DamageList, Tell, say_nothing
+from distkv.storage.archive_rows import (
+    HISTORY_COLUMNS,
+    UNKNOWN,
+    Damage,
+    HistoryRow,
+    LedgerRow,
+    StateRow,
+    check_ledger,
+    check_meta,
+    check_numbers,
+    check_state,
+    history_damage,
+    insert_history,
+    insert_states,
+    is_intact_history,
+    is_intact_ledger,
+    is_intact_meta,
+    state_damage,
+)
+from distkv.storage.archive_schema import PROGRESS, prepare
 
 ARCHIVE_NAME: Final = "state.sqlite"
 """Its file in the data directory; SQLite keeps two more beside it, `-wal` and `-shm`, which belong to it."""
 BACKUP_NAME: Final = "backup"
 """A copy beside it that is on its way to somebody; `backup` has `.part` behind that while it writes."""
 PRUNE_ROWS: Final = 1000
-INSERT_ROWS: Final = 256
-"""By one statement: about a millisecond's work, for which the interpreter's lock is let go once."""
 
-_COLUMNS: Final = "lsn, path, node, tick, arrived, record, won"
-
-
-class StateRow(NamedTuple):
-    """What a path holds now. A tuple, as is the next: one of each is made for every write."""
-
-    path: bytes
-    entry: bytes
-
-
-class HistoryRow(NamedTuple):
-    """One record that reached this node. `arrived` is this node's wall clock then, in seconds since 1970."""
-
-    lsn: int
-    path: bytes
-    node: str
-    tick: int
-    arrived: float
-    record: bytes
-    won: bool
-    """Whether it gave its path another value when it arrived."""
-
-
-@attrs.frozen
-class LedgerRow:
-    """What is known about one writer."""
-
-    node: str
-    life: int
-    book: bytes
 
 
 @attrs.frozen
@@ -94,6 +83,23 @@ class Batch:
     ledger: Sequence[LedgerRow] = ()
     meta: Mapping[str, bytes] = attrs.Factory(dict)
     forget: bool = False
+    state_rows: int = UNKNOWN
+    """How many paths the state has after it."""
+    segment: int | None = None
+    """The number of the segment that the log had come to, 0: there is none; None: what was said before stays."""
+
+
+@attrs.frozen
+class _Progress:
+    """How far the archive is: the one row that says so, in the order of its columns."""
+
+    settled_lsn: int
+    history_rows: int
+    history_from: int
+    state_rows: int
+    segment: int
+    ledger_sum: int
+    meta_sum: int
 
 
 @attrs.frozen
@@ -105,21 +111,34 @@ class Sizes:
     history_rows: int
 
 
-def open_archive(path: str) -> Archive:
+@attrs.frozen
+class Scrubbed:
+    """A look at everything: when, in seconds since 1970, how many rows, and how many places were damaged."""
+
+    begun: float
+    ended: float
+    row_count: int
+    damaged: int
+
+
+def open_archive(path: str, tell: Tell = say_nothing) -> Archive:
     """Open the file, made if there is none and brought to the newest format if it is older.
 
-    Only the holder of the directory's lock may do this. Raises FormatVersionError, LogDamagedError, NoSpaceError,
-    BusyError when another program has locked the file, StorageFailedError.
+    `tell` is called with each damaged row that is met, once, on the thread that met it. Only the holder of the
+    directory's lock may do this. Raises FormatVersionError, LogDamagedError, NoSpaceError, BusyError when another
+    program has locked the file, StorageFailedError.
     """
     with translated(path):
         create_file(path)
-        writer = connect_writer(path)
-        try:
+        with ExitStack() as undo:
+            writer = connect_writer(path)
+            undo.callback(writer.close)
             prepare(writer, path)
-            return Archive(path, writer, connect_reader(path))
-        except BaseException:
-            writer.close()
-            raise
+            reader = connect_reader(path)
+            undo.callback(reader.close)
+            archive = Archive(path, writer, reader, tell)
+            undo.pop_all()
+            return archive
 
 
 class Archive:
@@ -131,38 +150,83 @@ class Archive:
     any more until the file is opened again.
     """
 
-    def __init__(self, path: str, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+    def __init__(self, path: str, writer: sqlite3.Connection, reader: sqlite3.Connection, tell: Tell) -> None:
         self._path = path
         self._writer = writer
         self._reader = reader
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._failure = ""
-        progress = self._read("SELECT settled_lsn, history_rows, history_from FROM progress")
-        self._settled_lsn: int = progress[0][0]
-        self._history_rows: int = progress[0][1]
-        self._history_from: int = progress[0][2]
+        self.unread_rows = 0
+        """How many rows of the state did not check when it was loaded."""
+        self.damage: Final = DamageList(tell)
+        """What is not as it was written."""
+        self.damage.load(reader)
+        rows = self._read(f"SELECT {PROGRESS}, checked FROM progress")
+        if len(rows) != 1 or check_numbers(rows[0][:-1]) != rows[0][-1]:
+            raise damaged(path, "how far it is does not check")
+        self._progress = _Progress(*rows[0][:-1])
 
     # -- start-up
 
     @property
+    def path(self) -> str:
+        """Of its file."""
+        return self._path
+
+    @property
     def settled_lsn(self) -> int:
         """Everything below is here, durably."""
-        return self._settled_lsn
+        return self._progress.settled_lsn
+
+    @property
+    def state_rows(self) -> int:
+        """How many paths the state has, damaged ones too, or `UNKNOWN`."""
+        return self._progress.state_rows
+
+    @property
+    def segment(self) -> int:
+        """The number of a segment that the log must have; 0: not known."""
+        return self._progress.segment
 
     def load(self) -> Iterator[StateRow]:
-        """All of the state, in order of path, as it was when the first row was asked for."""
+        """All of the state that is intact, in order of path, as it was when the first row was asked for.
+
+        What does not check is left out, and stands in `damage` then. Raises LogDamagedError at the end when rows are
+        missing of which nothing is left that could be named.
+        """
+        self.unread_rows = count = 0
+        last = None
         with translated(self._path), closing(connect_reader(self._path)) as connection:
-            for path, entry in connection.execute("SELECT path, entry FROM state ORDER BY path"):
+            for path, entry, checked in connection.execute("SELECT path, entry, checked FROM state ORDER BY path"):
+                count += 1
+                if type(path) is not bytes or type(entry) is not bytes or check_state(path, entry) != checked:
+                    self.unread_rows += 1
+                    self.damage.note(state_damage(path, entry))
+                    continue
+                if last is not None and path <= last:
+                    raise damaged(self._path, "the paths of its state are in no order")
+                last = path
                 yield StateRow(path, entry)
+        if self._progress.state_rows not in (UNKNOWN, count):
+            raise damaged(self._path, f"its state has {count} paths, and had {self._progress.state_rows}")
 
     def ledger(self) -> list[LedgerRow]:
-        """All books, in order of node and life."""
-        return [LedgerRow(*row) for row in self._read("SELECT node, life, book FROM ledger ORDER BY node, life")]
+        """All books, in order of node and life. Raises LogDamagedError when one does not check, or is missing."""
+        rows = self._read("SELECT node, life, book, checked FROM ledger ORDER BY node, life")
+        books = [LedgerRow(*row) for *row, _ in rows]
+        is_intact = all(is_intact_ledger(book, row[-1]) for book, row in zip(books, rows, strict=True))
+        if not is_intact or sum(row[-1] for row in rows) != self._progress.ledger_sum:
+            raise damaged(self._path, "its ledger does not check")
+        return books
 
     def meta(self) -> dict[str, bytes]:
-        """All values by their keys."""
-        return dict(self._read("SELECT key, value FROM meta ORDER BY key"))
+        """All values by their keys. Raises LogDamagedError when one does not check, or is missing."""
+        rows = self._read("SELECT key, value, checked FROM meta ORDER BY key")
+        is_intact = all(is_intact_meta(*row) for row in rows)
+        if not is_intact or sum(row[-1] for row in rows) != self._progress.meta_sum:
+            raise damaged(self._path, "what it says of its node does not check")
+        return {key: value for key, value, _ in rows}
 
     # -- changing
 
@@ -170,11 +234,21 @@ class Archive:
         """Take in a stretch of the log, durably and whole. Raises ValueError when it does not follow what is here."""
         with self._changing():
             self._check_follows(batch)
-            rows = self._history_rows + len(batch.history)
             with transaction(self._writer):
                 self._write(batch)
-                self._writer.execute("UPDATE progress SET settled_lsn = ?, history_rows = ?", (batch.lsn, rows))
-            self._settled_lsn, self._history_rows = batch.lsn, rows
+                ledger_sum, meta_sum = map(self._sum_of, ("ledger", "meta"))
+                was = self._progress
+                progress = attrs.evolve(
+                    was,
+                    settled_lsn=batch.lsn,
+                    history_rows=was.history_rows + len(batch.history),
+                    state_rows=batch.state_rows,
+                    segment=was.segment if batch.segment is None else batch.segment,
+                    ledger_sum=ledger_sum,
+                    meta_sum=meta_sum,
+                )
+                self._write_progress(progress)
+            self._progress = progress
 
     def prune_history(self, *, before: float | None = None, keep: int | None = None, chunk: int = PRUNE_ROWS) -> int:
         """Remove up to `chunk` rows that arrived before `before`, or are older than the newest `keep`, oldest first.
@@ -184,18 +258,36 @@ class Archive:
         """
         with self._changing():
             gone: list[int] = []
+            was = self._progress
             with transaction(self._writer):
                 if before is not None:
                     gone = self._delete(
                         "INDEXED BY history_by_arrival WHERE arrived < ? ORDER BY arrived", before, chunk
                     )
-                excess = 0 if keep is None else self._history_rows - len(gone) - keep
+                excess = 0 if keep is None else was.history_rows - len(gone) - keep
                 if len(gone) < chunk and excess > 0:
                     gone += self._delete("WHERE lsn >= ? ORDER BY lsn", 0, min(excess, chunk - len(gone)))
-                rows, begin = self._history_rows - len(gone), max([self._history_from - 1, *gone]) + 1
-                self._writer.execute("UPDATE progress SET history_rows = ?, history_from = ?", (rows, begin))
-            self._history_rows, self._history_from = rows, begin
+                begin = max([was.history_from - 1, *gone]) + 1
+                progress = attrs.evolve(was, history_rows=was.history_rows - len(gone), history_from=begin)
+                self._write_progress(progress)
+            self._progress = progress
             return len(gone)
+
+    def mend_history(self) -> None:
+        """Write the history anew, with its indexes, without the rows that do not check; these stand in `damage`."""
+        with self._changing():
+            with transaction(self._writer):
+                self._writer.execute(f"CREATE TEMP TABLE kept AS SELECT {HISTORY_COLUMNS} FROM history LIMIT 0")
+                rows = self._writer.execute(f"SELECT {HISTORY_COLUMNS} FROM history")
+                intact = (row for row in map(self._checked_row, rows) if row is not None)
+                insert_history(self._writer, "kept", intact)
+                self._writer.execute("DELETE FROM history")
+                self._writer.execute(f"INSERT OR IGNORE INTO history SELECT {HISTORY_COLUMNS} FROM kept ORDER BY lsn")
+                self._writer.execute("DROP TABLE kept")
+                ((count,),) = self._writer.execute("SELECT count(*) FROM history").fetchall()
+                progress = attrs.evolve(self._progress, history_rows=count, history_from=self.history_from)
+                self._write_progress(progress)
+            self._progress = progress
 
     # -- history
 
@@ -203,17 +295,39 @@ class Archive:
         """The rows of a path, the newest first; from `before_lsn` on backwards, to go on behind a last row."""
         return self._rows(
             "INDEXED BY history_by_path WHERE path = ? AND lsn < ? ORDER BY lsn DESC LIMIT ?",
-            (path, self._settled_lsn if before_lsn is None else before_lsn, limit),
+            (path, self.settled_lsn if before_lsn is None else before_lsn, limit),
         )
 
     def latest_at(self, path: bytes, arrived: float) -> HistoryRow | None:
-        """The last row that gave a path another value among those that had arrived at a time."""
-        found = self._rows(
-            "WHERE lsn = (SELECT lsn FROM history INDEXED BY history_by_path"
-            " WHERE path = ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)",
-            (path, arrived),
+        """The last row that gave a path another value among those that had arrived at a time.
+
+        The index finds it at once. That the index has no other row is seen by a look at all rows behind that one: some
+        100 ms for a million. A page that rotted there would else make an older value of it.
+
+        Raises:
+            DamagedError: a row that does not check, or that the index leads past, may be a later one.
+        """
+        end = self.settled_lsn
+        led = self._read(
+            f"SELECT {HISTORY_COLUMNS} FROM (SELECT lsn FROM history INDEXED BY history_by_path"
+            " WHERE path = ? AND lsn < ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)"
+            " LEFT JOIN history USING (lsn)",
+            (path, end, arrived),
         )
-        return found[0] if found else None
+        found = next(map(self._checked_row, led), None)
+        if found is not None and not (found.path == path and found.arrived <= arrived and found.won):
+            self.damage.note(Damage(f"history, what leads to row {found.lsn}", path, found.lsn))
+            found = None
+        last = -1 if found is None else found.lsn
+        missed = self._read(
+            "SELECT lsn FROM history NOT INDEXED"
+            " WHERE lsn > ? AND lsn < ? AND path = ? AND arrived <= ? AND won LIMIT 1",
+            (last, end, path, arrived),
+        )
+        for (lsn,) in missed:
+            self.damage.note(Damage(f"history, what leads to row {lsn}", path, lsn))
+        self.damage.check_certain(path, last)
+        return found
 
     def by_ticks(self, node: str, begin: int, end: int, limit: int) -> list[HistoryRow]:
         """The rows of a node's ticks from `begin` up to, not including, `end`, in order of tick."""
@@ -224,12 +338,29 @@ class Archive:
 
     @property
     def history_from(self) -> int:
-        """From this lsn on nothing was removed from history."""
-        return self._history_from
+        """From this lsn on nothing was removed from history, nor found damaged."""
+        return max(self._progress.history_from, self.damage.history_end)
 
     def won_since(self, lsn: int, limit: int) -> list[HistoryRow]:
         """The rows from `lsn` on that gave their path another value, the oldest first."""
-        return self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+        rows = self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
+        for before, row in pairwise(rows):
+            if row.lsn <= before.lsn:  # a page stands where another one belongs: which rows that one had, nobody knows
+                self.damage.note(Damage(f"history, rows behind row {before.lsn}", None, max(row.lsn, before.lsn)))
+        return rows
+
+    def all_history(self) -> Iterator[HistoryRow]:
+        """Every row there is, in order of lsn, as of when the first one was asked for."""
+        last = -1
+        with translated(self._path), closing(connect_reader(self._path)) as connection:
+            for columns in connection.execute(f"SELECT {HISTORY_COLUMNS} FROM history ORDER BY lsn"):
+                row = self._checked_row(columns)
+                if row is None:
+                    continue
+                if row.lsn <= last:
+                    raise damaged(self._path, "the rows of its history are in no order")
+                last = row.lsn
+                yield row
 
     # -- housekeeping
 
@@ -238,7 +369,7 @@ class Archive:
         with translated(self._path):
             file_bytes = os.stat(self._path).st_size + _size_if_any(f"{self._path}-wal")
         ((free_bytes,),) = self._read("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
-        return Sizes(file_bytes, free_bytes, self._history_rows)
+        return Sizes(file_bytes, free_bytes, self._progress.history_rows)
 
     def beside(self, name: str) -> str:
         """The path of a file in the same directory."""
@@ -265,6 +396,20 @@ class Archive:
                     os.unlink(part)
                 raise
 
+    @property
+    def last_scrub(self) -> Scrubbed | None:
+        """What the last look at everything found; None: there was none."""
+        rows = self._read("SELECT begun, ended, row_count, damaged FROM scrub")
+        is_read = bool(rows) and all(isinstance(number, int | float) for number in rows[0])
+        return Scrubbed(*rows[0]) if is_read else None  # nothing depends on it: the next one is due then
+
+    def write_scrub(self, found: Scrubbed) -> None:
+        """Keep in mind what a look at everything found, and what is damaged now."""
+        with self._changing(), transaction(self._writer):
+            self._writer.execute("DELETE FROM scrub")
+            self._writer.execute("INSERT INTO scrub VALUES (?, ?, ?, ?)", attrs.astuple(found))
+            self.damage.save(self._writer)
+
     def close(self) -> None:
         """Give up the file; a second call does nothing."""
         self._failure = f"{self._path} is closed: open it again"
@@ -286,11 +431,10 @@ class Archive:
                 raise
 
     def _check_follows(self, batch: Batch) -> None:
-        lsns = [self._settled_lsn - 1, *(row.lsn for row in batch.history), max(batch.lsn, self._settled_lsn)]
-        if batch.lsn < self._settled_lsn or not all(map(lt, lsns, lsns[1:])):
-            raise ValueError(
-                f"history must rise from lsn {self._settled_lsn} to below {batch.lsn}, the end of the batch"
-            )
+        begin = self.settled_lsn
+        lsns = [begin - 1, *(row.lsn for row in batch.history), max(batch.lsn, begin)]
+        if batch.lsn < begin or not all(map(lt, lsns, lsns[1:])):
+            raise ValueError(f"history must rise from lsn {begin} to below {batch.lsn}, the end of the batch")
 
     def _write(self, batch: Batch) -> None:
         change, change_all = self._writer.execute, self._writer.executemany
@@ -298,10 +442,25 @@ class Archive:
             for table in ("state", "ledger", "meta"):
                 change(f"DELETE FROM {table}")
         change_all("DELETE FROM state WHERE path = ?", zip(batch.dropped_paths))
-        _insert(self._writer, "state", batch.states, " ON CONFLICT (path) DO UPDATE SET entry = excluded.entry")
-        _insert(self._writer, f"history ({_COLUMNS})", batch.history)
-        change_all("REPLACE INTO ledger VALUES (?, ?, ?)", map(attrgetter("node", "life", "book"), batch.ledger))
-        change_all("REPLACE INTO meta VALUES (?, ?)", batch.meta.items())
+        insert_states(self._writer, batch.states)
+        insert_history(self._writer, "history", batch.history)
+        books = [(row.node, row.life, row.book, check_ledger(row)) for row in batch.ledger]
+        change_all("REPLACE INTO ledger (node, life, book, checked) VALUES (?, ?, ?, ?)", books)
+        meta = [(key, value, check_meta(key, value)) for key, value in batch.meta.items()]
+        change_all("REPLACE INTO meta (key, value, checked) VALUES (?, ?, ?)", meta)
+
+    def _write_progress(self, progress: _Progress) -> None:
+        """What changed with it: how far the archive is, and what of it is damaged."""
+        numbers = attrs.astuple(progress)
+        self._writer.execute("DELETE FROM progress")  # what stands there may not be one row any more
+        marks = ", ".join("?" for _ in numbers)
+        insert = f"INSERT INTO progress ({PROGRESS}, checked) VALUES ({marks}, ?)"
+        self._writer.execute(insert, (*numbers, check_numbers(numbers)))
+        self.damage.save(self._writer)
+
+    def _sum_of(self, table: str) -> int:
+        ((total,),) = self._writer.execute(f"SELECT ifnull(sum(checked), 0) FROM {table}").fetchall()
+        return int(total)
 
     def _delete(self, which: str, bound: float, count: int) -> list[int]:
         query = f"DELETE FROM history WHERE lsn IN (SELECT lsn FROM history {which} LIMIT ?) RETURNING lsn"
@@ -312,28 +471,16 @@ class Archive:
             return self._reader.execute(query, values).fetchall()
 
     def _rows(self, rest: str, values: Sequence[object]) -> list[HistoryRow]:
-        rows = self._read(f"SELECT {_COLUMNS} FROM history {rest}", values)
-        return [HistoryRow(*row)._replace(won=row[-1] != 0) for row in rows]
+        rows = self._read(f"SELECT {HISTORY_COLUMNS} FROM history {rest}", values)
+        return [row for row in map(self._checked_row, rows) if row is not None]
 
-
-def _insert(writer: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]], rest: str = "") -> None:
-    """Insert rows, `INSERT_ROWS` of them by one statement, which ends in `rest`.
-
-    The interpreter's lock is let go while a statement runs. With a statement for every row it would change hands
-    several times for each, and whoever else wants it, the event loop first of all, would wait every time.
-    """
-    left = iter(rows)
-    while part := list(islice(left, INSERT_ROWS)):
-        one = f"({', '.join('?' * len(part[0]))})"
-        if len(part) == INSERT_ROWS:
-            writer.execute(f"INSERT INTO {table} VALUES {', '.join([one] * INSERT_ROWS)}{rest}", _values(part))
-        else:
-            writer.executemany(f"INSERT INTO {table} VALUES {one}{rest}", [_values([row]) for row in part])
-
-
-def _values(rows: Sequence[tuple[object, ...]]) -> list[object]:
-    """What `sqlite3` binds as it is. For bytes and booleans it first seeks an adapter, five times as long."""
-    return [bytearray(v) if type(v) is bytes else int(v) if type(v) is bool else v for row in rows for v in row]
+    def _checked_row(self, columns: Sequence[Any]) -> HistoryRow | None:
+        """A row of the history as it was written; None when it is not that any more."""
+        row, checked = HistoryRow(*columns[:-1])._replace(won=columns[-2] != 0), columns[-1]
+        if is_intact_history(row, checked):
+            return row
+        self.damage.note(history_damage(row))
+        return None
 
 
 def _size_if_any(path: str) -> int:

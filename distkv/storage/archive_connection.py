@@ -79,7 +79,15 @@ def connect_reader(path: str) -> sqlite3.Connection:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    set_text(connection)
+    connection.execute("PRAGMA cell_size_check = ON")  # a page whose parts overlap is damage, not rows
+    return connection
+
+
+def set_text(connection: sqlite3.Connection) -> None:
+    """Read what should be text and is none, because a bit flipped: its checksum tells, and no exception of Python's."""
+    connection.text_factory = lambda data: data.decode(errors="surrogateescape")
 
 
 @contextmanager
@@ -143,8 +151,13 @@ def _our_error(path: str, code: int, reason: str) -> DistkvError:
     if code & 0xFF in _LOCKED:
         return BusyError(f"{path}: {reason}: nothing was changed; end the other program that uses this file")
     if code & 0xFF in _DAMAGED:
-        return LogDamagedError(
-            f"{path} is damaged: {reason}. Move {os.path.dirname(path) or '.'} aside and keep it, then restore a "
-            "backup, or start the node empty: it joins again under a new life and downloads from the others"
-        )
+        return damaged(path, reason)
     return StorageFailedError(f"{path}: {reason}: the server must end; see to the disk, then start it again")
+
+
+def damaged(path: str, reason: str) -> LogDamagedError:
+    """The file cannot be used, since nobody can tell what of it is right."""
+    return LogDamagedError(
+        f"{path} is damaged: {reason}. Move {os.path.dirname(path) or '.'} aside and keep it, then restore a "
+        "backup, or start the node empty: it joins again under a new life and downloads from the others"
+    )

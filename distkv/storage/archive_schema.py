@@ -10,12 +10,23 @@ Invariant: after `prepare` the file is of the newest version, and before its com
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from contextlib import closing
+from typing import Any, Final, TypeAlias
 
 from distkv.errors import FormatVersionError, LogDamagedError
-from distkv.storage.archive_connection import transaction
+from distkv.storage.archive_connection import damaged, set_text, transaction
+from distkv.storage.archive_rows import (
+    HistoryRow,
+    LedgerRow,
+    check_history,
+    check_ledger,
+    check_meta,
+    check_numbers,
+    check_state,
+)
 
 APPLICATION_ID: Final = 0x646B7600
 """In every archive's header, so that no other SQLite file is taken for one."""
@@ -51,17 +62,60 @@ CREATE INDEX history_by_tick ON history (node, tick);
 CREATE INDEX history_by_arrival ON history (arrived)
 """
 
+_VERSION_2: Final = """
+-- A checksum in every row (archive_rows). Of the ledger and of meta the sum of theirs, too, since a row may vanish.
+ALTER TABLE state ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE history ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE meta ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN state_rows INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN segment INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN ledger_sum INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN meta_sum INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+
+-- What was found damaged, and is not known to be whole again. The last look at everything.
+CREATE TABLE damage (place TEXT NOT NULL, path BLOB, lsn INTEGER, found REAL NOT NULL, checked INTEGER NOT NULL);
+CREATE TABLE scrub (
+    begun REAL NOT NULL, ended REAL NOT NULL, row_count INTEGER NOT NULL, damaged INTEGER NOT NULL
+);
+
+UPDATE state SET checked = check_state(path, entry);
+UPDATE history SET checked = check_history(lsn, path, node, tick, arrived, record, won);
+UPDATE ledger SET checked = check_ledger(node, life, book);
+UPDATE meta SET checked = check_meta(key, value);
+UPDATE progress SET state_rows = (SELECT count(*) FROM state),
+    ledger_sum = (SELECT ifnull(sum(checked), 0) FROM ledger), meta_sum = (SELECT ifnull(sum(checked), 0) FROM meta)
+"""
+
+PROGRESS: Final = "settled_lsn, history_rows, history_from, state_rows, segment, ledger_sum, meta_sum"
+INDEXES: Final = ("history_by_path", "history_by_tick", "history_by_arrival")
+
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 
 
 def create_version_1(connection: sqlite3.Connection) -> None:
     """The first format, in an empty file."""
-    for statement in _VERSION_1.split(";"):
-        connection.execute(statement)
+    _execute(connection, _VERSION_1)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-STEPS: Final[Sequence[Step]] = (create_version_1,)
+def add_checksums(connection: sqlite3.Connection) -> None:
+    """The second format: what is there is taken for intact, but for what the loading of it finds."""
+    functions: dict[str, tuple[int, Callable[..., int]]] = {
+        "check_state": (2, check_state),
+        "check_history": (7, lambda *columns: check_history(HistoryRow(*columns))),
+        "check_ledger": (3, lambda *columns: check_ledger(LedgerRow(*columns))),
+        "check_meta": (2, check_meta),
+    }
+    for name, (count, function) in functions.items():
+        connection.create_function(name, count, function, deterministic=True)
+    _execute(connection, _VERSION_2)
+    numbers = connection.execute(f"SELECT {PROGRESS} FROM progress").fetchone()
+    connection.execute("UPDATE progress SET checked = ?", (check_numbers(numbers),))
+
+
+STEPS: Final[Sequence[Step]] = (create_version_1, add_checksums)
 """The function at index n turns a file of version n into one of version n + 1."""
 
 
@@ -70,12 +124,13 @@ def prepare(connection: sqlite3.Connection, path: str, steps: Sequence[Step] = S
 
     Raises FormatVersionError when a newer release wrote it, LogDamagedError when it is something else, sqlite3.Error.
     """
-    if _version(connection, path, steps) == len(steps):
-        return
-    with transaction(connection):
-        for step in steps[_version(connection, path, steps) :]:
-            step(connection)
-        connection.execute(f"PRAGMA user_version = {len(steps)}")
+    if _version(connection, path, steps) < len(steps):
+        with transaction(connection):
+            for step in steps[_version(connection, path, steps) :]:
+                step(connection)
+            connection.execute(f"PRAGMA user_version = {len(steps)}")
+    if _tables(connection) != _made_by(steps):
+        raise damaged(path, "its tables are not as they were made")
 
 
 def read_format(path: str) -> int | None:
@@ -97,6 +152,26 @@ def read_format(path: str) -> int | None:
     return version or None
 
 
+def _execute(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";"):
+        connection.execute(statement)
+
+
+def _tables(connection: sqlite3.Connection) -> list[Any]:
+    """What the file says of its tables, whatever the layout of the text."""
+    query = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type, name"
+    return [(*row, re.sub(r"\s+|--[^\n]*", "", sql or "")) for *row, sql in connection.execute(query)]
+
+
+def _made_by(steps: Sequence[Step]) -> list[Any]:
+    """What a new file says. A step that looks for rows finds none."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        set_text(connection)
+        for step in steps:
+            step(connection)
+        return _tables(connection)
+
+
 def _u32(header: bytes, offset: int) -> int:
     return int.from_bytes(header[offset : offset + 4], "big")
 
@@ -111,6 +186,8 @@ def _version(connection: sqlite3.Connection, path: str, steps: Sequence[Step]) -
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (tables or version):
         raise _no_archive(path)
+    if tables and not version:
+        raise damaged(path, "it does not say which format it has")
     if version > len(steps):
         raise FormatVersionError(
             f"{path} has format {version}, this release reads up to {len(steps)}: start the release that wrote it"

@@ -18,7 +18,10 @@ import attrs
 
 # What one record and one batch take in the log besides the records' own bytes; see `Log.reserve_nowait`.
 RECORD_OVERHEAD_BYTES = 4
-BATCH_OVERHEAD_BYTES = 28
+BATCH_OVERHEAD_BYTES = 38
+
+# What a power failure leaves of a write is whole ones of these, counted from the beginning of the file.
+SECTOR_BYTES = 512
 
 # The system has run out of something that may come back: the write is refused, and the server lives.
 SCARCE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
@@ -33,6 +36,10 @@ class Recovered:
     torn_bytes: int
     torn_at: str
     """File and offset of the cut, for people; empty when nothing was torn."""
+    damage: str = ""
+    """What is damaged and was passed over, for people: all of it is kept elsewhere. Empty when nothing is."""
+    cut: str = ""
+    """What was left out behind damage, for people, as long as no record follows: the directory is older than it was."""
 
 
 @attrs.frozen
@@ -62,6 +69,10 @@ class Log(Protocol):
     @property
     def next_lsn(self) -> int:
         """The lsn that the next record gets: the number of records that were ever in the log."""
+
+    @property
+    def segment_number(self) -> int:
+        """The number of the segment that the last batch went to: whatever else is dropped, that one is kept."""
 
     @property
     def recovered(self) -> Recovered:
@@ -112,9 +123,9 @@ class Log(Protocol):
     def drop(self, lsn: int) -> int:
         """Let go of records below `lsn`, because they are kept elsewhere, durably; return how many segments went.
 
-        Whole segments only, and never the current one, so records below `lsn` may stay. Blocking. A crash at any moment
-        leaves a log without a gap, that reaches back to `lsn` at least. Raises ValueError when `lsn` is not durable
-        yet, StorageFailedError when the disk failed, from then on for ever.
+        Whole segments only, and never the current one, nor the one before while that is empty, so records below `lsn`
+        may stay. Blocking. A crash at any moment leaves a log without a gap, that reaches back to `lsn` at least.
+        Raises ValueError when `lsn` is not durable yet, StorageFailedError when the disk failed, from then on for ever.
         """
 
     def statistics(self) -> LogStatistics:
@@ -168,6 +179,9 @@ class Disk(Protocol):
 
     def unlink(self, name: str) -> None:
         """Remove a file, which nobody has open; it may come back in a crash before the next `sync_directory`."""
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a file, which nobody has open, a name that no file has; durable after `sync_directory`."""
 
     def sync_directory(self) -> None:
         """Make durable which names there are: files created and removed so far."""

@@ -122,6 +122,9 @@ class DirectoryDisk:
     def unlink(self, name: str) -> None:
         os.unlink(name, dir_fd=self._directory)
 
+    def rename(self, name: str, new_name: str) -> None:
+        os.rename(name, new_name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+
     def sync_directory(self) -> None:
         os.fsync(self._directory)
 

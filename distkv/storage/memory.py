@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from distkv.errors import DirectoryLockedError
-
-SECTOR_BYTES = 512
+from distkv.storage.base import SECTOR_BYTES
 
 Tear = Callable[[int, int], Iterable[tuple[int, int]]]
 """What reached the platter of one unsynced write: from its (start, end) in the file to the parts that did."""
@@ -153,6 +152,14 @@ class MemoryDisk:
         if content.name_is_durable:
             self._removed[name] = content
 
+    def rename(self, name: str, new_name: str) -> None:
+        self.faults.check_power()
+        self.faults.meet(self.faults.fail_write_at)
+        content = self._files.pop(name)
+        if content.name_is_durable:
+            self._removed[name] = content
+        self._files[new_name] = attrs.evolve(content, name_is_durable=False)
+
     def sync_directory(self) -> None:
         self.faults.check_power()
         self.faults.meet(self.faults.fail_sync_at)
@@ -199,6 +206,11 @@ class MemoryDisk:
         """Replace bytes of a file on the platter and in the cache, behind the back of whoever uses it."""
         for copy in (self._files[name].cached, self._files[name].durable):
             _put(copy, offset, data)
+
+    def truncate(self, name: str, size: int) -> None:
+        """Make a file shorter, behind the back of whoever uses it."""
+        for copy in (self._files[name].cached, self._files[name].durable):
+            del copy[size:]
 
     def remove(self, name: str) -> None:
         """Lose a file."""

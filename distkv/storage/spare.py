@@ -2,8 +2,8 @@
 
 Knows: how a segment is created and made durable, and whether space was short the last time.  Does not know batches.
 
-Invariant: a segment that `take` hands out has its whole length on the disk, a durable header and a durable name, and
-holds nothing else.
+Invariant: a segment that `take` hands out has its whole length on the disk, a durable header that tells this length,
+and a durable name, and holds nothing else. There is never more than one that was not taken.
 """
 
 from __future__ import annotations
@@ -15,33 +15,42 @@ import attrs
 
 from distkv.errors import NoSpaceError
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, SCARCE_ERRNOS, Disk, DiskFile
-from distkv.storage.segment import HEADER_BYTES, Header, encode_header, segment_name
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, Header, encode_header, new_mark, segment_name
 
 _MARK_BYTES = 8
 
 
 @attrs.define
 class OpenSegment:
-    """A segment that can be written: batches stand before `end`, zeros between `end` and `size`."""
+    """A segment that can be written: batches stand from `start` to `end`, zeros between `end` and `size`."""
 
     file: DiskFile
-    number: int
-    mark: bytes
+    header: Header
     size: int
-    end: int = HEADER_BYTES
+    start: int
+    end: int
     first_lsn: int = 0
     """Of its first batch; known when it is taken into use."""
 
     @property
+    def number(self) -> int:
+        return self.header.number
+
+    @property
     def room(self) -> int:
-        return self.size - self.end
+        """How many bytes of batches fit, with the seal behind them."""
+        return self.size - self.end - SEAL_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end == self.header.end
 
 
 class SpareSegments:
     """Keeps one segment ahead. Each method may run on any thread; making a segment excludes taking it."""
 
     def __init__(self, disk: Disk, log_id: bytes, *, segment_bytes: int, next_number: int) -> None:
-        if segment_bytes < HEADER_BYTES + BATCH_OVERHEAD_BYTES:
+        if segment_bytes < HEADER_BYTES + BATCH_OVERHEAD_BYTES + SEAL_BYTES:
             raise ValueError(f"segments of {segment_bytes} bytes cannot hold one batch")
         self._disk = disk
         self._log_id = log_id
@@ -98,13 +107,12 @@ class SpareSegments:
                 self._spare = None
 
     def _refill(self, size: int) -> bool:
-        wanted = max(self._segment_bytes, HEADER_BYTES + size)
+        wanted = max(self._segment_bytes, HEADER_BYTES + size + SEAL_BYTES)
         try:
             if self._spare is None:
                 self._spare = self._make(wanted)
             elif self._spare.size < wanted:
-                self._spare.file.preallocate(wanted)
-                self._spare.size = wanted
+                self._enlarge(self._spare, wanted)
         except OSError as error:
             if error.errno not in SCARCE_ERRNOS:
                 raise
@@ -119,11 +127,20 @@ class SpareSegments:
         file = self._disk.open_file(segment_name(number))
         try:
             file.preallocate(wanted)
-            mark = self._disk.random_bytes(_MARK_BYTES)
-            file.write(0, encode_header(Header(number, self._log_id, mark)))
+            mark = new_mark(self._disk.random_bytes(_MARK_BYTES))
+            header = Header(number, self._log_id, mark, file.size())
+            file.write(0, encode_header(header))
             file.sync()
             self._disk.sync_directory()
-            return OpenSegment(file, number, mark, file.size())
+            return OpenSegment(file, header, header.length, header.end, header.end)
         except BaseException:
             file.close()
             raise
+
+    def _enlarge(self, spare: OpenSegment, wanted: int) -> None:
+        """Until its new header is durable it has another length than it tells, which nobody minds in a spare one."""
+        spare.file.preallocate(wanted)
+        header = attrs.evolve(spare.header, length=spare.file.size())
+        spare.file.write(0, encode_header(header))
+        spare.file.sync()
+        spare.header, spare.size = header, header.length

@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 
 import trio
 
-from distkv.config import parse_address
 from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
+from distkv.naming import parse_address
+from distkv.wire.asking import encode_request
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.fields import Fields, read_ranges
-from distkv.wire.frames import encode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
 from distkv.wire.request import EventsWait, Request

@@ -80,6 +80,7 @@ class SerfTransport:
         def on_up(event_bytes: int) -> None:
             nonlocal ups
             ups += 1
+            self._reason = ""
             report(Up(event_bytes))
             if ups > 1:
                 report(Gap())
@@ -109,7 +110,7 @@ class SerfTransport:
             self._news.set()
 
     def statistics(self) -> dict[str, int | float | str | bool]:
-        """See `Transport.statistics`. `reason`: why the agent was last lost; `budget`: our packets per second."""
+        """See `Transport.statistics`. `reason`: why there is no agent now; `budget`: our packets per second."""
         counts, budget, rooms = self._outgoing.counts, self._outgoing.budget, self._outgoing.rooms
         found: dict[str, int | float | str | bool] = {
             "connected": rooms is not None,

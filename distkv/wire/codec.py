@@ -20,25 +20,22 @@ from distkv.wire.fields import (
     Fields,
     bad,
     flat_links,
-    header_map,
-    ping_chain_map,
     range_map,
     read_address,
     read_any_path,
     read_flag,
     read_flat_links,
     read_hash,
-    read_header,
     read_int,
     read_list,
     read_map,
     read_path,
-    read_ping_chain,
     read_ranges,
     read_state,
     read_ticks,
     tick_map,
 )
+from distkv.wire.headers import header_map, ping_chain_map, read_header, read_ping_chain
 from distkv.wire.message import (
     EventBatch,
     Header,
@@ -185,6 +182,11 @@ _READERS: Final[dict[str, Callable[[Fields], Message]]] = {
 
 
 # -- between two nodes over TCP -----------------------------------------------------------------------------------
+
+
+def encode_payload(seq: int, payload: Payload) -> bytes:
+    """A reply or an item that carries something from peer to peer."""
+    return packing.pack({"seq": seq, **payload_fields(payload)})
 
 
 def payload_fields(payload: Payload) -> dict[str, object]:

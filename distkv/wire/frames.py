@@ -1,7 +1,7 @@
-"""What arrives on the client socket: frames to requests and back (docs: client protocol).
+"""What arrives on the client socket: frames to requests (docs: client protocol).
 
 Knows: which actions there are, and what each one's fields must be.  Does not know sockets, where a frame ends
-(`framing`), nor who answers; what is answered is `replies`.
+(`framing`), how a request is written (`asking`), nor who answers; what is answered is `replies`.
 
 Invariant: whatever the bytes, a frame yields a request, or an error that names the field and what would be right.
 """
@@ -9,7 +9,7 @@ Invariant: whatever the bytes, a frame yields a request, or an error that names 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, assert_never
+from typing import Final
 
 import attrs
 
@@ -20,7 +20,6 @@ from distkv.wire import decisions, packing, peering, subtrees
 from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
     Fields,
-    chain_map,
     read_flag,
     read_int,
     read_lasting_path,
@@ -34,41 +33,30 @@ from distkv.wire.fields import (
     shown,
 )
 from distkv.wire.request import (
+    REPLICAS_MAX,
+    REPLICAS_S,
     WAIT_S_MAX,
     Backup,
     Batch,
     DeleteTree,
-    Dismiss,
-    EventsWait,
-    ExchangeRequest,
-    GetConflicts,
-    GetEvents,
     GetHistory,
-    GetPages,
-    GetSnapshot,
     GetState,
-    GetTree,
     GetValue,
     GetValueAt,
     ListNames,
+    LookForDamage,
     PingRequest,
     ReplicatedWrite,
     Request,
-    Restore,
     RetireNodeRequest,
     SetValue,
     Stop,
     Trace,
-    Watch,
 )
 from distkv.wire.subtrees import read_nchain
 from distkv.wire.values import canonical, pack_value
 
 SEQ_MAX: Final = TICK_MAX
-
-REPLICAS_MAX: Final = 1024
-REPLICAS_S: Final = 10.0
-"""How long a write waits for other nodes that does not say so."""
 
 
 @attrs.frozen(slots=True)
@@ -105,41 +93,6 @@ def decode_request(frame: bytes) -> Request | BadRequest:
         return BadRequest(seq, refused)
     except DecodeError as error:
         return BadRequest(seq, RequestError(str(error)))
-
-
-def encode_request(request: Request) -> bytes:
-    """What a client or a peer sends."""
-    fields: dict[str, object] = {"seq": request.seq, "action": _NAMES[type(request)]}
-    raw: dict[str, bytes] = {}
-    match request:
-        case GetValue() | SetValue():
-            _write_op(request, fields, raw)
-        case ReplicatedWrite(write=write):
-            _write_op(write, fields, raw)
-            fields |= {"replicas": request.replicas, "timeout": request.timeout_s}
-        case Batch(ops=ops):
-            raw["ops"] = packing.array_header(len(ops)) + b"".join(map(_packed_op, ops))
-        case GetTree():
-            subtrees.write_get_tree(request, fields)
-        case GetValueAt() | GetHistory():
-            _write_past(request, fields)
-        case ListNames(path=path) | DeleteTree(path=path):
-            fields["path"] = path.names
-        case GetEvents() | GetPages() | EventsWait() | GetSnapshot() | ExchangeRequest():
-            fields |= peering.fields_of(request)
-        case RetireNodeRequest(node=node, force=force):
-            fields |= {"node": node, "force": force}
-        case Watch():
-            subtrees.write_watch(request, fields)
-        case GetConflicts() | Restore() | Dismiss():
-            fields |= decisions.fields_of(request)
-        case Stop(task=task):
-            fields["task"] = task
-        case GetState() | PingRequest() | Backup() | Trace():
-            pass
-        case _:
-            assert_never(request)
-    return packing.pack_map(fields, raw)
 
 
 # -- one reader per action ----------------------------------------------------------------------------------------
@@ -263,6 +216,10 @@ def _backup(seq: int, _: Fields, __: bytes) -> Backup:
     return Backup(seq)
 
 
+def _scrub(seq: int, fields: Fields, _: bytes) -> LookForDamage:
+    return LookForDamage(seq, read_flag(fields, "fast"))
+
+
 def _ping(seq: int, _: Fields, __: bytes) -> PingRequest:
     return PingRequest(seq)
 
@@ -280,6 +237,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_value": _get_value_at,
     "history": _history,
     "backup": _backup,
+    "scrub": _scrub,
     "batch": _batch,
     "get_tree": subtrees.read_get_tree,
     "list": _list,
@@ -300,79 +258,8 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "exchange": peering.read_exchange,
 }
 
-_NAMES: Final[dict[type[Request], str]] = {
-    GetValue: "get_value",
-    GetValueAt: "get_value",
-    GetHistory: "history",
-    Backup: "backup",
-    SetValue: "set_value",
-    ReplicatedWrite: "set_value",
-    Batch: "batch",
-    GetTree: "get_tree",
-    ListNames: "list",
-    DeleteTree: "delete_tree",
-    Watch: "watch",
-    GetConflicts: "conflicts",
-    Restore: "restore",
-    Dismiss: "dismiss",
-    Trace: "trace",
-    Stop: "stop",
-    GetState: "get_state",
-    RetireNodeRequest: "retire_node",
-    PingRequest: "ping",
-    GetEvents: "get_events",
-    GetPages: "get_pages",
-    EventsWait: "events_wait",
-    GetSnapshot: "get_snapshot",
-    ExchangeRequest: "exchange",
-}
-
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:
-    fields["path"] = request.path.names
-    if request.nchain:
-        fields["nchain"] = request.nchain
-    if isinstance(request, GetValue):
-        return
-    if request.value is None:
-        fields["value"] = None
-    else:
-        raw["value"] = request.value
-    if request.chain is not None:
-        fields["chain"] = chain_map(request.chain, truncated=True)
-    if request.prev is not None:
-        raw["prev"] = request.prev
-    if request.new:
-        fields["new"] = True
-    if request.idem:
-        fields["idem"] = True
-    if request.prev_value:
-        fields["prev_value"] = True
-    if request.ttl is not None:
-        fields["ttl"] = request.ttl
-
-
-def _packed_op(request: GetValue | SetValue) -> bytes:
-    fields: dict[str, object] = {"action": _NAMES[type(request)]}
-    raw: dict[str, bytes] = {}
-    _write_op(request, fields, raw)
-    return packing.pack_map(fields, raw)
-
-
-def _write_past(request: GetValueAt | GetHistory, fields: dict[str, object]) -> None:
-    fields["path"] = request.path.names
-    if isinstance(request, GetValueAt):
-        fields["at"] = request.at
-        if request.nchain:
-            fields["nchain"] = request.nchain
-        return
-    if request.limit is not None:
-        fields["limit"] = request.limit
-    if request.before is not None:
-        fields["before"] = request.before
 
 
 def _condition(value: object) -> Chain:

@@ -9,7 +9,6 @@ or decoded.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TypeAlias
 
 import attrs
@@ -17,25 +16,11 @@ import attrs
 from distkv.model.event import Event, Link, NodeName, Tick, Tock
 from distkv.model.hot import hot_value
 from distkv.model.path import Path
+from distkv.model.state import State as State  # part of many messages
 from distkv.model.tick_ranges import TickRanges
 
 TickMap: TypeAlias = dict[NodeName, list[Tick]]
 """Per name the highest tick heard of in each life, rising. On the wire a single one is a plain integer."""
-
-
-class State(StrEnum):
-    """How far a node is (docs/protocol, START-1)."""
-
-    PASSIVE = "passive"
-    DOWNLOADING = "downloading"
-    RECOVERING = "recovering"
-    READY = "ready"
-    CUT_OFF = "cut-off"
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether a node in this state serves clients."""
-        return self in (State.READY, State.CUT_OFF)
 
 
 @attrs.frozen(slots=True)

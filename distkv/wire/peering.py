@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from distkv.model.event import TICK_MAX
 from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.fields import (
     Fields,
@@ -20,7 +21,9 @@ from distkv.wire.fields import (
     read_ranges,
     read_seconds,
     read_single_ticks,
+    read_ticks,
     read_time,
+    tick_map,
 )
 from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetEvents, GetPages, GetSnapshot
 
@@ -35,7 +38,9 @@ PAGE_PATHS_MAX: Final = 1000
 
 def read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted)
+    ticks = read_ticks(fields["ticks"], "ticks") if "ticks" in fields else None
+    limit = read_int(fields, "limit", TICK_MAX, 1) if "limit" in fields else None
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted, ticks, limit)
 
 
 def read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
@@ -60,8 +65,8 @@ def read_exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
 def fields_of(request: PeerRequest) -> dict[str, object]:
     """Those besides `seq` and `action`."""
     match request:
-        case GetEvents(nodes=nodes, doubted=doubted):
-            return {"nodes": range_map(nodes), **({"doubted": range_map(doubted)} if doubted else {})}
+        case GetEvents():
+            return _get_events_map(request)
         case GetPages(after=after, until=until):
             ends = {name: path.names for name, path in (("after", after), ("until", until)) if path is not None}
             return {"size": request.size, **ends}
@@ -71,3 +76,14 @@ def fields_of(request: PeerRequest) -> dict[str, object]:
             return {"node": request.node, "created": request.created, "addr": request.addr}
         case ExchangeRequest(maps=maps):
             return {"maps": tick_maps_map(maps)}
+
+
+def _get_events_map(request: GetEvents) -> dict[str, object]:
+    fields: dict[str, object] = {"nodes": range_map(request.nodes)}
+    if request.doubted:
+        fields["doubted"] = range_map(request.doubted)
+    if request.ticks is not None:
+        fields["ticks"] = tick_map(request.ticks)
+    if request.limit is not None:
+        fields["limit"] = request.limit
+    return fields

@@ -16,10 +16,9 @@ from distkv import errors
 from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
 from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
 from distkv.model.path import Name, Path
+from distkv.model.state import State
 from distkv.wire import packing
-from distkv.wire.codec import Payload, payload_fields
 from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read_map, read_node, read_state
-from distkv.wire.message import State
 
 _VALUE_KEY: Final = packing.pack("value")
 _FOUND: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "tock", "time", "value"))) + b"%b"
@@ -118,11 +117,6 @@ def encode_hello(hello: Hello) -> bytes:
             "auth": hello.auth,
         }
     )
-
-
-def encode_payload(seq: int, payload: Payload) -> bytes:
-    """A reply or an item that carries something from peer to peer."""
-    return packing.pack({"seq": seq, **payload_fields(payload)})
 
 
 def encode_start(seq: int) -> bytes:

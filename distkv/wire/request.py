@@ -7,7 +7,7 @@ Invariant: a request that exists is well-formed; its value is canonical msgpack 
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -15,10 +15,16 @@ from distkv.model.event import Chain, Link, NodeName, Tick
 from distkv.model.hot import hot_value
 from distkv.model.path import NAMES_MAX, ROOT, Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.wire.message import TickMaps
+
+if TYPE_CHECKING:
+    from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
 
 WAIT_S_MAX: Final = 3600.0
 """How long a request may ask to be kept waiting."""
+
+REPLICAS_MAX: Final = 1024
+REPLICAS_S: Final = 10.0
+"""How long a write waits for other nodes that does not say so."""
 
 
 @hot_value
@@ -57,6 +63,15 @@ class Backup:
     """The node's whole archive, as a long result."""
 
     seq: int
+
+
+@attrs.frozen(slots=True)
+class LookForDamage:
+    """A look at all that the node's archive holds, as a long result."""
+
+    seq: int
+    fast: bool = False
+    """Without the pauses that leave the disk to others."""
 
 
 @hot_value
@@ -229,6 +244,10 @@ class GetEvents:
     seq: int
     nodes: TickRanges
     doubted: TickRanges = attrs.field(factory=dict)
+    ticks: TickMap | None = None
+    """What it has heard of: it holds all of that but `nodes`, and wants all else. None: it wants `nodes` only."""
+    limit: int | None = None
+    """How many events it takes at the most."""
 
 
 @attrs.frozen(slots=True)
@@ -277,6 +296,7 @@ Request: TypeAlias = (
     | GetValueAt
     | GetHistory
     | Backup
+    | LookForDamage
     | SetValue
     | ReplicatedWrite
     | Batch

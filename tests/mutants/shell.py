@@ -6,7 +6,8 @@ Run `python -m tests.mutants.shell [NAME...]`; it prints what killed each mutant
 Knows: for each rule the few words of source that carry it, what they become without it, and which tests are there to
 notice.  The core's rules have lists of their own (`run.py`, `simulated.py`).
 
-Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an error.
+Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
+error.
 """
 
 from __future__ import annotations
@@ -233,7 +234,8 @@ BROKEN = (
         "answers-unbounded",
         "each part of a peer's answer is durable before the next is read",
         "engine/driver.py",
-        "            self.step(PeerAnswered(ask.id, answer))\n            await self.committer.wait_durable(self.position)\n",
+        "            self.step(PeerAnswered(ask.id, answer))\n"
+        "            await self.committer.wait_durable(self.position)\n",
         "            self.step(PeerAnswered(ask.id, answer))\n",
         "tests/shell/test_engine_order.py",
     ),

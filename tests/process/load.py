@@ -16,9 +16,9 @@ from typing import Final, Self, TypeAlias, TypeVar
 from distkv.errors import DistkvError
 from distkv.model.event import Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.wire.asking import encode_request
 from distkv.wire.codec import read_payload
 from distkv.wire.fields import read_ranges
-from distkv.wire.frames import encode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch
 from distkv.wire.replies import decode_reply, is_end, reply_error

@@ -6,7 +6,8 @@ lines are typed in their order.  Does not know what the commands mean, nor which
 How it differs from a reader:
 
 * A reader is slower than a program.  A command that only asks (`ASKS`) is therefore repeated until it prints what is
-  shown, or a deadline passes.  Every other command runs once, and must print exactly what is shown.
+  shown, or a deadline passes.  Every other command runs once, and must print exactly what is shown.  A reader who
+  pastes whole blocks (`pastes`) is as fast as a program: nothing is repeated, so the page has to show every wait.
 * `...` stands for text that differs from run to run.
 * What the shell says of its jobs is left out; it speaks differently to a terminal.
 * A command whose last line is shown as `distkv: ...` must fail, unless that says that a node is ready; every other one
@@ -101,6 +102,8 @@ class Reader:
     environment: Mapping[str, str] = attrs.field(factory=dict)
     wrap: tuple[str, ...] = ()
     """The command within which the shell runs."""
+    pastes: bool = False
+    """Whether they type as fast as a program would."""
 
 
 def pages() -> Iterator[Path]:
@@ -122,7 +125,7 @@ def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
     blocks = console_blocks(page)
     ports: dict[str, str] = {}
     with ExitStack() as stack:
-        swaps, shells = [], []
+        swaps, shells, patience = [], [], []
         for number, reader in enumerate(readers):
             place = directory / str(number)
             words = {old: new.replace("TMP", str(place)) for old, new in reader.swap.items()}
@@ -130,10 +133,11 @@ def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
             variables = {name: value.replace("TMP", str(place)) for name, value in reader.environment.items()}
             default = {"DISTKV_PORT": swaps[-1]("27586")}
             shells.append(stack.enter_context(open_shell(place, reader.wrap, default | variables)))
+            patience.append(0.0 if reader.pastes else PATIENCE_S)
         for number, block in enumerate(blocks):
             which = number if len(readers) > 1 else 0
             for command in block:
-                shells[which].check(command.with_words(swaps[which]))
+                shells[which].check(command.with_words(swaps[which]), patience[which])
 
 
 def _commands(block: str) -> Iterator[Command]:
@@ -180,9 +184,9 @@ class Shell:
         )
         self._count = 0
 
-    def check(self, command: Command) -> None:
+    def check(self, command: Command, patience_s: float = PATIENCE_S) -> None:
         """Type a command; it must print what is shown and, unless it says so itself, succeed."""
-        deadline = time.monotonic() + (PATIENCE_S if ASKS.match(command.text) else 0)
+        deadline = time.monotonic() + (patience_s if ASKS.match(command.text) else 0)
         while True:
             status, output = self._type(command.text)
             if (status != 0) == command.fails and command.is_shown_by(JOBS.sub("", output)):

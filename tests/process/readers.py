@@ -12,6 +12,9 @@ from tests.process.pages import ROOT, Reader
 FAST = {"DISTKV_CONFIG": f"{ROOT}/tests/process/stand_ins/fast.yaml"}
 """Where a page says nothing of a configuration, and would wait for clocks. The tutorial is run with the default."""
 
+PASTES = Reader(environment=FAST, pastes=True)
+"""Whoever reads a page that shows every wait."""
+
 HOSTS = (
     Reader(
         {
@@ -38,9 +41,6 @@ HOSTS = (
 )
 """Two hosts are one here: for each, the addresses that stand for its own; 127.0.1.x is the host's own 127.0.0.1."""
 
-SERVER_AT_ITS_PORT = {"distkv server demo ": "distkv server demo --bind 127.0.0.1:27586 "}
-"""Where a page leaves out --bind, because its server serves at the usual port."""
-
 UNDER_SYSTEMD = Reader(
     {
         "systemd-sysusers ": "test -f ",
@@ -65,16 +65,19 @@ UNDER_SYSTEMD = Reader(
 that Debian's package would have started is started when the page looks for it."""
 
 READERS: dict[str, tuple[Reader, ...]] = {
-    "README.rst": (Reader(SERVER_AT_ITS_PORT),),
-    "docs/cli.rst": (Reader(SERVER_AT_ITS_PORT),),
-    "docs/howto/agent-gone.rst": (Reader(environment=FAST),),
-    "docs/howto/backup.rst": (Reader(environment=FAST),),
+    "README.rst": (Reader(pastes=True),),
+    "docs/cli.rst": (Reader(pastes=True),),
+    "docs/howto/agent-gone.rst": (PASTES,),
+    "docs/howto/backup.rst": (PASTES,),
     "docs/howto/conflicts.rst": (Reader(environment=FAST),),
-    "docs/howto/disk-full.rst": (Reader(SERVER_AT_ITS_PORT, wrap=("unshare", "--map-root-user", "--mount")),),
+    "docs/howto/disk-full.rst": (Reader(wrap=("unshare", "--map-root-user", "--mount")),),
+    "docs/howto/disk-rots.rst": (Reader(),),
+    "docs/howto/fleet.rst": (Reader(pastes=True),),
     "docs/howto/hosts.rst": HOSTS,
-    "docs/howto/node-lost.rst": (Reader(environment=FAST),),
+    "docs/howto/node-lost.rst": (PASTES,),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
+    "docs/shell.rst": (Reader(environment={"LC_ALL": "C"}, pastes=True),),
     "docs/tutorial.rst": (Reader(),),
 }
 """Who types the commands of each page: one reader all of them in one shell, or one for each block."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 from shutil import rmtree
 
 import pytest
 
 from distkv.model.event import COUNT_BITS
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
 from distkv.wire.replies import is_start
 from distkv.wire.request import Backup
 from tests.process.cluster import open_cluster
@@ -72,6 +75,41 @@ def test_second_backup_at_the_same_time_is_refused_and_a_broken_one_leaves_nothi
         assert list(solo.directory.glob("saved*")) == []
     wait_until(lambda: not list(solo.data_dir.glob("backup*")), "the copy is gone")
     assert solo.run("backup", "-f", str(solo.directory / "saved")).code == 0
+
+
+def test_backup_goes_through_pipes_and_comes_back(servers: Servers, solo: Server) -> None:
+    with solo.client() as client:
+        client.set("a", 1)
+    ran = solo.run("backup", "-f", "-")
+    assert (ran.code, ran.err) == (0, "")
+    solo.kill()
+    solo.data_dir.rename(solo.directory / "old")
+    assert servers.run("restore", "-f", "-", "--data-dir", str(solo.data_dir), stdin=ran.out).code == 0
+    solo.start(*SOLO).wait_ready()
+    assert solo.run("get", "a").text == "1\n"
+
+
+def test_no_backup_goes_to_a_terminal(solo: Server) -> None:
+    terminal, end = pty.openpty()
+    command = [*solo.program, "client", "-p", str(solo.port), "backup", "-f", "-"]
+    ran = subprocess.run(command, env=dict(solo.environment), stdout=end, stderr=subprocess.PIPE, check=False)
+    os.close(terminal)
+    os.close(end)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(b"distkv: a backup is no text for a terminal")
+
+
+def test_backup_that_came_in_part_is_not_restored(servers: Servers, solo: Server) -> None:
+    with solo.client() as client:
+        for number in range(50):
+            client.set(f"a.n{number}", "x" * 1000)
+    whole = solo.run("backup", "-f", "-").out
+    for size in (0, 5000, len(whole) // 2, len(whole) - 1):
+        place = solo.directory / f"new{size}"
+        ran = servers.run("restore", "-f", "-", "--data-dir", str(place), stdin=whole[:size])
+        assert ran.code == 1, size
+        assert ran.err.startswith("distkv: standard input ")
+        assert not place.exists()
 
 
 def test_backup_never_overwrites(solo: Server) -> None:

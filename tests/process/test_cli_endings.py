@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.process.servers import Server, open_servers, wait_until
+from tests.process.servers import Server, Servers, open_servers, wait_until
 
 COMMAND = [sys.executable, "-m", "distkv"]
 
@@ -125,6 +125,25 @@ def test_terminal_gets_no_colours(node: Server) -> None:
             assert seen
             assert b"\x1b" not in seen
         os.close(end)
+
+
+def test_watch_says_that_its_server_is_gone_while_it_is_and_when_it_is_back(servers: Servers) -> None:
+    server = servers.start("solo", "--transport", "solo", "--init", "hello")
+    server.wait_ready()
+    told = server.directory / "told"
+    command = [*COMMAND, "client", "-p", str(server.port), "watch", ":", "--state"]
+    with told.open("wb") as out:
+        watch = subprocess.Popen(command, env=dict(server.environment), stdout=out, stderr=out)
+        try:
+            wait_until(lambda: "hello" in told.read_text(), "the state is shown")
+            server.kill()
+            wait_until(lambda: "; trying again\n" in told.read_text(), "the loss is told")
+            server.start("--transport", "solo").wait_ready()
+            wait_until(lambda: "distkv: connected again" in told.read_text(), "it is told that it is over")
+        finally:
+            watch.kill()
+            watch.wait()
+    assert told.read_text().count("trying again") == 1
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])

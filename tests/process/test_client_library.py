@@ -6,6 +6,7 @@ Knows: the public API, and when the server lives.  Does not know how the clients
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -104,6 +105,30 @@ def test_batch_takes_place_as_a_whole_or_not_at_all(shared: Server, shell: str) 
 
 
 @each_shell
+def test_deletion_whose_condition_does_not_hold_deletes_nothing(shared: Server, shell: str) -> None:
+    path = f"{shell}.condition"
+    first, second = perform(shell, [shared.address], ("set", path, 1), ("set", path, 2))
+    assert isinstance(first, distkv.Written)
+    assert isinstance(second, distkv.Written)
+    *refused, entry, deleted, gone, nothing = perform(
+        shell,
+        [shared.address],
+        ("delete", path, Named(head=first.link)),
+        ("delete", path, Named(previous=1)),
+        ("batch", [Delete(path, head=first.link)]),
+        ("batch", [Delete(path, previous=1)]),
+        ("get", path),
+        ("delete", path, Named(head=second.link, previous=2)),
+        ("delete", path, Named(head=second.link)),
+        ("delete", path, Named(previous=2)),
+    )
+    assert [type(error) for error in refused] == [distkv.ChainMismatch, distkv.ValueMismatch] * 2
+    assert isinstance(entry, distkv.Entry)
+    assert (entry.value, deleted) == (2, True)
+    assert [type(error) for error in (gone, nothing)] == [distkv.ChainMismatch, distkv.NotFound]
+
+
+@each_shell
 def test_long_tree_arrives_whole(shared: Server, shell: str) -> None:
     """In many parts of the server, each more than a socket holds."""
     parts = range(1000, 5000, 500)
@@ -117,6 +142,27 @@ def test_request_without_a_method_is_answered(shared: Server, shell: str) -> Non
     reply, refusal = perform(shell, [shared.address], ("request", "ping"), ("request", "dance"))
     assert reply == {}
     assert isinstance(refusal, distkv.UnknownAction)
+
+
+def test_threads_that_share_a_blocking_client_each_get_their_own_values(shared: Server) -> None:
+    wrong: list[object] = []
+
+    def use(client: distkv.Client, number: int) -> None:
+        path = f"threads.{number}"
+        for step in range(200):
+            client.set(path, [number, step])
+            entry = client.get(path)
+            if entry is None or entry.value != [number, step]:
+                wrong.append(entry)
+
+    with distkv.connect("127.0.0.1", shared.port) as client:
+        threads = [threading.Thread(target=use, args=(client, number)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        values = [entry.value for _, entry in client.get_tree("threads")]
+    assert (wrong, values) == ([], [[number, 199] for number in range(4)])
 
 
 # -- a node that dies ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from shutil import rmtree
 import pytest
 
 from distkv.model.event import life_of
-from tests.process.cluster import CLOCK_S, NAMES, Cluster, open_cluster
+from tests.process.cluster import NAMES, Cluster, open_cluster
 from tests.process.load import Load, events_of, get_many
 
 READY_AGAIN_S = 60.0

@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 import pytest
 
 from distkv.model.path import Path
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
 from distkv.wire.packing import pack, pack_map
 from distkv.wire.request import GetValue, PingRequest
 from tests.process.load import Wire, set_many

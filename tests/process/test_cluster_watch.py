@@ -14,7 +14,7 @@ import pytest
 from distkv.client.blocking import Client
 from distkv.client.watch import Change, Resync, UpToDate
 from distkv.model.path import Path
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
 from distkv.wire.request import Watch
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Wire, set_many

@@ -6,6 +6,7 @@ Knows: what a user breaks.  Does not know every judgement: tests/unit/cli/test_d
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,8 +57,25 @@ def test_nodes_that_are_well_get_no_complaint(cluster: Cluster) -> None:
     found = report(examine(cluster.servers, cluster["a"]))
     assert set(levels(found)) == {
         "configuration", "node", "directory", "format", "space", "descriptors", "agent", "events", "queues", "members",
-        "peers", "releases", "clocks", "settings",
+        "peers", "damage", "releases", "clocks", "settings", "pings",
     }  # fmt: skip
+
+
+def test_delivery_that_pings_have_shown_is_told(cluster: Cluster) -> None:
+    def has_measured() -> bool:
+        says = next(says for check, _, says in report(examine(cluster.servers, cluster["a"])) if check == "pings")
+        return says.startswith("gossip takes ")
+
+    def pings_of_b() -> int:
+        transport = cluster["b"].state()["transport"]
+        assert isinstance(transport, dict)
+        return int(transport["sent_ping"])
+
+    before = pings_of_b()
+    cluster["a"].send_signal(signal.SIGSTOP)  # so that the other one comes into the chain, whatever chance says
+    cluster.wait(lambda: pings_of_b() > before, "b pings, because nobody else does", 30)
+    cluster["a"].send_signal(signal.SIGCONT)
+    cluster.wait(has_measured, "a ping of one node was followed by the other", 60)
 
 
 def test_text_is_a_line_for_each_check(cluster: Cluster) -> None:

@@ -15,7 +15,8 @@ from statistics import median
 import pytest
 
 from distkv.model.event import Link
-from distkv.storage.archive import ARCHIVE_NAME, HistoryRow, open_archive
+from distkv.storage.archive import ARCHIVE_NAME, open_archive
+from distkv.storage.archive_rows import HistoryRow
 from tests.process.load import Content, Load, get_many
 from tests.process.servers import Server, Servers, wait_until
 

@@ -9,6 +9,7 @@ import itertools
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -64,12 +65,18 @@ class SmallDisk:
 
 @pytest.fixture
 def disk(servers: Servers) -> Iterator[SmallDisk]:
+    with open_disk(servers, DISK_MIB, BALLAST_MIB) as found:
+        yield found
+
+
+@contextmanager
+def open_disk(servers: Servers, disk_mib: int, ballast_mib: int) -> Iterator[SmallDisk]:
     """A ready server on a small disk, which goes with the process that mounted it for itself, however that ends."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small file system")
     server = servers.add("solo")
     server.data_dir.mkdir()
-    mount = f"mount -t tmpfs -o size={DISK_MIB}m distkv-test '{server.data_dir}' && echo mounted && exec sleep infinity"
+    mount = f"mount -t tmpfs -o size={disk_mib}m distkv-test '{server.data_dir}' && echo mounted && exec sleep infinity"
     with subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", mount],
         stdout=subprocess.PIPE,
@@ -83,7 +90,7 @@ def disk(servers: Servers) -> Iterator[SmallDisk]:
             if said != "mounted":
                 pytest.skip(f"no file system can be mounted here: {said}")
             ballast = Path(f"/proc/{holder.pid}/root/{server.data_dir}/ballast")
-            ballast.write_bytes(bytes(BALLAST_MIB << 20))
+            ballast.write_bytes(bytes(ballast_mib << 20))
             server.program = ("nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", *server.program)
             server.start(*OPTIONS, "--init", "hello").wait_ready()
             yield SmallDisk(server, ballast)
@@ -115,3 +122,25 @@ def test_full_disk_refuses_writes_and_loses_nothing_and_space_brings_them_back(d
     server.start(*OPTIONS).wait_ready()
     assert disk.has_all(), "after a clean end, from the archive"
     assert server.run("get", "after").text == "space\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("disk_mib", "freed_mib"), [(72, 24), (104, 56)])
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_archive_takes_as_much_as_the_freed_space_holds(
+    servers: Servers, disk_mib: int, freed_mib: int, is_restarted: bool
+) -> None:
+    # The log has 32 MiB by then, for which the archive wants nearly three times as much: never all at once.
+    with open_disk(servers, disk_mib, freed_mib) as disk:
+        server = disk.server
+        disk.fill()
+        wait_until(lambda: "not_settled" in server.errors, "the archive meets the full disk", 60, server.dump)
+        if is_restarted:
+            server.kill()
+            server.start(*OPTIONS).wait_ready()
+        before = server.storage()
+        disk.ballast.unlink()
+        wait_until(lambda: server.storage()["settled_lsn"] > before["settled_lsn"], "it goes on", 60, server.dump)
+        server.kill()
+        server.start(*OPTIONS).wait_ready()
+        assert disk.has_all(), "from the archive and the log"

@@ -6,7 +6,7 @@ Knows: frames.  Does not know which part of the server sent them.
 from __future__ import annotations
 
 from distkv.model.path import Path
-from distkv.wire.frames import encode_request
+from distkv.wire.asking import encode_request
 from distkv.wire.request import PingRequest, Watch
 from tests.process.load import Wire, set_many
 from tests.process.servers import Server, Servers

@@ -10,7 +10,8 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.storage.archive import Archive, Batch, HistoryRow, LedgerRow, StateRow, open_archive
+from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 
 NAME = "state.sqlite"
 

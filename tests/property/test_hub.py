@@ -153,7 +153,7 @@ def test_queue_that_waited_longest_is_told_next_whatever_comes(first: list[str],
             left[name] += 1
             if name not in turns:
                 turns.append(name)
-            feeds.hold(change(position := next(positions), Path(name), BATCH_BYTES))
+            feeds.hold(change(position := next(positions), Path([name]), BATCH_BYTES))
             feeds.deliver(position)
 
     def taker(name: str) -> Push:
@@ -168,7 +168,7 @@ def test_queue_that_waited_longest_is_told_next_whatever_comes(first: list[str],
         return push
 
     for name in "abcd":
-        feeds.add(Path(name), 0, NAMES_MAX, 0, taker(name)).is_waiting = True
+        feeds.add(Path([name]), 0, NAMES_MAX, 0, taker(name)).is_waiting = True
     come(first)
     for _ in feeds.turns():
         pass

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.model.event import Link, NodeName, Tick
+from distkv.model.event import COUNT_BITS, Link, NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import (
     TickRanges,
     common,
     count,
-    first_of,
     is_within,
     joined,
     overlap,
     ranges_of,
+    through,
     without,
 )
 
@@ -44,14 +44,21 @@ def test_algebra_agrees_with_plain_sets(some: set[Link], others: set[Link]) -> N
 
 
 @few
-@given(links, st.integers(0, 12))
-def test_first_of_many_are_by_name_and_tick(some: set[Link], at_most: int) -> None:
-    assert _links(first_of(ranges_of(some), at_most)) == set(sorted(some)[:at_most])
+@given(st.dictionaries(nodes, st.dictionaries(st.integers(0, 3), st.integers(1, 8), min_size=1)))
+def test_what_was_heard_of_is_all_up_to_the_last_tick_of_each_life(lasts: dict[NodeName, dict[int, int]]) -> None:
+    heard = {name: [Tick((life << COUNT_BITS) + some[life]) for life in sorted(some)] for name, some in lasts.items()}
+    expected = {
+        (name, Tick((life << COUNT_BITS) + number))
+        for name, some in lasts.items()
+        for life, last in some.items()
+        for number in range(1, last + 1)
+    }
+    assert _links(through(heard)) == expected
 
 
 def test_result_shares_nothing_with_what_it_was_made_of() -> None:
     a = NodeName("a")
     mine: TickRanges = {a: Ranges([(1, 5)])}
-    for made in (common(mine, mine), without(mine, {}), joined(mine, {}), first_of(mine, 9)):
+    for made in (common(mine, mine), without(mine, {}), joined(mine, {})):
         made[a].add(9)
     assert mine == {a: Ranges([(1, 5)])}

@@ -60,7 +60,7 @@ def compare(mine: Store, theirs: Store) -> int:
                 machine.page_came(page, mine.tree)
         else:
             for event in list(theirs.tree.present(ask.ranges)):
-                if mine.release(event):
+                if mine.release(event, theirs.me):
                     taken += mine.remote(event).changed
         ask = machine.next_ask()
     return taken
@@ -122,8 +122,8 @@ def test_pages_of_a_stretch_end_where_it_ends() -> None:
     assert [page.until for page in found] == [Path(["3"]), Path(["4"]), Path(["5"]), Path(["5"])]
 
 
-def test_of_two_contents_of_one_tick_the_higher_stays_on_both_sides() -> None:
-    # A fault of a disk, or of a person: no rule can tell which one was meant.
+def test_of_two_contents_of_a_tick_of_nobody_the_higher_stays_on_both_sides() -> None:
+    # No node of that name belongs to the network, which could tell.
     link = NodeName("a"), Tick(1)
     one, other = Store(NodeName("one"), 5), Store(NodeName("other"), 5)
     events = [Event(Path(["x"]), Kind.SET, value, (link,), Tock(1), 0.0) for value in (b"\x01", b"\x02")]

@@ -23,7 +23,8 @@ from distkv.errors import BusyError, DistkvError, NoSpaceError, StorageFailedErr
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.storage.archive import Archive, HistoryRow, open_archive
+from distkv.storage.archive import Archive, open_archive
+from distkv.storage.archive_rows import HistoryRow
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
 from distkv.wire.message import EventRecord, LifeRecord, Record
@@ -62,7 +63,10 @@ class Host:
     def start(self) -> None:
         """Open what there is, and load it."""
         self.archive = open_archive(self.path)
-        log = open_log(self.disk, settled_lsn=self.archive.settled_lsn, segment_bytes=SEGMENT_BYTES)
+        settled_lsn, settled_segment = self.archive.settled_lsn, self.archive.segment
+        log = open_log(
+            self.disk, settled_lsn=settled_lsn, settled_segment=settled_segment, segment_bytes=SEGMENT_BYTES
+        )
         self.store = Store(self.name, self.chain_length)
         self.committer = Committer(log, run_blocking=inline, clock=trio.current_time)
         self.settler = Settler(
@@ -288,7 +292,8 @@ def test_tombstone_that_was_purged_after_it_was_settled_stays_gone(tmp_path: OsP
         host = Host(str(tmp_path / "state.sqlite"), 5)
         host.start()
         log: list[Record] = [*host.store.own.begin_life(0)]
-        log += [EventRecord(host.store.write(Path(["x"]), kind, b"", 1.0).event, 0.0) for kind in (Kind.SET, Kind.DELETE)]
+        written = [host.store.write(Path(["x"]), kind, b"", 1.0) for kind in (Kind.SET, Kind.DELETE)]
+        log += [EventRecord(applied.event, 0.0) for applied in written]
         await host.take(list(log), [])
         await host.settler.settle()
         purged = host.store.purge(Path(["x"]))

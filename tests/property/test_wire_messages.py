@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from distkv.errors import DecodeError
 from distkv.wire import packing
-from distkv.wire.codec import Payload, decode_message, encode_message, read_payload
+from distkv.wire.codec import Payload, decode_message, encode_message, encode_payload, read_payload
 from distkv.wire.message import Message, Record
 from distkv.wire.records import decode_record, decode_records, encode_record
-from distkv.wire.replies import decode_reply, encode_payload
+from distkv.wire.replies import decode_reply
 from tests.property.strategies import messages, mutated, odd_objects, payloads, records, seqs
 
 calm = settings(deadline=None)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, RequestError, TooLargeError
 from distkv.wire import packing
-from distkv.wire.frames import BadRequest, decode_request, encode_request
+from distkv.wire.asking import encode_request
+from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.request import Request
 from tests.property.strategies import mutated, odd_objects, requests

@@ -92,8 +92,6 @@ def test_tree_that_was_taken_apart_and_loaded_is_the_same(history: History) -> N
     loaded.load(
         [(writer, decode_book(writer[1], encode_book(book))) for writer, book in tree.ledger.writers()],
         [decode_entry(encode_entry(entry)) for entry in tree.entries()],
-        tree.digest,
-        tree.live_count,
     )
     assert_consistent(loaded)
     assert picture(loaded) == picture(tree)

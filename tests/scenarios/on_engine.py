@@ -29,6 +29,7 @@ from distkv.sim.script import (
     Divert,
     Fill,
     Retire,
+    Rot,
     Run,
     Script,
     SettingMap,
@@ -62,10 +63,16 @@ IMPOSSIBLE = {
 """Deeds that whole servers in one process cannot be made to do, and why."""
 
 
+NO_ARCHIVE = "these servers keep no archive; tests/shell/test_damage.py does it to servers that do"
+
+
 def impossible(script: Script) -> list[str]:
     """Why a script cannot be carried out here; empty when it can."""
     deeds = [command.action.deed for b in script.blocks for command in b.commands if isinstance(command.action, ToNode)]
-    return [f"{deed}: {IMPOSSIBLE[deed]}" for deed in dict.fromkeys(deeds) if deed in IMPOSSIBLE]
+    found = [f"{deed}: {IMPOSSIBLE[deed]}" for deed in dict.fromkeys(deeds) if deed in IMPOSSIBLE]
+    if any(isinstance(command.action, Rot) for block in script.blocks for command in block.commands):
+        found.append(f"rot: {NO_ARCHIVE}")
+    return found
 
 
 class Servers:
@@ -98,6 +105,8 @@ class Servers:
                 await self._grow(nodes)
             case StartNode(node=node, init=init, settings=settings, named=named):
                 await self._start(node, init, settings, named)
+            case Rot():
+                raise NotImplementedError(NO_ARCHIVE)
             case ToNode(node=node, deed=deed):
                 await self._deed(node, deed)
             case Split() | Cut() | Divert():

@@ -20,13 +20,14 @@ import attrs
 import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
-from distkv.config import Limits
+from distkv.config import Limits, ScrubConfig
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
 from distkv.engine.driver import Caller, Driver
+from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName, first_tick
@@ -308,6 +309,7 @@ class Node:
     limits: Limits = attrs.field(factory=Limits)
     archive: str | None = None
     """The file of its archive; None: it has none, its log is never settled."""
+    scrub: ScrubConfig = attrs.field(factory=ScrubConfig)
     caller: Caller | None = None
     """How it reaches peers, if not by dialling into this world."""
     sent: Sent = attrs.field(factory=Sent)
@@ -350,11 +352,19 @@ class Node:
         init = None if self.init is None else pack_value(self.init)
         archive = self.opened = None if self.archive is None else open_archive(self.archive)
         settled_lsn = 0 if archive is None else archive.settled_lsn
-        self.log = open_log(self.disk, settled_lsn=settled_lsn, segment_bytes=SEGMENT_BYTES)
+        settled_segment = 0 if archive is None else archive.segment
+        self.log = open_log(
+            self.disk,
+            settled_lsn=settled_lsn,
+            settled_segment=settled_segment,
+            segment_bytes=SEGMENT_BYTES,
+            cut_damage=bool(self.settings.get("restored")),
+        )
         try:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
             told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
-            self.replica = new_replica(self.named or self.name, **told, **self.settings)
+            restored = {"restored": True} if self.log.recovered.cut else {}
+            self.replica = new_replica(self.named or self.name, **told, **{**self.settings, **restored})
             self.disk_watch = DiskWatch(self.replica.name, self.log)
             is_fast = not callable(self.commit_s) and self.commit_s < INLINE_SYNC_S
             self.committer = Committer(
@@ -364,14 +374,15 @@ class Node:
                 inline_s=INLINE_SYNC_S if is_fast else 0,
             )
             caller = self.caller or PeerCaller(connect=self._dial)
-            settler = None
+            settler = scrub = None
             if archive is None:
                 replay(self.replica, self.log)
             else:
                 settler = Settler(self.replica, self.committer, archive, self.log, run_blocking=on_the_loop)
                 Directory(self.name, self.log, archive).load_into(self.replica, settler)
+                scrub = Scrub(settler, archive, self.scrub, run_blocking=on_the_loop, wall=trio.current_time)
             self.disk_watch.now = Kept(self.replica.tick)
-            self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler)
+            self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
             async with trio.open_nursery() as nursery:
                 self.driver.begin()
                 nursery.start_soon(serve_listeners, self.driver, [self.listener])

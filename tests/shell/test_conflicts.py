@@ -42,17 +42,17 @@ async def fleet(path: Path) -> AsyncIterator[World]:
         nursery.cancel_scope.cancel()
 
 
-async def cut_and_write(world: World, **writes: object) -> None:
-    """Each of these nodes writes at `w.x` while it hears nobody, `c` last; then the network is whole again."""
+async def cut_and_write(world: World, path: str = "w.x", **writes: object) -> None:
+    """Each of these nodes writes at `path` while it hears nobody, `c` last; then the network is whole again."""
     world.network.partition(*([NodeName(name)] for name in NAMES))
     for number, (name, value) in enumerate(writes.items()):
         async with world.nodes[name].client() as client:
             for at in range(number):
                 await client.set(f"own.{name}", at)  # so that its tock is higher
             if value is None:
-                await client.ask("delete_value", path=["w", "x"])
+                await client.ask("delete_value", path=path.split("."))
             else:
-                await client.set("w.x", value)
+                await client.set(path, value)
     world.network.heal()
     await world.converged(*NAMES)
 
@@ -283,7 +283,7 @@ async def test_open_loser_restored_as_if_it_were_closed_is_closed(autojump_clock
 
 @pytest.mark.parametrize(
     ("fields", "code"),
-    [({"id": "x:77"}, "not_found"), ({"id": "a:1"}, "bad_request"), ({"id": "a:5", "path": ["v"]}, "not_found")],
+    [({"id": "x:77"}, "not_found"), ({"id": "a:1"}, "not_found"), ({"id": "a:5", "path": ["v"]}, "not_found")],
 )
 async def test_change_that_cannot_be_restored_is_refused(
     autojump_clock: MockClock, tmp_path: Path, fields: dict[str, object], code: str
@@ -340,3 +340,22 @@ async def test_deletion_is_told_as_a_conflict_only_while_a_value_stands_against_
             await until(lambda: not world.nodes["c"].replica.tree.contested()[0].is_live, 0.1)
             assert await ids(world.nodes["c"]) == []
             await contested(watcher, is_open=False)
+
+
+async def test_watch_that_goes_on_shows_the_conflicts_that_are_open_and_none_that_is_over(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    async with fleet(tmp_path) as world:
+        await cut_and_write(world, a="of a", b="of b")
+        await cut_and_write(world, "w.y", a="of a", b="of b")
+        node = world.nodes["c"]
+        async with watching(node, "w", fetch=True) as watcher:
+            shown = await frames(watcher, 5)
+        assert [frame["conflict"]["path"] for frame in shown if "conflict" in frame] == [["w", "x"], ["w", "y"]]
+        (decided,) = await ids(node, path=["w", "x"])
+        await ask(node, "restore", id=decided)
+        async with watching(node, "w", since=shown[-1]["token"]) as watcher:
+            change, conflict, mark = await frames(watcher, 3)
+        assert change["path"] == ["w", "x"]
+        assert (conflict["conflict"]["path"], len(conflict["conflict"]["open"])) == (["w", "y"], 1)
+        assert mark["state"] == "uptodate"

@@ -283,7 +283,7 @@ async def test_damage_before_the_tail_stops_the_start_and_says_so(autojump_clock
         disk.corrupt(first, 200, bytes(8))
         again = await node.world.start("a", disk=disk)
         assert "is damaged at offset" in str(again.failure)
-        assert "Move memory aside" in str(again.failure)
+        assert "move memory aside" in str(again.failure)
 
 
 @pytest.mark.trio

@@ -18,9 +18,9 @@ from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.ranges import Ranges
 from distkv.transport.pull import CONNECT_S, IDLE_S, Connect, PeerCaller
 from distkv.wire import packing
-from distkv.wire.codec import Payload
+from distkv.wire.codec import Payload, encode_payload
 from distkv.wire.message import EventBatch, PullEnd, State
-from distkv.wire.replies import Hello, encode_end, encode_error, encode_hello, encode_payload, encode_start
+from distkv.wire.replies import Hello, encode_end, encode_error, encode_hello, encode_start
 from distkv.wire.request import GetEvents
 from tests.shell.gossip_samples import event
 

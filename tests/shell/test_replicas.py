@@ -83,10 +83,10 @@ async def test_write_that_too_few_nodes_hold_stands_and_says_how_many(autojump_c
 class HoldsWhatFollows:
     """Every peer says that it holds the change behind the one that is asked for, and not that one."""
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:  # noqa: ARG002
         raise PeerError("nobody is asked anything else")
 
-    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
+    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:  # noqa: ARG002
         await trio.sleep(0.1)
         return {node: Ranges([(tick + 2, tick + 3)]) for node, tick in nodes.items()}
 

@@ -12,7 +12,8 @@ import trio
 from distkv.config import HistoryConfig
 from distkv.engine.retention import PAUSE_S, forget_history
 from distkv.errors import NoSpaceError, SettingsError
-from distkv.storage.archive import PRUNE_ROWS, Archive, Batch, HistoryRow, StateRow, open_archive
+from distkv.storage.archive import PRUNE_ROWS, Archive, Batch, open_archive
+from distkv.storage.archive_rows import HistoryRow, StateRow
 from tests.shell.nodes import run
 
 COUNT = 2 * PRUNE_ROWS + 500

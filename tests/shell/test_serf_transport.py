@@ -120,6 +120,17 @@ async def test_restarted_agent_gives_down_up_and_gap_and_the_tag_again(autojump_
 
 
 @pytest.mark.trio
+async def test_reason_of_a_loss_is_told_until_the_agent_is_back(autojump_clock: MockClock) -> None:
+    async with bench() as b:
+        await b.agent.stop()
+        await wait_all_tasks_blocked()
+        assert b.transport.statistics()["reason"]
+        b.agent.start()
+        await trio.sleep(1)
+        assert (b.transport.statistics()["connected"], b.transport.statistics()["reason"]) == (True, "")
+
+
+@pytest.mark.trio
 @pytest.mark.parametrize("number", [0, 1], ids=["commands", "events"])
 async def test_loss_of_either_connection_is_a_loss_at_once(autojump_clock: MockClock, number: int) -> None:
     async with bench() as b:

@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-PURE = ("errors", "config", "model", "wire", "core")
+PURE = ("errors", "naming", "config", "model", "wire", "core")
 """The layers that decide everything and do nothing."""
 
 LOOPLESS = ("sim", "graph")

@@ -32,6 +32,20 @@ def _name(path: Path) -> str:
 def test_everything_that_is_generated_has_its_page() -> None:
     asked = [name for page in PAGES for name in reference.MARKER.findall(page.read_text(encoding="utf-8"))]
     assert sorted(asked) == sorted(reference.GENERATED)
+    kept = [found[1] for page in PAGES for found in reference.KEPT.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(kept) == sorted(reference.WRITTEN)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_name)
+def test_generated_text_that_is_kept_is_up_to_date(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text == reference.written(text), "run: python docs/reference.py"
+
+
+def test_pages_that_readme_links_to_can_be_read_where_they_lie() -> None:
+    linked = re.findall(r"<(docs/[\w/.-]+\.rst)>", (ROOT / "README.rst").read_text(encoding="utf-8"))
+    assert linked
+    assert [name for name in linked if reference.MARKER.search((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("file", sorted({file for page in PAGES for file in reference.GRAPH.findall(page.read_text())}))
@@ -78,7 +92,7 @@ def test_commands_that_are_named_exist(path: Path) -> None:
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    keys = re.findall(r"^\.\. confval:: (\S+)$", reference.settings_text(), re.MULTILINE)
+    keys = re.findall(r"^``(\S+)``$", reference.settings_text(), re.MULTILINE)
     assert sorted(keys) == sorted([*SETTINGS, AUTH_FILE])
 
 
@@ -89,9 +103,9 @@ def test_setting_says_what_it_is(key: str) -> None:
 
 def test_reference_shows_defaults_and_rules_of_settings() -> None:
     text = reference.settings_text()
-    _, _, clock = text.partition(".. confval:: ping.clock\n")
-    fields, _, body = clock.partition(".. confval::")[0].partition("\n\n")
-    assert fields.split("\n") == ["   :type: number", "   :default: ``5``"]
+    _, _, clock = text.partition("``ping.clock``\n")
+    fields, _, body = clock.partition("\n``")[0].partition("\n\n")
+    assert fields == "   Number, by default ``5``."
     assert body.strip().endswith("Must be 0.5 to 3600 seconds.")
 
 

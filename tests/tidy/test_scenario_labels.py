@@ -39,6 +39,7 @@ TRAPS = (
 )
 """Rules of other sections where the obvious reading loses something or diverges."""
 ELSEWHERE = {
+    "PING-14": "what was seen is told to people, and moves nothing: tests/unit/core/test_bounds.py",
     "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
     "PEER-1": "no small network has 1,024 strangers: tests/unit/core/test_recovery_choice.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",

@@ -8,15 +8,18 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 
 from distkv import errors
 from distkv.cli import exits
 from distkv.cli.completion import Shell
+from distkv.cli.json_form import to_json
 from distkv.cli.logs import LEVEL_NAMES, SOURCES
 from distkv.cli.output import Form
-from distkv.errors import DistkvError, RequestError
+from distkv.cli.values import read_argument
+from distkv.errors import BadValueError, DistkvError, RequestError
 from tests.process.terminals import START
 
 PAGE = Path(__file__).parents[2] / "docs" / "shell.rst"
@@ -41,6 +44,27 @@ def test_every_shell_has_its_line_and_starts_with_it_in_tests() -> None:
 
 def test_every_form_of_output_is_told() -> None:
     assert [row[0] for row in _rows("Output")] == list(Form)
+
+
+def _values() -> list[list[str]]:
+    return [row for row in _rows("Values") if len(row) == 3]
+
+
+def test_table_of_values_has_the_words_that_look_like_numbers() -> None:
+    assert len(_values()) >= 25
+
+
+@pytest.mark.parametrize("row", _values(), ids=lambda row: row[0])
+def test_value_is_read_as_the_table_says(row: list[str]) -> None:
+    word, kind, shown = row
+    if kind == "refused":
+        with pytest.raises(BadValueError, match="-s"):
+            read_argument(word)
+        return
+    value = read_argument(word)
+    assert to_json(value) == shown
+    kinds = {str: "text", int: "a number", float: "a number", list: "a list", dict: "a map"}
+    assert ("true" if value is True else kinds[type(value)]) == kind
 
 
 def test_exit_codes_are_those_of_the_command() -> None:

@@ -1,7 +1,7 @@
 """The package is typed for those who use it: mypy, strict, as a user runs it on a file of his.
 
-Knows: how to install the package as a user has it, with its `py.typed`.  Does not know what the types are: the two
-files beside this one do.
+Knows: how to install the package as a user has it, with its `py.typed`, and which pages of the documentation have
+examples.  Does not know what the types are: the two files beside this one do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import venv
 from pathlib import Path
 
 import pytest
+
+from tests.process.test_python_docs import DOCS, PAGES, examples
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "distkv"
@@ -34,9 +36,7 @@ def install(directory: Path, *, is_typed: bool = True) -> Path:
 
 
 def check(python: Path, directory: Path, *names: str) -> tuple[int, str]:
-    """What mypy says of these files, where nothing but they is in reach."""
-    for name in names:
-        shutil.copy(HERE / name, directory)
+    """What mypy says of these files of the directory, where nothing but they is in reach."""
     arguments = ["--strict", "--no-error-summary", "--config-file=", "--cache-dir", str(directory / "cache")]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *arguments, "--python-executable", str(python), *names],
@@ -49,10 +49,17 @@ def check(python: Path, directory: Path, *names: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def bring(directory: Path, *names: str) -> None:
+    """Copy files that lie beside this one."""
+    for name in names:
+        shutil.copy(HERE / name, directory)
+
+
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
     """By file: the lines that mypy complains of, and its codes."""
     directory = tmp_path_factory.mktemp("user")
+    bring(directory, "user_file.py", "wrong_file.py")
     _, output = check(install(directory / "venv"), directory, "user_file.py", "wrong_file.py")
     found: dict[str, list[tuple[int, str]]] = {"user_file.py": [], "wrong_file.py": []}
     for line in output.splitlines():
@@ -74,6 +81,17 @@ def test_each_wrong_use_is_refused(complaints: dict[str, list[tuple[int, str]]])
 
 
 def test_package_without_its_marker_would_be_refused(tmp_path: Path) -> None:
+    bring(tmp_path, "user_file.py")
     code, output = check(install(tmp_path / "venv", is_typed=False), tmp_path, "user_file.py")
     assert code == 1
     assert "module is installed, but missing library stubs or py.typed marker" in output
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_examples_of_the_documentation_are_accepted(tmp_path: Path, page: Path) -> None:
+    names = []
+    for number, (program, _) in enumerate(examples(page)):
+        names.append(f"example_{number}.py")
+        (tmp_path / names[-1]).write_text(program, encoding="utf-8")
+    assert names
+    assert check(install(tmp_path / "venv"), tmp_path, *names) == (0, "")

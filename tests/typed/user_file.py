@@ -22,6 +22,7 @@ def blocking() -> None:
         assert_type(written, distkv.Written)
         assert_type(written.changed, bool)
         assert_type(client.delete("a"), bool)
+        assert_type(client.delete("a", head=written.link, previous={"x": 1}), bool)
         assert_type(client.delete_tree("a"), int)
         for path, found in client.get_tree("a", max_depth=1, limit=10):
             assert_type(path, Path)
@@ -37,7 +38,21 @@ def blocking() -> None:
         for listed in client.list("a"):
             print(listed.name, listed.has_value, listed.children + 1)
         results = client.batch([Set("a", 1, new=True), Delete("b"), Get("c")])
-        assert_type(results, tuple[distkv.Entry | distkv.Written | None, ...])
+        assert_type(results, tuple[distkv.Written | distkv.Entry | None, ...])
+        done, shown = client.batch((Set("a", 1), Get("c")))
+        assert_type(done, distkv.Written)
+        assert_type(shown, distkv.Entry | None)
+        one, two, three = client.batch((Get("a"), Delete("b", head=done.link), Set("c", 1)))
+        assert one is not None
+        print(one.value, two.changed, three.link)
+        assert_type(client.batch((Get("a"), Get("b"), Delete("c"), Set("d", 1)))[2].changed, bool)
+        assert_type(client.batch([Set("a", 1), Delete("b")]), tuple[distkv.Written, ...])
+        assert_type(client.batch(Get(path) for path in ("a", "b")), tuple[distkv.Entry | None, ...])
+        operations: list[distkv.Operation[object]] = [Get("a")]
+        operations.append(Set("b", 1))
+        client.batch(operations)
+        for change in client.watch("a", on_disconnect=print, on_connect=lambda: None):
+            assert_type(change, distkv.Change | distkv.Resync)
         print(client.state()["node"], client.hello.node, client.address, client.request("ping"))
 
 
@@ -58,6 +73,12 @@ async def waiting() -> None:
         async for part in client.backup():
             assert_type(part, bytes)
         await client.ping()
+        shown, done = await client.batch((Get("a"), Set("b", 1)))
+        assert_type(shown, distkv.Entry | None)
+        print(done.changed)
+    kept = await distkv.open_client()
+    assert_type(kept, distkv.AsyncClient)
+    await kept.aclose()
 
 
 def errors() -> str:

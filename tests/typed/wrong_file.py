@@ -8,6 +8,10 @@ from __future__ import annotations
 import distkv
 
 
+async def later(reason: str) -> None:
+    print(reason)
+
+
 def blocking(client: distkv.Client) -> None:
     client.get(5)  # arg-type
     client.get(["a", "b"])  # arg-type
@@ -17,8 +21,12 @@ def blocking(client: distkv.Client) -> None:
     client.set("a", 1, head="a:1")  # arg-type
     client.set("a", 1, unless=2)  # call-arg
     client.delete("a").changed  # attr-defined
-    client.batch([("a", 1)])  # list-item
+    client.batch([("a", 1)])  # arg-type
     client.batch([distkv.Set("a")])  # call-arg
+    client.batch([distkv.Delete("a"), distkv.Set("b", 1)])[0].value  # attr-defined
+    client.batch((distkv.Get("a"), distkv.Set("b", 1)))[1].value  # attr-defined
+    client.delete("a", head="a:1")  # arg-type
+    client.watch("a", on_disconnect=later)  # arg-type
     client.watch_nothing("a")  # attr-defined
     distkv.connect(reconnect=True)  # call-arg
     distkv.Missing  # attr-defined
@@ -35,3 +43,4 @@ async def waiting(client: distkv.AsyncClient) -> None:
         entry.value = 2  # misc
     for _ in client.get_tree("a"):  # attr-defined
         pass
+    distkv.open_client().get("a")  # attr-defined

@@ -9,6 +9,7 @@ Invariant: a check that finds nothing to complain of says one line; else it says
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Final
 
 from distkv.cli.doctor.facts import Agent, Descriptors, Directory, Finding, Level, Node, Trouble
@@ -166,6 +167,24 @@ def _peer_complaints(node: Node, others: Mapping[str, Node]) -> Iterator[Finding
             yield found
 
 
+def check_damage(nodes: Sequence[Node], now: float) -> Iterator[Finding]:
+    """Whether something rotted on a disk and did not come back. `now` is seconds since 1970."""
+    told = {node.name: node.damage for node in nodes if node.damage is not None}
+    is_well = True
+    for name, damage in told.items():
+        if damage.lost_count:
+            is_well = False
+            says = f"{_count(damage.lost_count, 'place')} on the disk of {name} rotted and did not come back"
+            more = ", ..." if damage.lost_count > len(damage.lost) else ""
+            do = f"see to that disk; what is lost: {', '.join(damage.lost)}{more}"
+            yield Finding("damage", Level.WARN, says, do)
+    if is_well and told:
+        looked = [now - damage.scrubbed for damage in told.values() if damage.scrubbed is not None]
+        oldest = f", the oldest look {_age(max(looked))} ago" if looked else ""
+        later = f"; not looked at yet: {len(told) - len(looked)}" if len(looked) < len(told) else ""
+        yield Finding("damage", Level.OK, f"none is known on {_count(len(told), 'node')}{oldest}{later}")
+
+
 def check_releases(nodes: Sequence[Node]) -> Finding:
     """Whether all run the same release."""
     by_release: dict[str, list[str]] = {}
@@ -216,6 +235,31 @@ def check_settings(nodes: Sequence[Node]) -> Iterator[Finding]:
     if is_well:
         keys = sorted({key for node in nodes for key in node.settings})
         yield Finding("settings", Level.OK, f"alike on {_count(len(nodes), 'node')}: {', '.join(keys)}")
+
+
+def check_pings(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """Whether the ping settings suit the network, as far as the nodes saw it: a clock is to be at least twice as long
+    as gossip takes to reach everybody, and a chain longer than there are partitions ('Ping sequence')."""
+    complaints = [found for node in nodes for found in _ping_complaints(node)]
+    yield from complaints
+    if not complaints:
+        slowest = max((node.delivery_s[1] for node in nodes if node.delivery_s is not None), default=None)
+        took = "no ping was followed yet" if slowest is None else f"gossip takes {slowest:.2g} s or less"
+        sides = max(node.partitions for node in nodes)
+        met = f"up to {sides} sides of a split met" if sides > 1 else "no split was seen"
+        yield Finding("pings", Level.OK, f"{took}, {met}")
+
+
+def _ping_complaints(node: Node) -> Iterator[Finding]:
+    clock_s, length = node.settings.get("ping.clock"), node.settings.get("ping.length")
+    if isinstance(clock_s, float) and node.delivery_s is not None and 2 * node.delivery_s[0] > clock_s:
+        least, most = node.delivery_s
+        says = f"gossip takes {least:.2g} s or more from {node.name} to another node, ping.clock is {clock_s:g} s"
+        do = f"look at the agents' load and network, or set ping.clock to {ceil(2 * most)} on all nodes"
+        yield Finding("pings", Level.WARN, says, do)
+    if isinstance(length, int) and node.partitions >= length:
+        says = f"{node.partitions} sides of a split met at {node.name}, ping.length is {length}"
+        yield Finding("pings", Level.WARN, says, f"set ping.length to {node.partitions + 1} or more on all nodes")
 
 
 def check_restart(node: Node, configured: Mapping[str, object]) -> Iterator[Finding]:
@@ -317,6 +361,11 @@ def _and(names: Sequence[str]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _age(seconds: float) -> str:
+    hours = max(0.0, seconds) / 3600
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
 
 
 def _shown(value: object) -> str:

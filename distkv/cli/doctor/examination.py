@@ -7,6 +7,7 @@ Invariant: a check whose facts cannot be had is left out, and an earlier line sa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -44,9 +45,11 @@ def _examine_network(node: Node) -> Iterator[Finding]:
     others = ask_peers(node)
     yield from checks.check_peers(node, others)
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
+    yield from checks.check_damage(nodes, time.time())
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)
     yield from checks.check_settings(nodes)
+    yield from checks.check_pings(nodes)
 
 
 def _configured(config: Config) -> dict[str, object]:

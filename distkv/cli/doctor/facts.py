@@ -89,6 +89,18 @@ class Peer:
 
 
 @attrs.frozen
+class Damage:
+    """What a node knows of damage on its disk."""
+
+    scrubbed: float | None
+    """When it looked at everything last, in seconds since 1970; None: it did not yet."""
+    lost_count: int = 0
+    """How many places were damaged and did not come back."""
+    lost: tuple[str, ...] = ()
+    """Some of them: their paths, or what else is known."""
+
+
+@attrs.frozen
 class Node:
     """What a node says of itself."""
 
@@ -103,9 +115,15 @@ class Node:
     clock: Clock | None = None
     settings: Mapping[str, object] = attrs.field(factory=dict)
     """Those that all nodes should have alike, by key."""
+    delivery_s: tuple[float, float] | None = None
+    """How long gossip takes from it to another node: at least, at most, as far as its pings showed."""
+    partitions: int = 1
+    """The most sides of a split that met there at one time."""
     missing: tuple[str, ...] = ()
     """The nodes of which it misses changes that somebody may still have."""
     peers: tuple[Peer, ...] = ()
+    damage: Damage | None = None
+    """None: it keeps no archive, or does not tell."""
 
 
 @attrs.frozen

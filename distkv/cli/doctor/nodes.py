@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from distkv.cli.doctor.facts import Clock, Node, Peer
+from distkv.cli.doctor.facts import Clock, Damage, Node, Peer
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
-from distkv.config import parse_address
 from distkv.errors import DistkvError
-from distkv.wire.fields import read_list, read_map, read_ranges, read_time
+from distkv.naming import parse_address
+from distkv.wire.fields import bad, read_int, read_list, read_map, read_ranges, read_time
 from distkv.wire.replies import Hello
 
 CONNECT_S: Final = 2.0
@@ -25,6 +25,7 @@ REPLY_S: Final = 5.0
 ROUNDS: Final = 3
 """The shortest round trip tells most about a clock."""
 AT_ONCE: Final = 16
+LOST_SHOWN: Final = 5
 
 
 def ask_node(address: Address) -> Node:
@@ -73,6 +74,7 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
     root = read_map(state.get("transport", {}), "transport").get("root")
     missing = read_ranges(state.get("missing", {}), "missing")
     lost = read_ranges(state.get("lost", {}), "lost")
+    pings = read_map(state.get("pings", {}), "pings")
     return Node(
         where,
         name=hello.node,
@@ -82,10 +84,36 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
         network=None if state.get("network") is None else str(state.get("network")),
         clock=clock,
         settings={str(key): value for key, value in settings.items()} | ({} if root is None else {"serf.root": root}),
+        delivery_s=_delivery(pings.get("delivery")),
+        partitions=read_int(pings, "partitions", low=1) if "partitions" in pings else 1,
         missing=tuple(name for name, ranges in missing.items() if not lost.get(name) or ranges - lost[name]),
         peers=tuple(
             Peer(str(found.get("node")), str(found.get("addr")), found.get("state") == "alive")
             for found in (read_map(item, "members") for item in read_list(state.get("members"), "members"))
             if found.get("node") != hello.node
         ),
+        damage=_damage(read_map(state.get("scrub", {}), "scrub")),
     )
+
+
+def _damage(found: Mapping[str, object]) -> Damage | None:
+    if not found:
+        return None
+    last = found.get("last")
+    scrubbed = None if last is None else read_time(read_map(last, "last").get("ended"), "ended")
+    lost = [read_map(item, "lost") for item in read_list(found.get("lost"), "lost")]
+    return Damage(
+        scrubbed,
+        read_int(found, "lost_count"),
+        tuple(str(one.get("path") or one.get("place")) for one in lost[:LOST_SHOWN]),
+    )
+
+
+def _delivery(field: object) -> tuple[float, float] | None:
+    """None: no ping of its own was followed yet, or it is of an older release."""
+    if field is None:
+        return None
+    match read_list(field, "delivery"):
+        case [least, most]:
+            return read_time(least, "delivery"), read_time(most, "delivery")
+    raise bad("delivery", "two times", field)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from distkv.core.ready import Ask, Input, PeerAnswered, PeerOffered
-from distkv.model.event import COUNT_BITS, Event, Writer, tick_text
+from distkv.model.event import COUNT_BITS, Event, NodeName, Writer, tick_text
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
@@ -40,7 +40,7 @@ class NothingUndone(Observer):
                 if event.tick > kept.get(event.writer, -1):
                     kept[event.writer] = event.tick
 
-    def left(self, process: Process, message: Message | Ask) -> None:
+    def left(self, process: Process, message: Message | Ask) -> None:  # noqa: ARG002
         if isinstance(message, Ask):
             return
         self._check_header(message.header)
@@ -69,6 +69,6 @@ class NothingUndone(Observer):
         for event in events:
             self._check(event.node, event.tick)
 
-    def _check(self, node: str, tick: int) -> None:
+    def _check(self, node: NodeName, tick: int) -> None:
         if tick > self._kept.get((node, tick >> COUNT_BITS), -1):
             raise self.broken(f"{tick_text(node, tick)} is spoken of, and is not on the disk of {node}")

@@ -11,12 +11,13 @@ from itertools import chain
 
 from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, Written
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, contains, order, sort_down, tick_text
+from distkv.model.event import Event, Kind, Link, order, tick_text
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
+from distkv.sim.rules.covered import covered_by
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 
 
@@ -60,8 +61,7 @@ def _closed(ready: Ready, event: Event) -> Iterable[Event]:
 class AcknowledgedStay(Observer):
     """No client is told that a write is done which is nowhere in the end.
 
-    Excepted is what a disk took along that burned: the writes that no other disk held then, and what these had
-    replaced, since others were told that it is superseded.
+    Excepted is what a disk took along that burned: the writes that no other disk held then.
     """
 
     rule = "acknowledged writes stay"
@@ -74,8 +74,6 @@ class AcknowledgedStay(Observer):
         """Per host what a download made it forget that has not come again."""
         self._here: dict[str, set[Link]] = {}
         """Per host what its disk has, as far as it landed there."""
-        self._burned: set[Link] = set()
-        """What was on no other disk when one burned."""
         self._seen: dict[Path, dict[Link, Event]] = {}
         self._purged: dict[Path, set[Link]] = {}
 
@@ -88,7 +86,6 @@ class AcknowledgedStay(Observer):
         self._here.pop(host.name, None)
         if not is_copied:  # the promise was that disk's, or that of a copy
             left = set().union(*self._here.values())
-            self._burned |= {link for events in self._seen.values() for link in events if link not in left}
             self._copied = [event for event in self._copied if event.link in left]
             for name, events in self._voided.items():
                 self._voided[name] = {link: event for link, event in events.items() if link in left}
@@ -119,35 +116,10 @@ class AcknowledgedStay(Observer):
         kept: dict[Path, set[Link]] = {}
         for path, events in self._seen.items():
             entry = tree.get(path)
-            here = {event.link for event in (entry.head, *entry.losers)} if entry is not None else set()
-            here |= self._purged.get(path, set())  # a deletion was carried out, and forgotten by those who had it
-            here |= {link for link, event in events.items() if event.kind is Kind.EXPIRE}  # what it knew was over
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
-            kept[path] = _kept(list(events.values()), here)
+            kept[path] = covered_by(entry, events.values(), self._purged.get(path, set()))
         voided = (events.values() for events in self._voided.values())
         for event in chain(*voided, *self._acknowledged.values(), self._copied):
-            if event.path in kept and event.link not in kept[event.path] and not self._has_burned_with(event, kept):
+            if event.path in kept and event.link not in kept[event.path]:
                 raise self.broken(f"{event!r} was acknowledged, and nothing at {event.path} knows it")
-
-    def _has_burned_with(self, event: Event, kept: dict[Path, set[Link]]) -> bool:
-        """Whether what replaced it burned."""
-        others = self._seen[event.path].values()
-        return any(
-            other.link in self._burned and contains(other, event) and other.link not in kept[event.path]
-            for other in others
-        )
-
-
-def _kept(events: list[Event], here: set[Link]) -> set[Link]:
-    """Which events are here, or known to one that is kept; who knows an event is above it."""
-    sort_down(events)
-    kept = set(here)
-    known: dict[Writer, int] = {}  # what the chains of those that are kept say, all of which are above the next one
-    for event in events:
-        if event.link in here or event.tick <= known.get(event.writer, -1):
-            kept.add(event.link)
-            for node, tick in event.chain:
-                writer = (node, tick >> COUNT_BITS)
-                known[writer] = max(tick, known.get(writer, -1))
-    return kept

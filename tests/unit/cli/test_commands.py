@@ -42,7 +42,7 @@ from tests.unit.client.scripted_server import HELLO, ScriptedServer, close, open
 
 Capture = pytest.CaptureFixture[str]
 
-DONE = {"changed": True, "tick": 8, "tock": 9}
+DONE = {"changed": True, "tick": 8, "tock": 9, "chain": {"node": "b", "tick": (7 << 32) + 5}}
 META = {"chain": {"node": "b", "tick": (7 << 32) + 5, "prev": {"node": "a", "tick": 3}}, "tock": 9, "time": 1.5}
 
 
@@ -67,9 +67,15 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "get"], "-r --recursive --depth --at -m --meta --default -o --output --help"),
         (
             ["client", "set"],
-            "-s --string -j --json -f --file --new --if-chain --if-value --idem --ttl --replicas --timeout --help",
+            (
+                "-s --string -j --json -f --file --new --if-chain --if-value --idem --ttl --replicas --timeout"
+                " -o --output --help"
+            ),
         ),
-        (["client", "delete"], "-r --recursive --replicas --timeout --help"),
+        (
+            ["client", "delete"],
+            "-r --recursive --if-chain --if-value --replicas --timeout -o --output --help",
+        ),
         (["client", "list"], "-o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
         (
@@ -90,6 +96,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "node", "retire"], "--force --help"),
         (["client", "ping"], "-n --count --interval -o --output --help"),
         (["client", "bench"], "--seconds --connections -o --output --help"),
+        (["client", "scrub"], "--fast -o --output --help"),
         (
             ["graph"],
             (
@@ -112,7 +119,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
     [
         ([], "client completion config doctor graph restore server sim"),
         (["config"], "check show"),
-        (["client"], "backup bench conflicts delete dump get history list load node ping set state watch"),
+        (["client"], "backup bench conflicts delete dump get history list load node ping scrub set state watch"),
         (["client", "node"], "list retire"),
     ],
 )
@@ -143,6 +150,13 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "get", "a", "-o", "xml"], "'xml' is not one of"),
         (["client", "set", "a"], "give either VALUE or -f FILE"),
         (["client", "set", "a", "1", "--tt"], "goes after '--'"),
+        (["client", "set", "a", "-foo"], "'-foo' is -f oo, and there is no such file. A VALUE that begins with"),
+        (["client", "set", "a", "-sfoo"], "'-sfoo' is -f oo, and there is no such file"),
+        (["client", "set", "a", "-offer"], "'ffer' is not one of 'text', 'json', 'yaml', 'msgpack', 'raw'. A VALUE"),
+        (["client", "set", "a", "-bar"], "no such option '-b'. A VALUE that begins with '-' goes after '--'"),
+        (["client", "set", "a", "-f", "/nowhere"], "/nowhere: No such file or directory"),
+        (["client", "set", "a", "1", "--if-value", "-"], "--if-value does not read standard input"),
+        (["client", "get", "a", "--default", "-"], "--default does not read standard input"),
         (["client", "set", "a", "1", "--ttl", "0"], "--ttl is '0': it must be seconds, above 0"),
         (["client", "set", "a", "1", "--ttl", "nan"], "--ttl is 'nan': it must be seconds, above 0"),
         (["client", "set", "a", "1", "--ttl", "soon"], "--ttl is 'soon': it must be seconds, above 0"),
@@ -163,6 +177,9 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "delete", "a", "--replicas", "-1"], "--replicas is '-1'"),
         (["client", "delete", "a", "-r", "--replicas", "2"], "for one value: leave out -r"),
         (["client", "delete", "a", "-r", "--timeout", "2"], "for one value: leave out -r"),
+        (["client", "delete", "a", "-r", "--if-chain", "b:1"], "for one value: leave out -r"),
+        (["client", "delete", "a", "-r", "--if-value", "1"], "for one value: leave out -r"),
+        (["client", "delete", "a", "--if-chain", "x"], "names no change"),
         (["client", "get", "a..b"], "empty element"),
         (["client", "delete", ""], "empty element"),
         (["client", "-p", "x", "ping"], "--port is 'x'"),
@@ -314,7 +331,8 @@ def test_default_is_read_and_printed_like_a_value(capsys: Capture, default: str,
     ("arguments", "value"),
     [
         (["-5"], -5),
-        (["-.5"], -0.5),
+        (["-0.5"], -0.5),
+        (["-.5"], "-.5"),
         (["-5s"], "-5s"),
         (["-5", "--new"], -5),
         (["-s", "-5"], "-5"),
@@ -330,7 +348,53 @@ def test_negative_number_is_no_option(capsys: Capture, arguments: list[str], val
     (request,) = server.requests
     assert isinstance(request, SetValue)
     assert request.value == pack_value(value)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", [["set", "a", "1"], ["delete", "a"]])
+@pytest.mark.parametrize(
+    ("options", "out"),
+    [
+        ([], "b:7.5\n"),
+        (["-o", "json"], '{"changed": true, "tick": "b:7.5"}\n'),
+        (["-o", "raw"], "b:7.5"),
+        (["-o", "json", "--replicas", "2"], '{"changed": true, "tick": "b:7.5", "replicas": 2}\n'),
+    ],
+)
+def test_write_prints_which_change_it_was(capsys: Capture, command: list[str], options: list[str], out: str) -> None:
+    with open_server(reply(DONE | {"replicas": 2})) as server:
+        assert ask(server, *command, *options) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_write_that_changed_nothing_prints_what_is_there(capsys: Capture) -> None:
+    with open_server(reply(DONE | {"changed": False})) as server:
+        assert ask(server, "set", "a", "1", "--idem", "-o", "json") == 0
+    assert capsys.readouterr().out == '{"changed": false, "tick": "b:7.5"}\n'
+
+
+@pytest.mark.parametrize("command", [["set", "a", "1"], ["delete", "a"], ["delete", "-r", "a"]])
+def test_quiet_write_prints_nothing(capsys: Capture, command: list[str]) -> None:
+    with open_server(reply(DONE | {"count": 3})) as server:
+        assert run(["-q", *server.arguments, *command]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_write_that_could_not_be_told_of_is_not_begun(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_server() as server:
+        monkeypatch.setattr("sys.stdout", None)
+        assert ask(server, "set", "a", "1") == 1
+    assert server.requests == []
+    assert "standard output is closed" in capsys.readouterr().err
+
+
+def test_delete_sends_its_conditions() -> None:
+    with open_server(reply(DONE)) as server:
+        assert ask(server, "delete", "a", "--if-chain", "b:7.5", "--if-value", "-1") == 0
+    (request,) = server.requests
+    assert isinstance(request, SetValue)
+    assert (request.value, request.prev) == (None, pack_value(-1))
+    assert request.chain == ((NodeName("b"), Tick((7 << 32) + 5)),)
 
 
 def test_set_sends_its_conditions() -> None:
@@ -365,7 +429,7 @@ def test_write_asks_for_its_replicas(
 
 def test_ttl_of_a_value_is_sent_and_shown(capsys: Capture) -> None:
     with open_server(reply(DONE), reply({**META, "ttl": 2.5}, pack_value(1))) as server:
-        assert ask(server, "set", "a", "1", "--ttl", "2.5") == 0
+        assert run(["-q", *server.arguments, "set", "a", "1", "--ttl", "2.5"]) == 0
         assert ask(server, "get", "a", "-m", "-o", "json") == 0
     (write, _) = server.requests
     assert isinstance(write, SetValue)
@@ -384,7 +448,7 @@ def test_write_that_too_few_nodes_hold_stands_and_is_1(capsys: Capture, command:
     with open_server(reply(DONE | {"replicas": 2})) as server:
         assert ask(server, *command, "--replicas", "3", "--timeout", "0.5") == 1
     told = capsys.readouterr()
-    assert told.out == ""
+    assert told.out == "b:7.5\n"
     assert told.err == f"distkv: {done}, but after 0.5 s only 2 of 3 nodes are known to hold it\n"
 
 

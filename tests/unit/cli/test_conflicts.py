@@ -98,10 +98,12 @@ def test_closed_ones_are_shown_with_what_closed_them(capsys: Capture) -> None:
         (["--closed", "--restore", "a:12"], Restore(1, A12, nchain=1, closed=True)),
     ],
 )
-def test_decision_is_asked_for_and_prints_nothing(capsys: Capture, arguments: list[str], request_: object) -> None:
+def test_decision_is_asked_for_and_prints_its_change(
+    capsys: Capture, arguments: list[str], request_: object
+) -> None:
     with open_server(reply(DONE)) as server:
         assert ask(server, *arguments) == 0
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == "b:8\n"
     assert server.requests == [request_]
 
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from distkv.cli.doctor import checks
-from distkv.cli.doctor.facts import Agent, Clock, Descriptors, Directory, Finding, Level, Node, Peer, Trouble
+from distkv.cli.doctor.facts import Agent, Clock, Damage, Descriptors, Directory, Finding, Level, Node, Peer, Trouble
 from distkv.config import Limits
 
 OK, WARN, FAIL = Level.OK, Level.WARN, Level.FAIL
@@ -207,6 +207,40 @@ def test_setting_that_the_running_node_does_not_have_is_told() -> None:
     assert judged(checks.check_restart(A, {"ping.clock": 5.0, "serf.root": "x"})) == []
 
 
+PINGING = attrs.evolve(A, settings={"ping.clock": 5.0, "ping.length": 4})
+
+
+def test_pings_that_were_not_followed_are_no_complaint() -> None:
+    (found,) = checks.check_pings([A, PINGING])
+    assert (found.level, found.says) == (OK, "no ping was followed yet, no split was seen")
+
+
+@pytest.mark.parametrize(
+    ("delivery_s", "level"),
+    [((0.0, 0.4), OK), ((2.5, 2.9), OK), ((2.3, 2.7), OK), ((2.501, 2.9), WARN), ((9.0, 9.4), WARN)],
+)
+def test_clock_shorter_than_two_deliveries_is_told(delivery_s: tuple[float, float], level: Level) -> None:
+    assert judged(checks.check_pings([A, attrs.evolve(PINGING, delivery_s=delivery_s)])) == [("pings", level)]
+
+
+def test_short_clock_is_told_with_one_that_is_long_enough() -> None:
+    assert said(checks.check_pings([attrs.evolve(PINGING, delivery_s=(3.05, 3.4))])) == (
+        "gossip takes 3 s or more from a to another node, ping.clock is 5 s; look at the agents' load and network, or"
+        " set ping.clock to 7 on all nodes"
+    )
+
+
+@pytest.mark.parametrize(("partitions", "level"), [(1, OK), (3, OK), (4, WARN), (5, WARN)])
+def test_chain_no_longer_than_there_were_partitions_is_told(partitions: int, level: Level) -> None:
+    assert judged(checks.check_pings([attrs.evolve(PINGING, partitions=partitions)])) == [("pings", level)]
+
+
+def test_short_chain_is_told_with_one_that_is_long_enough() -> None:
+    assert said(checks.check_pings([A, attrs.evolve(PINGING, name="b", partitions=4)])) == (
+        "4 sides of a split met at b, ping.length is 4; set ping.length to 5 or more on all nodes"
+    )
+
+
 # -- this host ----------------------------------------------------------------------------------------------------
 
 
@@ -250,3 +284,29 @@ def test_descriptors_suffice_for_connections_and_some_more(limit: int, level: Le
     found = checks.check_descriptors(Descriptors(7, limit, 20), Limits(connections=100))
     assert judged(found) == [("descriptors", level)]
     assert found.says.startswith(f"process 7 may open {limit} files, and has 20")
+
+
+# -- damage -------------------------------------------------------------------------------------------------------
+
+NOW = 1_700_000_000.0
+
+
+def damage_on(**nodes: Damage | None) -> list[Finding]:
+    return list(checks.check_damage([Node("h:1", name=name, damage=found) for name, found in nodes.items()], NOW))
+
+
+def test_disks_without_damage_are_well_and_the_oldest_look_is_told() -> None:
+    found = damage_on(a=Damage(NOW - 3600), b=Damage(NOW - 3 * 86_400), c=Damage(None), d=None)
+    assert judged(found) == [("damage", OK)]
+    assert "on 3 nodes, the oldest look 3 days ago; not looked at yet: 1" in found[0].says
+
+
+def test_damage_that_did_not_come_back_is_complained_of_with_its_paths() -> None:
+    found = damage_on(a=Damage(NOW, 7, ("x", "y")), b=Damage(NOW))
+    assert judged(found) == [("damage", WARN)]
+    assert "7 places on the disk of a" in found[0].says
+    assert "x, y, ..." in found[0].do
+
+
+def test_nodes_without_an_archive_say_nothing_of_damage() -> None:
+    assert damage_on(a=None) == []

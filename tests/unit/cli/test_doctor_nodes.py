@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from distkv.cli.doctor.facts import Node, Peer
 from distkv.cli.doctor.nodes import ROUNDS, ask_node, ask_peers
 from distkv.wire.replies import encode_reply
@@ -48,6 +50,22 @@ def test_root_of_gossip_is_a_setting() -> None:
 def test_changes_that_are_given_up_are_not_missing() -> None:
     ranges: dict[str, object] = {"missing": {"x": [1], "y": [[1, 4]], "z": [7]}, "lost": {"x": [1], "y": [2]}}
     assert ask(*[reply(STATE | ranges)] * ROUNDS).missing == ("y", "z")
+
+
+def test_what_pings_have_shown_is_learned() -> None:
+    found = ask(*[reply(STATE | {"pings": {"partitions": 3, "delivery": [0.1, 0.5]}})] * ROUNDS)
+    assert (found.partitions, found.delivery_s) == (3, (0.1, 0.5))
+
+
+@pytest.mark.parametrize("pings", [{}, {"pings": {"partitions": 1}}], ids=["older release", "none was followed"])
+def test_pings_that_have_shown_nothing_are_no_failure(pings: dict[str, object]) -> None:
+    found = ask(*[reply(STATE | pings)] * ROUNDS)
+    assert (found.failure, found.partitions, found.delivery_s) == ("", 1, None)
+
+
+@pytest.mark.parametrize("delivery", [1.0, [1.0], [1, 2], [1.0, 2.0, 3.0]])
+def test_delivery_that_is_nonsense_is_a_failure(delivery: object) -> None:
+    assert "delivery" in ask(*[reply(STATE | {"pings": {"delivery": delivery}})] * ROUNDS).failure
 
 
 def test_state_that_is_nonsense_is_a_failure() -> None:

@@ -155,12 +155,17 @@ def test_list_of_nothing_is_not_found() -> None:
 # -- delete -r ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "code"), [(5, 0), (0, 3)])
-def test_deleting_a_tree_says_nothing_unless_there_was_none(capsys: Capture, count: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "count", "code", "out"),
+    [([], 5, 0, "5\n"), (["-o", "json"], 5, 0, '{"count": 5}\n'), (["-o", "raw"], 5, 0, "5"), ([], 0, 3, "")],
+)
+def test_deleting_a_tree_prints_how_many_values_it_had(
+    capsys: Capture, options: list[str], count: int, code: int, out: str
+) -> None:
     with open_server(reply({"count": count})) as server:
-        assert ask(server, "delete", "-r", "a") == code
+        assert ask(server, "delete", "-r", "a", *options) == code
     assert server.requests == [DeleteTree(1, Path(["a"]))]
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().out == out
 
 
 # -- dump and load ------------------------------------------------------------------------------------------------

@@ -201,12 +201,6 @@ async def test_mute_server_is_unreachable(anyio_backend: str) -> None:
             pass
 
 
-async def test_bound_below_one_is_our_mistake() -> None:
-    with pytest.raises(ValueError, match="open_max"):
-        async with open_client(open_max=0):
-            pass
-
-
 # -- long results -------------------------------------------------------------------------------------------------
 
 

@@ -110,11 +110,13 @@ def test_results_that_do_not_fit_are_nonsense(results: object) -> None:
         ([], Repeat.ANYWHERE),
         ([Get("a"), Set("b", 1)], Repeat.NEVER),
         ([Set("a", 1, head=HEAD), Delete("b")], Repeat.SAME_NODE),
+        ([Set("a", 1), Delete("b", head=HEAD)], Repeat.SAME_NODE),
+        ([Set("a", 1), Delete("b", previous=1)], Repeat.NEVER),
         ([Set("a", 1, head=HEAD, idem=True), Delete("b")], Repeat.NEVER),
     ],
 )
 def test_batch_is_repeated_only_where_it_cannot_take_place_twice(
-    operations: list[Operation], repeat: Repeat
+    operations: list[Operation[object]], repeat: Repeat
 ) -> None:
     assert questions.batch(operations).repeat is repeat
 

@@ -225,7 +225,9 @@ def test_decision_about_a_reserved_path_is_refused() -> None:
     path = Path([None, "node", "a"])
     hear(replica, event("a", 7, tock=61, path=path), event("b", 7, tock=60, path=path))
     (loser,) = replica.tree.open_losers()
-    assert "belongs to the system" in str(refused(restore(replica, loser.link)))
+    error = refused(restore(replica, loser.link))
+    assert isinstance(error, NotFoundError)
+    assert str(error).startswith("b:7 is no conflict to decide about: it is a change of :n.node.a, which belongs to")
 
 
 @pytest.mark.parametrize("decide", [restore, dismiss])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.election import TRANSITIONS, Cause, Election, Phase, delay_band
+from distkv.core.election import TRANSITIONS, Cause, Election, Phase
+from distkv.core.turns import delay_band
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.wire.message import PingChain, PingLink
 

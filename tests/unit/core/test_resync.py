@@ -6,12 +6,12 @@ from distkv.core.ready import AskEvents, AskPages, PeerAnswered, PeerDone, PeerO
 from distkv.core.resync import AGAIN_CLOCKS, SUSPECTS_MAX, Resync
 from distkv.core.update import Store
 from distkv.errors import PeerError
-from distkv.model.event import Event, Kind, NodeName, Tick, Tock
-from distkv.model.pages import Page
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock, value_hash
+from distkv.model.pages import Page, share_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
-from distkv.wire.message import PullEnd
+from distkv.wire.message import EventRecord, PullEnd
 from tests.fleet import Faults, Fleet, grown
 
 CLOCK_MS = 5000
@@ -191,9 +191,9 @@ def test_answer_that_broke_off_ends_the_comparison() -> None:
 def test_deletion_where_nothing_is_does_not_come_back() -> None:
     store, path = Store(NodeName("me"), 5), Path(["k"])
     deletion = Event(path, Kind.DELETE, b"", ((NodeName("a"), Tick(2)),), Tock(9), 0.0)
-    assert store.release(deletion) == []  # it may have been purged here
+    assert store.release(deletion, B) == []  # it may have been purged here
     store.remote(Event(path, Kind.SET, b"\x01", ((NodeName("a"), Tick(1)),), Tock(8), 0.0))
-    assert store.release(deletion)
+    assert store.release(deletion, B)
 
 
 def test_event_that_a_purged_deletion_knew_does_not_come_back() -> None:
@@ -204,12 +204,88 @@ def test_event_that_a_purged_deletion_knew_does_not_come_back() -> None:
     store.remote(Event(path, Kind.SET, b"\x01", ((NodeName("c"), Tick(1)),), Tock(5), 0.0))  # it comes late
     known = Event(path, Kind.SET, b"\x02", ((A, Tick(2)),), Tock(7), 0.0)
     store.remote(deletion)  # from who has not forgotten it yet: it is not applied again, and says what it knew
-    assert store.release(known) == []
-    assert store.release(Event(path, Kind.SET, b"\x03", ((A, Tick(3)),), Tock(8), 0.0))
+    assert store.release(known, B) == []
+    assert store.release(Event(path, Kind.SET, b"\x03", ((A, Tick(3)),), Tock(8), 0.0), B)
 
 
 def test_second_content_of_a_tick_at_another_path_does_not_come() -> None:
     store, link = Store(NodeName("me"), 5), (A, Tick(1))
     store.remote(Event(Path(["k"]), Kind.SET, b"\x01", (link,), Tock(5), 0.0))
-    assert store.release(Event(Path(["l"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0)) == []
-    assert store.release(Event(Path(["k"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0))
+    assert store.release(Event(Path(["l"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0), B) == []
+    assert store.release(Event(Path(["k"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0), B)
+
+
+# -- two contents of one tick -------------------------------------------------------------------------------------
+
+PLACE = Path(["x"])
+LOWER, HIGHER = sorted(
+    (Event(PLACE, Kind.SET, value, ((A, Tick(7)),), Tock(9), 0.0) for value in (b"\x01", b"\x02")), key=value_hash
+)
+"""Two contents of one tick of a; the hash of the second one is above."""
+
+
+def holding(name: NodeName, event: Event, *, registered: bool = True) -> Store:
+    """A node of a network, which has one of them; a belongs to the network, or not any more."""
+    store = Store(name, 5)
+    store.own.begin_life(0 if name == A else 5)
+    store.found_network(b"12345678", b"\x01", 1.0)
+    store.register(A if registered else B, 0, "h:1", 1.0)
+    store.remote(event)
+    return store
+
+
+def content(store: Store) -> tuple[bytes | None, bool]:
+    """What the node shows at the place, and whether digest and ledger are in line with that."""
+    event = store.live(PLACE)
+    is_in_line = event is store.tree.event((A, Tick(7))) and share_of(store.tree, None, None) == store.tree.digest
+    return None if event is None else event.value, is_in_line
+
+
+def test_writer_keeps_its_own_content_though_another_one_is_higher() -> None:
+    store = holding(A, LOWER)
+    assert store.release(HIGHER, B) == []
+    assert content(store) == (LOWER.value, True)
+
+
+def test_others_take_what_the_writer_holds_though_theirs_is_higher() -> None:
+    store = holding(B, HIGHER)
+    assert store.release(LOWER, A)
+    store.remote(LOWER)
+    assert content(store) == (LOWER.value, True)
+
+
+def test_two_others_keep_what_they_have_while_the_writer_can_tell() -> None:
+    store = holding(B, LOWER)
+    assert store.release(HIGHER, NodeName("c")) == []
+    assert content(store) == (LOWER.value, True)
+
+
+def test_higher_content_stays_where_no_writer_can_tell_any_more() -> None:
+    lower, higher = holding(B, LOWER, registered=False), holding(B, HIGHER, registered=False)
+    assert lower.release(HIGHER, NodeName("c"))
+    lower.remote(HIGHER)
+    assert higher.release(LOWER, NodeName("c")) == []
+    assert content(lower) == content(higher) == (HIGHER.value, True)
+
+
+def test_content_that_was_replaced_stays_so_when_the_log_is_replayed() -> None:
+    store = holding(B, HIGHER)
+    (record,) = store.release(LOWER, A)
+    again = holding(B, HIGHER)
+    again.replay(record)
+    assert again.live(PLACE) is None
+    again.replay(EventRecord(LOWER, 1.0))
+    assert content(again) == (LOWER.value, True)
+
+
+def test_open_loser_comes_up_when_what_won_over_it_gives_way() -> None:
+    store = holding(B, HIGHER)
+    loser = Event(PLACE, Kind.SET, b"\x09", ((NodeName("d"), Tick(1)),), Tock(3), 0.0)
+    store.remote(loser)
+    store.release(LOWER, A)
+    assert store.live(PLACE) is loser
+    store.remote(LOWER)
+    entry = store.tree.get(PLACE)
+    assert entry is not None
+    assert (entry.head, entry.losers) == (LOWER, (loser,))
+    assert content(store) == (LOWER.value, True)

@@ -376,13 +376,33 @@ def test_later_joiner_waits_for_what_is_being_asked() -> None:
 
 def test_end_of_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
     fleet = grown("a", "b")
-    asked = JoinerAsked(NodeName("b"), WALL, "other:1")
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    asked, never = JoinerAsked(NodeName("b"), WALL, "other:1"), Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = never
     (first,) = (message for message in fleet.step("a", asked).messages if isinstance(message, Ask))
-    fleet.run(3 * CLOCK_MS + 1)
-    fleet.step("a", asked)  # that was long ago, so it is asked anew
+    fleet.faults = Faults()
+    life = fleet["a"].registry.nodes[NodeName("b")].life
+    fleet.crash("b")
+    fleet.partition(["a"], ["b"])
+    fleet.start("b")
+    fleet.run(3 * CLOCK_MS)
+    fleet.set("b", "x", 1)  # in a new life: nobody could be asked
+    fleet.heal()
+    assert fleet.run_until(lambda: fleet["a"].registry.nodes[NodeName("b")].life > life, 4 * CLOCK_MS)
+    fleet.faults = never
+    fleet.step("a", asked)  # the life is another one, so it is asked anew
     fleet.step("a", PeerDone(first.id, PeerError("silent")))
     assert isinstance(fleet.step("a", asked).reply, BusyError)
+
+
+def test_question_to_a_silent_host_is_asked_once_however_long_it_takes() -> None:
+    fleet = grown("a", "b")
+    asked = JoinerAsked(NodeName("b"), WALL, "other:1")
+    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    (only,) = (message for message in fleet.step("a", asked).messages if isinstance(message, Ask))
+    fleet.run(4 * CLOCK_MS)
+    assert isinstance(fleet.step("a", asked).reply, BusyError)
+    fleet.step("a", PeerDone(only.id, PeerError("silent")))
+    assert isinstance(fleet.step("a", asked).reply, SnapshotHead)
 
 
 def test_answer_to_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
@@ -431,7 +451,7 @@ def test_whoever_else_is_at_the_address_does_not_hold_the_name() -> None:
 def test_who_was_there_is_asked_again_after_three_clocks() -> None:
     fleet = grown("a", "b")
     fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
-    fleet.run(3 * CLOCK_MS + 1)
+    fleet.run(3 * CLOCK_MS + 100)  # from the answer on
     fleet.crash("b")
     fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
     fleet.run(100)

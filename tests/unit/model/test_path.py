@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from typing import Any
 
 import pytest
 
@@ -108,3 +113,61 @@ def test_the_largest_path_and_the_largest_integers_are_taken() -> None:
 def test_text_that_is_no_path_is_refused_with_the_element(text: str, says: str) -> None:
     with pytest.raises(BadPathError, match=says):
         Path.parse(text)
+
+
+# -- what is no row of names --------------------------------------------------------------------------------------
+
+
+class Place(StrEnum):
+    KITCHEN = "sensors.kitchen"
+
+
+@pytest.mark.parametrize("text", ["sensors.kitchen", "", Place.KITCHEN], ids=["text", "empty", "enum"])
+def test_text_is_not_taken_apart_but_refused_with_what_reads_it(text: str) -> None:
+    with pytest.raises(BadPathError, match=r"Path\.parse\("):
+        Path(text)
+
+
+@pytest.mark.parametrize("given", [b"ab", bytearray(b"ab"), {"a": 1}, {"a"}, frozenset("a"), 5, None, len])
+def test_what_is_no_row_of_names_is_refused(given: Any) -> None:
+    with pytest.raises(BadPathError, match="is made of names"):
+        Path(given)
+
+
+@pytest.mark.parametrize("given", [5, None, b"a.b", ["a"], Path(["a"])])
+def test_what_is_no_text_is_not_parsed(given: Any) -> None:
+    with pytest.raises(BadPathError, match="written as text"):
+        Path.parse(given)
+
+
+def test_error_of_who_gives_the_names_is_his() -> None:
+    def names() -> Iterator[str]:
+        raise TypeError("mine")
+        yield "a"
+
+    with pytest.raises(TypeError, match="mine"):
+        Path(names())
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter], ids=["list", "tuple", "iterator"])
+def test_names_may_come_in_any_row(kind: Callable[[list[Name]], Iterable[Name]]) -> None:
+    names: list[Name] = ["a", 1, None]
+    assert Path(kind(names)).names == ("a", 1, None)
+
+
+# -- copies -------------------------------------------------------------------------------------------------------
+
+ANY_PATHS = [Path(), Path(["sensors", "kitchen"]), Path(["a", b"b", 1, 1.0, True, None, "ä", ""]), Path([None])]
+
+
+def _copies(path: Path) -> Iterator[Path]:
+    yield from (copy.copy(path), copy.deepcopy(path), Path(path))
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        yield pickle.loads(pickle.dumps(path, protocol))
+
+
+@pytest.mark.parametrize("path", ANY_PATHS, ids=str)
+def test_copy_of_a_path_is_the_same_path(path: Path) -> None:
+    for one in _copies(path):
+        assert type(one) is Path
+        assert (one, hash(one), one.names) == (path, hash(path), path.names)

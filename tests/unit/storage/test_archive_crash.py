@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distkv.storage.archive import Archive, Batch, HistoryRow, LedgerRow, StateRow, open_archive
+from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 
 ROOT = Path(__file__).parents[3]
 NAME = "state.sqlite"

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import BusyError, FormatVersionError, LogDamagedError, NoSpaceError, RequestError, StorageFailedError
-from distkv.storage.archive import Batch, HistoryRow, LedgerRow, StateRow, open_archive
+from distkv.storage.archive import Batch, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES, connect_writer, transaction, translated
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.archive_schema import APPLICATION_ID, STEPS, Step, create_version_1, prepare
 
 ROOT = Path(__file__).parents[3]
@@ -244,7 +245,8 @@ def test_file_that_cannot_be_made_stops_the_start(tmp_path: Path, missing: str) 
 SETTLE_WITHIN_A_LIMIT = """
 import resource, sys
 from distkv.errors import StorageFailedError
-from distkv.storage.archive import Batch, StateRow, open_archive
+from distkv.storage.archive import Batch, open_archive
+from distkv.storage.archive_rows import StateRow
 archive = open_archive(sys.argv[1])
 archive.settle(Batch(1, states=[StateRow(b"a", b"1")]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))

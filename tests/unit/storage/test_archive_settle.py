@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import ExistsError
-from distkv.storage.archive import INSERT_ROWS, Archive, Batch, HistoryRow, LedgerRow, StateRow, open_archive
+from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive_rows import INSERT_ROWS, HistoryRow, LedgerRow, StateRow
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import StorageFailedError
-from distkv.storage.base import Disk
+from distkv.storage.base import BATCH_OVERHEAD_BYTES, Disk
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import MemoryDisk
-from distkv.storage.segment import segment_numbers
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, segment_numbers
 
 SEGMENT_BYTES = 1000
 
@@ -111,7 +111,7 @@ def test_each_append_is_one_write_and_one_sync() -> None:
     assert disk.faults.operations == before + 2
 
 
-def test_going_on_to_a_spare_segment_is_one_write_and_one_sync() -> None:
+def test_going_on_to_a_spare_segment_is_one_write_and_one_sync_more() -> None:
     disk = MemoryDisk()
     log = open_log(disk, segment_bytes=SEGMENT_BYTES)
     log.append([b"x" * 800])
@@ -119,7 +119,7 @@ def test_going_on_to_a_spare_segment_is_one_write_and_one_sync() -> None:
     before = disk.faults.operations
     log.append([b"y" * 800])
     assert log.statistics().segments == 2
-    assert disk.faults.operations == before + 2
+    assert disk.faults.operations == before + 4
 
 
 def test_statistics_count_batches_syncs_and_bytes() -> None:
@@ -128,7 +128,7 @@ def test_statistics_count_batches_syncs_and_bytes() -> None:
         log.append([b"x" * 400])
     statistics = log.statistics()
     assert (statistics.batches, statistics.syncs, statistics.next_lsn) == (5, 5, 5)
-    assert statistics.size_bytes == 3 * 48 + 5 * (28 + 4 + 400)
+    assert statistics.size_bytes == 3 * HEADER_BYTES + 2 * SEAL_BYTES + 5 * (BATCH_OVERHEAD_BYTES + 4 + 400)
 
 
 def test_refill_keeps_one_segment_ahead(reopen: Reopen) -> None:
@@ -145,8 +145,9 @@ def test_failed_append_fails_for_ever(fault: str) -> None:
     disk = MemoryDisk()
     log = open_log(disk, segment_bytes=SEGMENT_BYTES)
     log.append([b"kept"])
+    offset = HEADER_BYTES + BATCH_OVERHEAD_BYTES + 4 + 4
     setattr(disk.faults, fault, disk.faults.operations + (fault == "fail_sync_at"))
-    with pytest.raises(StorageFailedError, match="segment-000000000001: the write or sync at offset 84 failed"):
+    with pytest.raises(StorageFailedError, match=f"segment-000000000001: the write or sync at offset {offset} failed"):
         log.append([b"lost"])
     operations = disk.faults.operations
     for call in (lambda: log.append([b"again"]), lambda: log.reserve_nowait(1), log.refill):

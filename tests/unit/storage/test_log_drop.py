@@ -12,7 +12,7 @@ from distkv.storage.base import Disk
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, tear_at
-from distkv.storage.segment import HEADER_BYTES, segment_name, segment_numbers
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, segment_name, segment_numbers
 
 SEGMENT_BYTES = 2000
 RECORDS = [b"%d" % number * 500 for number in range(9)]
@@ -83,7 +83,7 @@ def test_dropped_bytes_are_given_back() -> None:
     log.drop(6)
     after = log.statistics()
     assert (before.segments, after.segments) == (3, 1)
-    assert 3 * after.size_bytes == before.size_bytes
+    assert 3 * after.size_bytes + 2 * SEAL_BYTES == before.size_bytes
     assert disk.faults.used_bytes == SEGMENT_BYTES
 
 
@@ -227,42 +227,54 @@ def test_first_segment_above_what_is_settled_stops_the_start(settled_lsn: int) -
     _expect_damage(disk, settled_lsn, f"records {settled_lsn} to 5 cannot be read")
 
 
-@pytest.mark.parametrize("settled_lsn", [0, 4, 9])
+@pytest.mark.parametrize("settled_lsn", [0, 5])
 def test_missing_middle_segment_stops_the_start(settled_lsn: int) -> None:
     disk = MemoryDisk()
     _filled(disk).close()
     disk.remove(segment_name(2))
-    _expect_damage(disk, settled_lsn, f"{segment_name(3)} is damaged at offset {HEADER_BYTES}: records 3 to 5")
+    _expect_damage(disk, settled_lsn, f"{segment_name(2)} is damaged at offset 0: it is gone")
 
 
 def test_log_that_ends_before_what_is_settled_stops_the_start() -> None:
     disk = MemoryDisk()
     _filled(disk).close()
-    disk.remove(segment_name(3))
-    _expect_damage(disk, 8, f"{segment_name(2)} is damaged .*records 6 to 7, which the archive knows, are not in the")
+    disk.corrupt(segment_name(3), HEADER_BYTES, bytes(SEGMENT_BYTES - HEADER_BYTES))
+    _expect_damage(disk, 8, f"{segment_name(3)} is damaged .*records 6 to 7, which the archive knows, are not in the")
 
 
 def test_settled_batch_that_looks_torn_is_damage() -> None:
     # It was whole when it was settled, so no crash has torn it.
     disk = MemoryDisk()
     _filled(disk).close()
-    disk.corrupt(segment_name(3), HEADER_BYTES + 2 * 532 + 100, b"!")
+    disk.corrupt(segment_name(3), HEADER_BYTES + 2 * 542 + 100, b"!")
     _expect_damage(disk, 9, "records 8 to 8, which the archive knows, are not in the log")
 
 
-def test_torn_first_batch_of_the_only_segment_left_is_cut() -> None:
-    disk = MemoryDisk()
+def _crash_in_first_batch_of_segment_4(disk: MemoryDisk) -> MemoryDisk:
     log = _filled(disk)
     log.refill()
-    disk.faults.crash_at = disk.faults.operations
+    disk.faults.crash_at = disk.faults.operations + 2
     with pytest.raises(DiskCrashed):
         log.append([b"torn" * 300])
+    return disk.after_power_loss(tear_at(-1))
+
+
+def test_segment_before_an_empty_one_is_not_dropped() -> None:
+    # Or nobody could tell an empty one, behind which all was dropped, from one made ahead of a segment that is lost.
+    log = _open(_crash_in_first_batch_of_segment_4(MemoryDisk()), 9)
+    assert (log.recovered.torn_bytes > 0, log.segment_number) == (True, 4)
+    assert (log.drop(9), log.statistics().segments) == (2, 2)
+    assert log.append([b"next"]) == 10
+    assert (log.drop(9), log.statistics().segments) == (1, 1)
+    assert list(log.replay_from(9)) == [(9, [b"next"])]
+
+
+def test_all_segments_gone_but_an_empty_one_stops_the_start() -> None:
+    disk = _crash_in_first_batch_of_segment_4(MemoryDisk())
+    disk.corrupt(segment_name(4), HEADER_BYTES, bytes(SEGMENT_BYTES - HEADER_BYTES))
     for number in (1, 2, 3):
         disk.remove(segment_name(number))
-    log = _open(disk.after_power_loss(tear_at(-1)), 9)
-    assert log.recovered.torn_bytes > 0
-    assert log.append([b"next"]) == 10
-    assert list(log.replay_from(9)) == [(9, [b"next"])]
+    _expect_damage(disk, 9, f"{segment_name(3)} is damaged at offset 0: it is gone")
 
 
 def test_directory_locked_before_is_opened_and_closed_with_the_log(tmp_path: Path) -> None:
@@ -298,6 +310,28 @@ def test_unsynced_removal_is_undone_by_a_power_loss_unless_it_arrived() -> None:
     assert disk.after_kill().after_power_loss().names() == ["f", "g"]
     disk.sync_directory()
     assert disk.after_power_loss().names() == []
+
+
+def test_renamed_file_keeps_its_bytes(reopen: Reopen) -> None:
+    disk = reopen()
+    file = disk.open_file("f")
+    file.write(0, b"kept")
+    file.close()
+    disk.rename("f", "g")
+    assert disk.names() == ["g"]
+    assert disk.open_file("g").read(0, 9) == b"kept"
+    disk.close()
+
+
+def test_unsynced_new_name_is_lost_in_a_power_loss_and_the_old_one_is_back() -> None:
+    disk = MemoryDisk()
+    disk.open_file("f").preallocate(5)
+    disk.sync_directory()
+    disk.rename("f", "g")
+    assert disk.after_power_loss().names() == ["f"]
+    assert disk.after_power_loss(keep_names=True).names() == ["g"]
+    disk.sync_directory()
+    assert disk.after_power_loss().names() == ["g"]
 
 
 def test_removal_of_a_name_that_was_never_durable_needs_no_sync() -> None:

@@ -10,10 +10,10 @@ from distkv.errors import NoSpaceError, StorageFailedError
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import MemoryDisk
-from distkv.storage.segment import HEADER_BYTES
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES
 
 SEGMENT_BYTES = 1000
-CAPACITY = SEGMENT_BYTES - HEADER_BYTES
+CAPACITY = SEGMENT_BYTES - HEADER_BYTES - SEAL_BYTES
 OVERHEAD = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES
 
 
@@ -88,7 +88,7 @@ def test_shortage_is_seen_in_the_statistics_until_it_is_over() -> None:
 def test_space_that_returns_is_used_after_refill() -> None:
     disk = MemoryDisk()
     log = _log(disk, 1)
-    log.append([bytes(900)])
+    log.append([bytes(800)])
     assert not log.refill()
     disk.faults.capacity_bytes = None
     with pytest.raises(NoSpaceError):  # Only `refill` tries again: a refusal must stay cheap.
@@ -100,7 +100,7 @@ def test_space_that_returns_is_used_after_refill() -> None:
 
 def test_reserve_makes_a_segment_itself_when_no_shortage_is_known() -> None:
     log = _log(MemoryDisk(), 2)
-    log.append([bytes(900)])
+    log.append([bytes(800)])
     log.reserve_nowait(500)
     assert log.append([bytes(400)]) == 2
 
@@ -118,18 +118,18 @@ def test_large_batch_refused_leaves_small_ones_their_room() -> None:
     assert log.refill()
     with pytest.raises(NoSpaceError):
         log.reserve_nowait(5 * SEGMENT_BYTES)
-    log.append([bytes(900)])
-    log.reserve_nowait(900)
+    log.append([bytes(800)])
+    log.reserve_nowait(860)
     assert log.append([bytes(800)]) == 2
 
 
 def test_append_without_room_fails_the_log_and_keeps_what_was_there() -> None:
     disk = MemoryDisk()
     log = _log(disk, 1)
-    log.append([bytes(900)])
-    with pytest.raises(StorageFailedError, match=r"no room for a batch of 932 bytes \(No space left on device\)"):
-        log.append([bytes(900)])
-    assert list(open_log(disk.after_kill()).replay()) == [[bytes(900)]]
+    log.append([bytes(800)])
+    with pytest.raises(StorageFailedError, match=r"no room for a batch of 842 bytes \(No space left on device\)"):
+        log.append([bytes(800)])
+    assert list(open_log(disk.after_kill()).replay()) == [[bytes(800)]]
 
 
 def test_new_log_on_a_full_disk_is_refused() -> None:
@@ -149,7 +149,7 @@ def test_old_log_opens_on_a_full_disk() -> None:
 def test_spare_segment_survives_a_restart_on_a_full_disk() -> None:
     disk = MemoryDisk()
     log = _log(disk, 2)
-    log.append([bytes(900)])
+    log.append([bytes(800)])
     assert log.refill()
     restarted = _log(disk.after_kill(), 0)
     restarted.reserve_nowait(CAPACITY)

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
+from distkv.storage.base import SECTOR_BYTES
 from distkv.storage.memory import (
-    SECTOR_BYTES,
     DiskCrashed,
     MemoryDisk,
     MemoryFile,

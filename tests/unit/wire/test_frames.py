@@ -18,7 +18,8 @@ from distkv.errors import (
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire import packing
-from distkv.wire.frames import BadRequest, decode_request, encode_request
+from distkv.wire.asking import encode_request
+from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.packing import ExtType
 from distkv.wire.request import (
@@ -319,6 +320,8 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "get_pages", "size": 0}, "size"),
         ({"action": "get_pages", "size": 1001}, "size"),
         ({"action": "get_events", "nodes": {}, "doubted": 5}, "doubted"),
+        ({"action": "get_events", "nodes": {}, "ticks": {"a": 0}}, "ticks"),
+        ({"action": "get_events", "nodes": {}, "limit": 0}, "limit"),
         ({"action": "get_snapshot", "created": 1.5, "addr": ""}, "node"),
         ({"action": "get_snapshot", "node": "a", "created": 1, "addr": ""}, "created"),
         ({"action": "get_snapshot", "node": "a", "created": 1.5}, "addr"),

@@ -9,8 +9,9 @@ import pytest
 from distkv.errors import BadPathError, BadValueError, ExistsError, RequestError
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire import packing
+from distkv.wire.asking import encode_request
 from distkv.wire.fields import read_lasting_path
-from distkv.wire.frames import BadRequest, decode_request, encode_request
+from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import decode_reply, encode_error, encode_results, reply_error
 from distkv.wire.request import Batch, DeleteTree, GetTree, GetValue, ListNames, Request, SetValue
 

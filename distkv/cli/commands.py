@@ -1,0 +1,49 @@
+"""The commands of a group, each loaded when it is asked for: who reads a value does not wait for the simulator.
+
+Knows: in which module each command is.  Does not know any of them.
+
+Invariant: a name leads to one command, always the same; names are told without loading anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+
+import asyncclick as click
+
+
+class Commands(MutableMapping[str, click.Command]):
+    """What a `click.Group` takes for its commands."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Places are written MODULE:NAME, where MODULE is one of this package."""
+        self._places = dict(places)
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            self._loaded[name] = self._load(*self._places[name].split(":"))
+        return self._loaded[name]
+
+    def _load(self, module: str, attribute: str) -> click.Command:
+        try:
+            found = getattr(import_module(f"{__package__}.{module}"), attribute)
+        except KeyboardInterrupt:
+            raise click.Abort from None  # for which the library writes no empty line
+        assert isinstance(found, click.Command)
+        return found
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._places.setdefault(name, "")
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._loaded.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -1,0 +1,62 @@
+"""`distkv client scrub`: a look for damage on a node's disk, now.
+
+Knows: its options, and how progress and result are printed.  Does not know what is looked at.
+
+Invariant: the result is one line, or with -o one object, on stdout; progress is on stderr, and only on a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import asyncclick as click
+
+from distkv.cli.output import Form, print_result
+from distkv.cli.session import Job, Session, output_option
+from distkv.client.blocking import Client
+from distkv.errors import PeerError
+
+
+@click.command("scrub")
+@click.option("--fast", is_flag=True, help="Without pauses; the node has less time for others meanwhile.")
+@output_option
+@click.pass_obj
+def scrub_command(session: Session, fast: bool, form: str | None) -> Job:
+    """Have the node read all that is on its disk, and mend what is damaged.
+
+    It does so by itself, too, once a day (scrub.every). What was damaged and has not come back is listed.
+    """
+    return partial(_scrub, session, fast, Form(form) if form else session.form)
+
+
+def _scrub(session: Session, fast: bool, form: Form) -> None:
+    found: Any = None
+    is_shown = sys.stderr.isatty()
+    with Client(session.addresses) as client:
+        for told in client.scrub(fast=fast):
+            found = told.get("found", found)
+            if is_shown:
+                click.echo(f"\r{told['rows']} of about {told['of']} rows", nl=False, err=True)
+    if is_shown:
+        click.echo(err=True)
+    if not isinstance(found, Mapping):
+        raise PeerError("the node ended the look without a result: see its log")
+    if form is Form.TEXT:
+        print_result(_in_words(found), form)
+    else:
+        print_result({**found["last"], "places": found["places"], "lost": found["lost"]}, form)
+
+
+def _in_words(found: Mapping[str, Any]) -> str:
+    last, lost = found["last"], found["lost"]
+    seconds = last["ended"] - last["begun"]
+    words = f"{last['rows']} rows in {seconds:.1f} s, {last['damaged'] or 'nothing'} damaged"
+    if last["damaged"]:
+        words += f": {'; '.join(found['places'])}"
+    if found["lost_count"]:
+        shown = (one["path"] or "a path that cannot be read" for one in lost)
+        words += f"; {found['lost_count']} lost: {', '.join(shown)}"
+    return words

@@ -1,0 +1,282 @@
+"""`distkv client set`, `delete`: values into a node, and what every write prints when it was done.
+
+Knows: their options, and how many nodes a write waits for.  Does not know the client protocol, nor how values are
+written (`values`).
+
+Invariant: a write that was done prints which change it was, unless -q was said; one that could not be told of is not
+begun.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import asyncclick as click
+import attrs
+
+from distkv.cli import exits
+from distkv.cli.dashes import ValueCommand
+from distkv.cli.output import Form, check_stdout, complain, print_result
+from distkv.cli.session import Decorated, Job, Session, output_option
+from distkv.cli.suggestions import suggest_paths
+from distkv.cli.values import read_aside, read_link, read_value
+from distkv.client.blocking import Client
+from distkv.client.questions import Written
+from distkv.errors import NotFoundError, SettingsError
+from distkv.model.event import Link, tick_text
+from distkv.model.path import Path
+from distkv.wire.events import TTL_S_MAX
+from distkv.wire.request import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX
+from distkv.wire.values import pack_value
+
+# -- what is printed ----------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Report:
+    """How a write tells what it did."""
+
+    form: Form
+    is_quiet: bool
+
+    @classmethod
+    def of(cls, session: Session, form: str | None) -> Report:
+        """As the options say.
+
+        Raises:
+            OSError: stdout is closed, and something is to be printed.
+        """
+        found = cls(Form(form) if form else session.form, session.verbosity < 0)
+        if not found.is_quiet:
+            check_stdout()
+        return found
+
+    def tell_write(self, written: Written, **more: object) -> None:
+        """The change that the path shows now: as text alone, else with whether that is news."""
+        tick = None if written.link is None else tick_text(*written.link)
+        if self.form in (Form.TEXT, Form.RAW):
+            self._tell(tick)
+        else:
+            self._tell({"changed": written.changed, **({} if tick is None else {"tick": tick}), **more})
+
+    def tell_count(self, count: int) -> None:
+        """How many values a write was about."""
+        self._tell(count if self.form is Form.TEXT else str(count) if self.form is Form.RAW else {"count": count})
+
+    def _tell(self, what: object) -> None:
+        if what is not None and not self.is_quiet:
+            print_result(what, self.form)
+
+
+# -- how many nodes hold a write ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Wish:
+    """On how many nodes a write shall be before the command ends well."""
+
+    replicas: int
+    timeout_s: float
+
+
+def _wish_options(command: Decorated) -> Decorated:
+    """--replicas and --timeout, read by `_read_wish`."""
+    timeout = click.option(
+        "--timeout",
+        metavar="SECONDS",
+        help=f"With --replicas, wait no longer: the write stands, and the exit code is 1. [default: {REPLICAS_S:g}]",
+    )
+    replicas = click.option("--replicas", metavar="N", help="Wait until N nodes hold it, the one asked included.")
+    return replicas(timeout(command))
+
+
+def _read_wish(replicas: str | None, timeout: str | None) -> _Wish:
+    """What the options say.
+
+    Raises:
+        SettingsError: a number that is none, or a timeout of nothing.
+    """
+    if replicas is None:
+        if timeout is not None:
+            raise SettingsError("--timeout is for --replicas: add that, or leave it out")
+        return _Wish(1, 0.0)
+    if not (replicas.isascii() and replicas.isdecimal() and 1 <= int(replicas[:9]) <= REPLICAS_MAX):
+        raise SettingsError(f"--replicas is {replicas!r}: it must be a number from 1 to {REPLICAS_MAX}")
+    return _Wish(int(replicas[:9]), REPLICAS_S if timeout is None else _read_timeout(timeout))
+
+
+def _read_timeout(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= WAIT_S_MAX:
+        raise SettingsError(f"--timeout is {text!r}: it must be seconds, from 0 to {WAIT_S_MAX:g}")
+    return found
+
+
+def _judge(done: str, written: Written, wish: _Wish, report: Report) -> int:
+    """Tell what was done; the exit code. Where too few nodes hold it, it is said."""
+    report.tell_write(written, **({"replicas": written.replicas} if wish.replicas > 1 else {}))
+    if written.replicas >= wish.replicas:
+        return exits.DONE
+    count = f"{written.replicas} of {wish.replicas}"
+    complain(f"{done}, but after {wish.timeout_s:g} s only {count} nodes are known to hold it")
+    return exits.FAILED
+
+
+# -- conditions ---------------------------------------------------------------------------------------------------
+
+
+def _head_options(command: Decorated) -> Decorated:
+    """--if-chain and --if-value, read by `_read_head` and `_read_previous`."""
+    chain = click.option(
+        "--if-chain", metavar="NODE:TICK", help="Only when this is the last change of PATH; see 'get -m'."
+    )
+    value = click.option("--if-value", metavar="VALUE", help="Only when the value is this one.")
+    return chain(value(command))
+
+
+def _read_head(if_chain: str | None) -> Link | None:
+    return None if if_chain is None else read_link(if_chain)
+
+
+def _read_previous(if_value: str | None) -> bytes | None:
+    return None if if_value is None else pack_value(read_aside("--if-value", if_value))
+
+
+# -- set ----------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Conditions:
+    new: bool
+    idem: bool
+    head: Link | None
+    previous: bytes | None
+    ttl: float | None
+
+
+@click.command("set", cls=ValueCommand)
+@click.argument("path", shell_complete=suggest_paths)
+@click.argument("value", required=False)
+@click.option("-s", "--string", "as_text", is_flag=True, help="VALUE is text as it stands.")
+@click.option("-j", "--json", "as_json", is_flag=True, help='VALUE is JSON; bytes are {"$bytes": "base64"}.')
+@click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    type=click.Path(),
+    help="Read the value from FILE: YAML, or as -s or -j says. '-' is stdin.",
+)
+@click.option("--new", is_flag=True, help="Only when there is no value.")
+@_head_options
+@click.option("--idem", is_flag=True, help="Do nothing when the value is the same already.")
+@click.option("--ttl", metavar="SECONDS", help="Let it go by itself after so long, unless it is stored again before.")
+@_wish_options
+@output_option
+@click.pass_obj
+def set_command(
+    session: Session,
+    path: str,
+    value: str | None,
+    as_text: bool,
+    as_json: bool,
+    file: str | None,
+    new: bool,
+    if_chain: str | None,
+    if_value: str | None,
+    idem: bool,
+    ttl: str | None,
+    replicas: str | None,
+    timeout: str | None,
+    form: str | None,
+) -> Job:
+    """Store VALUE at PATH, and print which change that was.
+
+    VALUE is true, false, a number as JSON writes it, a list or map as [1, 2] or {a: 1}, or text. A lone '-' is standard
+    input, read as -s or -j says; -s or quotes make text of anything else. Conditions are judged on the node that is
+    asked. With -q before 'client', nothing is printed.
+    """
+    wish = _read_wish(replicas, timeout)
+    where = Path.parse(path)
+    packed = pack_value(read_value(value, file, as_text=as_text, as_json=as_json))
+    head, previous = _read_head(if_chain), _read_previous(if_value)
+    if ttl is not None and idem:
+        raise SettingsError("--ttl is not for --idem, which would not renew it: leave one out")
+    seconds = None if ttl is None else _read_ttl(ttl)
+    conditions = _Conditions(new, idem, head, previous, seconds)
+    return partial(_set, session, where, packed, conditions, wish, Report.of(session, form))
+
+
+def _read_ttl(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 < found <= TTL_S_MAX:
+        raise SettingsError(f"--ttl is {text!r}: it must be seconds, above 0 and at most {TTL_S_MAX:g}")
+    return found
+
+
+def _set(
+    session: Session, path: Path, value: bytes, conditions: _Conditions, wish: _Wish, report: Report
+) -> int:
+    with Client(session.addresses) as client:
+        written = client.set_packed(path, value, **attrs.asdict(conditions, recurse=False), **attrs.asdict(wish))
+    return _judge("stored", written, wish, report)
+
+
+# -- delete -------------------------------------------------------------------------------------------------------
+
+
+@click.command("delete")
+@click.argument("path", shell_complete=suggest_paths)
+@click.option("-r", "--recursive", is_flag=True, help="Delete all values at and below PATH.")
+@_head_options
+@_wish_options
+@output_option
+@click.pass_obj
+def delete_command(
+    session: Session,
+    path: str,
+    recursive: bool,
+    if_chain: str | None,
+    if_value: str | None,
+    replicas: str | None,
+    timeout: str | None,
+    form: str | None,
+) -> Job:
+    """Delete the value of PATH, and print which change that was; fails with 3 when there is none.
+
+    With -r, how many values there were is printed. With -q before 'client', nothing is. Conditions are judged on the
+    node that is asked.
+    """
+    where = Path.parse(path)
+    if recursive:
+        if (replicas, timeout) != (None, None):
+            raise SettingsError("--replicas and --timeout are for one value: leave out -r, or them")
+        if (if_chain, if_value) != (None, None):
+            raise SettingsError("--if-chain and --if-value are for one value: leave out -r, or them")
+        return partial(_delete_tree, session, where, Report.of(session, form))
+    wish = _read_wish(replicas, timeout)
+    head, previous = _read_head(if_chain), _read_previous(if_value)
+    return partial(_delete, session, where, head, previous, wish, Report.of(session, form))
+
+
+def _delete(
+    session: Session, path: Path, head: Link | None, previous: bytes | None, wish: _Wish, report: Report
+) -> int:
+    with Client(session.addresses) as client:
+        written = client.set_packed(path, None, head=head, previous=previous, **attrs.asdict(wish))
+    if not written.changed:
+        raise NotFoundError(f"{path} has no value: nothing was deleted")
+    return _judge("deleted", written, wish, report)
+
+
+def _delete_tree(session: Session, path: Path, report: Report) -> None:
+    with Client(session.addresses) as client:
+        count = client.delete_tree(path)
+    if not count:
+        raise NotFoundError(f"{path} has no value, and nothing is below it: nothing was deleted")
+    report.tell_count(count)

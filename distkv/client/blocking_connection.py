@@ -1,0 +1,202 @@
+"""One connection that the threads of a blocking client share, made again when it breaks.
+
+Knows: whose turn it is, when to connect again, and what is asked again then.  Does not know sockets (`connection`), nor
+what is asked (`questions`).
+
+Invariant: one thread at a time asks and gets its answer; a write is sent at most once, unless a second time can do no
+harm (`questions`); once it is closed nobody waits any more.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from distkv.client import failures
+from distkv.client.addresses import Address, in_turn
+from distkv.client.connection import Connection, open_connection
+from distkv.client.protocol import Backoff, Call, read_answer
+from distkv.client.questions import Answer, Question, ping
+from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
+from distkv.wire.replies import Hello
+
+if TYPE_CHECKING:
+    from distkv.client.watch import WatchEvent, Watching
+
+
+class SharedConnection:
+    """A connection for several threads, one question after the other; long results have lines of their own."""
+
+    def __init__(self, addresses: Sequence[Address], *, connect_s: float, reply_s: float, reconnect: bool) -> None:
+        """Connect to the first of `addresses` that answers; raises as `open_connection`."""
+        self._addresses: Final = tuple(addresses)
+        self._connect_s: Final = connect_s
+        self._reply_s: Final = reply_s
+        self._reconnect: Final = reconnect
+        self._backoff: Final = Backoff()
+        self._turn: Final = threading.Lock()
+        self._is_closed = False
+        self._closed: Final = threading.Event()  # the same, for those who wait; each ask looks at the other, for speed
+        self._lines: Final[set[Connection]] = set()
+        self._connection = open_connection(self._addresses, connect_s=connect_s)
+
+    @property
+    def hello(self) -> Hello:
+        """How the node greeted, when it was connected last."""
+        return self._connection.hello
+
+    @property
+    def name(self) -> str:
+        """The address of the node that was connected last."""
+        return self._connection.name
+
+    def close(self) -> None:
+        """End it for good, from any thread: whoever waits is told at once. May be called again."""
+        self._is_closed = True
+        self._closed.set()
+        self._connection.stop()
+        for line in list(self._lines):
+            line.stop()
+        self._close_if_idle()
+
+    def ask(self, question: Question[Answer]) -> Answer:
+        """Ask when it is this thread's turn, and again where that is allowed, until there is an answer or no time.
+
+        Raises:
+            UnreachableError: no node answers, or other threads had all the time.
+            ConnectionLostError: it is unknown whether a write took place.
+            DistkvError: the refusal.
+        """
+        patience_s = self._reply_s + question.wait_s
+        deadline = time.monotonic() + patience_s
+        if not self._turn.acquire(False) and not self._turn.acquire(timeout=patience_s):
+            raise failures.crowded(self.name, patience_s)
+        try:
+            return self._answer(Call(question), deadline)
+        finally:
+            self._turn.release()
+            if self._is_closed:
+                self._close_if_idle()  # who closed it saw that it was in use
+
+    def items(self, question: Question[Answer]) -> Generator[Answer, None, None]:
+        """The items of a long result, each within `reply_s` of the last one, on a line of their own.
+
+        Raises:
+            UnreachableError: the node is gone, or the client was closed.
+            DistkvError: the refusal, which may also come after items.
+        """
+        try:
+            line = self._open_line()
+        except UnreachableError:
+            if not self._reconnect:
+                raise
+            self.ask(ping())  # which waits until there is a node again
+            line = self._open_line()
+        yield from self._told(line, question, self._reply_s)
+
+    def watch(self, watching: Watching) -> Generator[WatchEvent, None, None]:
+        """What a watch is told, over as many connections as it takes, until this one is closed.
+
+        Raises:
+            UnreachableError: the client was closed; or the node is gone, and it does not connect again.
+            DistkvError: the refusal.
+        """
+        from distkv.client.watch import SILENCE_S, Begun  # most clients of a command ask for one value
+
+        pauses = Backoff()
+        while True:
+            try:
+                line = self._open_line()
+                with closing(self._told(line, watching.question(), SILENCE_S)) as events:
+                    for event in events:
+                        pauses.reset()
+                        if isinstance(event, Begun):
+                            watching.meet()
+                        else:
+                            yield event
+                why: DistkvError = failures.left(line.name)
+            except DistkvError as error:
+                if self._is_closed:
+                    raise failures.ended(self.name) from None
+                if not self._reconnect or not watching.is_bearable(error):
+                    raise
+                why = error
+            watching.lose(why)
+            self._closed.wait(pauses.next_s(random.random()))
+
+    # -- inside
+
+    def _answer(self, call: Call[Answer], deadline: float) -> Answer:
+        while True:
+            try:
+                connection = self._connected(deadline)
+                call.begin(connection.hello.node)
+                answer = connection.ask(call.question, deadline)
+            except ConnectionLostError:
+                raise
+            except UnreachableError as error:
+                call.lose(error)
+                if not self._reconnect or self._is_closed or time.monotonic() >= deadline:
+                    raise call.give_up(error) from None
+            else:
+                self._backoff.reset()
+                return call.conclude(answer)
+
+    def _connected(self, deadline: float) -> Connection:
+        """The connection; when it is broken a new one, after a pause that grows with every failure."""
+        if self._is_closed:
+            raise failures.ended(self.name)
+        if not self._reconnect:
+            self._connection.check_open()
+        elif not self._connection.is_alive():
+            self._connection.close()
+            self._connection = self._connect_again(deadline - time.monotonic())
+            self._check_open()  # who closed it meanwhile may not have seen this one; it is closed after our turn
+        return self._connection
+
+    def _connect_again(self, left_s: float) -> Connection:
+        self._closed.wait(max(0.0, min(self._backoff.next_s(random.random()), left_s)))
+        self._check_open()
+        connect_s = max(0.001, min(self._connect_s, left_s))
+        try:
+            return open_connection(self._in_turn(), connect_s=connect_s)
+        except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
+            raise UnreachableError(str(error)) from None
+
+    def _open_line(self) -> Connection:
+        """One more connection, to the same node if it can be."""
+        self._check_open()
+        if not self._reconnect:
+            self._connection.check_open()
+        line = open_connection(self._in_turn(), connect_s=self._connect_s)
+        self._lines.add(line)
+        if self._is_closed:  # who closed it may not have seen this one
+            line.stop()
+        return line
+
+    def _told(self, line: Connection, question: Question[Answer], reply_s: float) -> Generator[Answer, None, None]:
+        try:
+            with closing(line.items(question, reply_s)) as items:
+                for item in items:
+                    yield read_answer(question, item, line.hello.node)
+        finally:
+            self._lines.discard(line)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise failures.ended(self.name)
+
+    def _close_if_idle(self) -> None:
+        """Close it unless a thread uses it, which does so when it has done: a socket must not vanish under its user."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._connection.close()
+            finally:
+                self._turn.release()
+
+    def _in_turn(self) -> Sequence[Address]:
+        return in_turn(self._addresses, self._connection.address)

@@ -1,0 +1,65 @@
+"""A disk on which rows of the archive rotted, as the next start finds it.
+
+Knows: what a settlement keeps of a log, and what is left of it when rows do not check.  Does not know when that
+happens, nor who notices.
+
+Invariant: what is left are whole entries, as a real archive gives them; the start hears that some are gone, and not
+which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from distkv.core.registry import NETWORK_PATH
+from distkv.core.replica import Replica
+from distkv.core.update import Store
+from distkv.model.event import Link, NodeName, Writer
+from distkv.model.path import Path
+from distkv.wire.message import EventRecord, Record
+from distkv.wire.states import Meta, decode_book, decode_entry, encode_book, encode_entry
+
+
+@attrs.frozen
+class Rotten:
+    """What is left in an archive."""
+
+    meta: Meta
+    books: Sequence[tuple[Writer, bytes]]
+    entries: Sequence[bytes]
+    history: Sequence[tuple[Path, Link]]
+    paths: Sequence[Path]
+    """Of the entries that are left."""
+
+    def load_into(self, replica: Replica) -> list[Record]:
+        """What a start does before it reads the log; returns records of the events that it found."""
+        books = [(writer, decode_book(writer[1], book)) for writer, book in self.books]
+        entries = [decode_entry(entry) for entry in self.entries]
+        replica.load(self.meta, books, entries)
+        replica.doubt(self.history)
+        return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]
+
+
+Choose: TypeAlias = Callable[[Sequence[Path]], Sequence[Path]]
+"""Of the paths that may rot those that do."""
+
+
+def rotten(name: NodeName, records: Iterable[Record], choose: Choose) -> Rotten | None:
+    """Settle records, and let the rows of some paths rot; None where there are none.
+
+    The row that says which network the node belongs to is spared: without it a start is refused.
+    """
+    store, history = Store(name, 2), list[tuple[Path, Link]]()
+    for record in records:
+        store.replay(record)
+        if isinstance(record, EventRecord):
+            history.append((record.event.path, record.event.link))
+    gone = choose([entry.head.path for entry in store.tree.entries() if entry.head.path != NETWORK_PATH])
+    if not gone or not store.has_data:
+        return None
+    books = [(writer, encode_book(book)) for writer, book in store.tree.ledger.writers()]
+    kept = [entry for entry in store.tree.entries() if entry.head.path not in gone]
+    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, [entry.head.path for entry in kept])

@@ -1,0 +1,212 @@
+"""The rows of the archive, and the checksum that stands in each of them.
+
+Knows: what a row of each table holds, and over what its checksum is made.  Does not know connections, queries, or what
+the bytes mean.
+
+A checksum is the CRC-32 of a number of the table, of the key and of the bytes that are stored, so a row is checked
+without being decoded, and a row that lies under another key, or in another table, does not check either. A bit that
+flips on the disk is found for certain; other damage goes unnoticed once in four thousand million times.
+
+Invariant: a row that was written, and is read as it was written, checks; `Damage` names a place that a person can find.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
+
+import attrs
+
+INSERT_ROWS: Final = 256
+"""By one statement: about a millisecond's work, for which the interpreter's lock is let go once."""
+
+_STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE = (number << 24 for number in range(1, 7))
+"""Where each table's checksums begin; to it comes the length of the first part, so that parts cannot trade bytes."""
+_HISTORY_NUMBERS: Final = struct.Struct("<qqd?")
+_MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
+"""What a column of another type than was written leads to."""
+UNKNOWN: Final = -1
+"""For how many rows the state has, in a file that was not told."""
+
+HISTORY_COLUMNS: Final = "lsn, path, node, tick, arrived, record, won, checked"
+_REPLACING: Final = " ON CONFLICT (path) DO UPDATE SET entry = excluded.entry, checked = excluded.checked"
+
+_Row = TypeVar("_Row")
+_Values: TypeAlias = Callable[[Iterable[_Row]], list[object]]
+
+
+class StateRow(NamedTuple):
+    """What a path holds now. A tuple, as is the next: one of each is made for every write."""
+
+    path: bytes
+    entry: bytes
+
+
+class HistoryRow(NamedTuple):
+    """One record that reached this node. `arrived` is this node's wall clock then, in seconds since 1970."""
+
+    lsn: int
+    path: bytes
+    node: str
+    tick: int
+    arrived: float
+    record: bytes
+    won: bool
+    """Whether it gave its path another value when it arrived."""
+
+
+@attrs.frozen
+class LedgerRow:
+    """What is known about one writer."""
+
+    node: str
+    life: int
+    book: bytes
+
+
+@attrs.frozen
+class Damage:
+    """A row that is not as it was written, or a place where rows are missing."""
+
+    place: str
+    """The table, and the row in it, for people."""
+    path: bytes | None = None
+    """The path that it was about, where that can be read."""
+    lsn: int | None = None
+    """Of a row of the history."""
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it is about the history: what is damaged otherwise, a running node writes anew."""
+        return self.place.startswith("history")
+
+
+# -- checksums ----------------------------------------------------------------------------------------------------
+
+
+def check_state(path: bytes, entry: bytes) -> int:
+    return crc32(entry, crc32(path, _STATE + len(path)))
+
+
+def check_history(row: HistoryRow) -> int:
+    lsn, path, node, tick, arrived, record, won = row
+    numbers = _HISTORY_NUMBERS.pack(lsn, tick, arrived, won)
+    return crc32(b"".join((numbers, path, _bytes(node), record)), _HISTORY + len(path))
+
+
+def check_ledger(row: LedgerRow) -> int:
+    return crc32(row.book, crc32(b"%d %b" % (row.life, _bytes(row.node)), _LEDGER + len(row.book)))
+
+
+def check_meta(key: str, value: bytes) -> int:
+    return crc32(value, crc32(_bytes(key), _META + len(value)))
+
+
+def check_numbers(numbers: Sequence[int]) -> int:
+    """Of the one row that says how far the archive is."""
+    return crc32(repr(tuple(numbers)).encode(), _PROGRESS)
+
+
+def check_damage(damage: Damage, found: float) -> int:
+    return crc32(repr((damage.place, damage.path, damage.lsn, found)).encode(errors="surrogateescape"), _DAMAGE)
+
+
+def is_intact_state(path: Any, entry: Any, checked: Any) -> bool:
+    """Whether a row as it was read is as it was written; what was read may be of any type."""
+    try:
+        return bool(check_state(path, entry) == checked)
+    except _MALFORMED:
+        return False
+
+
+def is_intact_history(row: HistoryRow, checked: Any) -> bool:
+    try:
+        return bool(check_history(row) == checked)
+    except _MALFORMED:
+        return False
+
+
+def is_intact_ledger(row: LedgerRow, checked: Any) -> bool:
+    try:
+        return bool(check_ledger(row) == checked)
+    except _MALFORMED:
+        return False
+
+
+def is_intact_meta(key: Any, value: Any, checked: Any) -> bool:
+    try:
+        return bool(check_meta(key, value) == checked)
+    except _MALFORMED:
+        return False
+
+
+def state_damage(path: Any, entry: Any) -> Damage:
+    """A row of the state that does not check. Its path is readable where it stands in the entry, too."""
+    return Damage(f"state, row {path!r:.80}", path if _is_in(path, entry) else None)
+
+
+def history_damage(row: HistoryRow) -> Damage:
+    """A row of the history that does not check. Its path is readable where it stands in the record, too."""
+    path = row.path if _is_in(row.path, row.record) else None
+    return Damage(f"history, row {row.lsn}", path, row.lsn)
+
+
+def _is_in(path: Any, content: Any) -> bool:
+    return isinstance(path, bytes) and isinstance(content, bytes) and path in content
+
+
+def _bytes(text: str) -> bytes:
+    """Also of what is no text, which a connection of ours reads as a text that stands for its bytes."""
+    return text.encode(errors="surrogateescape")
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+
+
+def insert_states(writer: sqlite3.Connection, rows: Iterable[StateRow]) -> None:
+    """Write rows of the state, over those of the same paths."""
+    _insert(writer, "state (path, entry, checked)", 3, rows, _state_values, _REPLACING)
+
+
+def insert_history(writer: sqlite3.Connection, table: str, rows: Iterable[HistoryRow]) -> None:
+    """Write rows of the history into a table of its shape."""
+    _insert(writer, f"{table} ({HISTORY_COLUMNS})", 8, rows, _history_values, "")
+
+
+def _insert(
+    writer: sqlite3.Connection, into: str, width: int, rows: Iterable[_Row], values: _Values[_Row], rest: str
+) -> None:
+    """Insert rows, `INSERT_ROWS` of them by one statement, which ends in `rest`.
+
+    The interpreter's lock is let go while a statement runs. With a statement for every row it would change hands
+    several times for each, and whoever else wants it, the event loop first of all, would wait every time.
+    """
+    left = iter(rows)
+    one = f"({', '.join('?' * width)})"
+    while part := list(islice(left, INSERT_ROWS)):
+        writer.execute(f"INSERT INTO {into} VALUES {', '.join([one] * len(part))}{rest}", values(part))
+
+
+# `sqlite3` binds bytes as bytearray as they are; for bytes and booleans it first seeks an adapter, five times as long.
+# A settlement makes these lists for each of its rows, hence no call for each: see `check_state` and `check_history`.
+
+
+def _state_values(rows: Iterable[StateRow]) -> list[object]:
+    values: list[object] = []
+    for path, entry in rows:
+        values += (bytearray(path), bytearray(entry), crc32(entry, crc32(path, _STATE + len(path))))
+    return values
+
+
+def _history_values(rows: Iterable[HistoryRow]) -> list[object]:
+    values: list[object] = []
+    pack, join = _HISTORY_NUMBERS.pack, b"".join
+    for lsn, path, node, tick, arrived, record, won in rows:
+        content = join((pack(lsn, tick, arrived, won), path, _bytes(node), record))
+        checked = crc32(content, _HISTORY + len(path))
+        values += (lsn, bytearray(path), node, tick, arrived, bytearray(record), int(won), checked)
+    return values

@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Break one rule of the log at a time and see that a test fails: `python -m tests.mutants.logged [NAME...]`.
+
+Knows: for each rule the few words of source that carry it, and what they become without it.  The tests of the log alone
+are run, in a copy (see `run.py`), the property tests last.
+
+Invariant: a mutant counts as killed only when a test *failed* in the changed copy.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.mutants.run import Mutant, MutantError, change, clean_environment, copy_of_package
+
+TESTS = ("tests/unit/storage", "tests/property")
+UNIT = ("tests/unit/storage/test_segment.py", "tests/unit/storage/test_log_*.py")
+PROPERTY = ("tests/property/test_log_*.py",)
+TIMEOUT_S = 900
+
+LOGGED = (
+    Mutant(
+        "file-length",
+        "a file that has not the length which its header tells is damage",
+        "storage/recovery.py",
+        "        if length_damage:\n",
+        "        if length_damage and header.version == 1:\n",
+    ),
+    Mutant(
+        "file-length-1",
+        "a segment of format 1 that is shorter than all were made is damage",
+        "storage/recovery.py",
+        "size >= self._segment_bytes if header.version == 1",
+        "size > 0 if header.version == 1",
+    ),
+    Mutant(
+        "sealed",
+        "a segment of which another one says that it follows is there",
+        "storage/recovery.py",
+        "        if found.is_sealed:\n            what",
+        "        if found.is_sealed and found.number < 0:\n            what",
+    ),
+    Mutant(
+        "sealed-to",
+        "a segment of which another one says that it follows has a header",
+        "storage/recovery.py",
+        "!= self._layout.numbers[-1] or is_sealed_to or",
+        "!= self._layout.numbers[-1] or",
+    ),
+    Mutant(
+        "settled-segment",
+        "the segment that the archive knows, or a later one, is there",
+        "storage/recovery.py",
+        "if settled.segment > (",
+        "if 0 > (",
+    ),
+    Mutant(
+        "settled-header",
+        "the segment that the archive knows has a header",
+        "storage/recovery.py",
+        " or number == found.settled.segment\n",
+        "\n",
+    ),
+    Mutant(
+        "oldest-holds",
+        "the oldest segment holds something, unless it is the first that there ever was",
+        "storage/recovery.py",
+        "        if is_first and end == header.end and number != 1:\n",
+        "        if is_first and end == header.end and number < 0:\n",
+    ),
+    Mutant(
+        "not-the-last",
+        "all but the last segment have a header",
+        "storage/recovery.py",
+        "is_in_use = number != self._layout.numbers[-1] or is_sealed_to",
+        "is_in_use = is_sealed_to",
+    ),
+    Mutant(
+        "numbers",
+        "segments have consecutive numbers",
+        "storage/recovery.py",
+        '        raise _FoundDamage(due, 0, "it is gone")\n',
+        "        return\n",
+    ),
+    Mutant(
+        "torn-or-damaged",
+        "a last batch that no crash explains is damage",
+        "storage/recovery.py",
+        "        if tail is not None and found.tail_damage:\n",
+        "        if tail is not None and not found.path:\n",
+    ),
+    Mutant(
+        "settled-tail",
+        "what the archive has is in the log up to its end",
+        "storage/recovery.py",
+        "        if found.next_lsn < settled.lsn:\n",
+        "        if settled.lsn < 0:\n",
+    ),
+    Mutant(
+        "passed-over",
+        "damage to what is settled costs nothing",
+        "storage/recovery.py",
+        "    if damage is None or due_lsn >= found.settled.lsn:\n",
+        "    if damage is None or due_lsn >= 0:\n",
+    ),
+    Mutant(
+        "blank-sectors",
+        "sectors that are blank by right are no sign of a torn write",
+        "storage/tail.py",
+        "blank > fields.blank_sectors",
+        "blank > 0",
+    ),
+    Mutant(
+        "missing-sector",
+        "a batch with a missing sector is torn",
+        "storage/tail.py",
+        'return "" if blank > fields.blank_sectors else "the batch there does not check"',
+        'return "the batch there does not check"',
+    ),
+    Mutant(
+        "missing-end",
+        "a batch without its end is torn",
+        "storage/tail.py",
+        "    if data[fields.end - 1] == 0:\n",
+        "    if fields.end > len(data):\n",
+    ),
+    Mutant(
+        "missing-begin",
+        "a batch without its beginning is torn",
+        "storage/tail.py",
+        "    if data[start] == 0:\n",
+        "    if start == 0:\n",
+    ),
+    Mutant(
+        "second-sector",
+        "a batch whose fields lie in two sectors, the second of which is missing, is torn",
+        "storage/tail.py",
+        "border < fields_end and not any(",
+        "border < 0 and not any(",
+    ),
+    Mutant(
+        "begun-fields",
+        "a beginning of a batch begins as a batch does",
+        "storage/tail.py",
+        "    return begin[: len(known)] == known[: len(begin)]\n",
+        "    return bool(known)\n",
+    ),
+    Mutant(
+        "short-fields",
+        "a few bytes that may begin a batch are torn",
+        "storage/tail.py",
+        "        return _begins_fields(data[start:used], header, due_lsn)\n",
+        "        return False\n",
+    ),
+    Mutant(
+        "lead",
+        "what begins a batch is never zero, not with one bit flipped either",
+        "storage/segment.py",
+        "_LEAD_BITS = 0x81",
+        "_LEAD_BITS = 0",
+    ),
+    Mutant(
+        "end-byte",
+        "the last byte of a batch is checked",
+        "storage/segment.py",
+        "or (header.version != 1 and data[fields.end - 1] != _END[0])",
+        "or (header.version != 1 and data[fields.end - 1] == 0)",
+    ),
+    Mutant(
+        "seal-first",
+        "the seal is durable before the next segment is used",
+        "storage/log.py",
+        "            current.file.write(current.end, seal)\n            current.file.sync()\n",
+        "            current.file.write(current.end, seal)\n",
+    ),
+    Mutant(
+        "seal-room",
+        "every segment keeps room for its seal",
+        "storage/spare.py",
+        "return self.size - self.end - SEAL_BYTES",
+        "return self.size - self.end",
+    ),
+    Mutant(
+        "drop-empty",
+        "the segment before an empty one is not dropped",
+        "storage/log.py",
+        "current.number - current.is_empty",
+        "current.number",
+    ),
+    Mutant(
+        "longer-spare",
+        "a spare segment that was made larger tells its new length",
+        "storage/spare.py",
+        "        header = attrs.evolve(spare.header, length=spare.file.size())\n",
+        "        header = attrs.evolve(spare.header)\n",
+    ),
+    Mutant(
+        "cut-number",
+        "the segment behind damage is above everything that was ever there",
+        "storage/repair.py",
+        "max([damaged, found.settled.segment, ",
+        "max([0, ",
+    ),
+    Mutant(
+        "cut-empty",
+        "a log of which nothing is whole is refused",
+        "storage/log.py",
+        "cut_damage and found.whole_lsn:",
+        "cut_damage:",
+    ),
+    Mutant(
+        "cut-told",
+        "a cut is told until a record follows",
+        "storage/log.py",
+        "if found.is_cut else",
+        "if found.is_cut and not found.path else",
+    ),
+    Mutant(
+        "cut-kept",
+        "a damaged segment is never deleted",
+        "storage/log.py",
+        "        if segment.is_cut_off:\n",
+        "        if segment.is_cut_off and not self._disk.path:\n",
+    ),
+    Mutant(
+        "cut-settled",
+        "a log that ends below the archive goes on behind it",
+        "storage/repair.py",
+        "    last = found.last if found.next_lsn >= found.settled.lsn else None\n",
+        "    last = found.last\n",
+    ),
+    Mutant(
+        "written-again",
+        "the last batch is made durable again",
+        "storage/log.py",
+        "    write_again(disk, found.last)\n",
+        "",
+    ),
+)
+
+
+def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
+    """The test that notices the mutant, None when none does.
+
+    Raises:
+        MutantError: its words are not there once, or the tests could not be run.
+    """
+    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
+        root = Path(name).resolve()
+        copy_of_package(root, TESTS)
+        change(mutant, root)
+        for patterns in (UNIT, PROPERTY) if properties else (UNIT,):
+            files = sorted(str(path) for pattern in patterns for path in root.glob(pattern))
+            found = _failing_of(files, root)
+            if found is not None:
+                return found
+    return None
+
+
+def _failing_of(files: list[str], root: Path) -> str | None:
+    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *files],
+            cwd=root,
+            env=clean_environment(root),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise MutantError(f"the tests took longer than {TIMEOUT_S} s") from None
+    if done.returncode == 0:
+        return None
+    found = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or found is None:
+        raise MutantError(f"the tests could not be run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
+    return found[1]
+
+
+def main(names: Iterable[str]) -> int:
+    """Print the table; 1 when a mutant lives or could not be judged."""
+    wanted = set(names)
+    known = {mutant.name for mutant in LOGGED}
+    if wanted - known:
+        sys.stderr.write(f"no mutant is called {', '.join(sorted(wanted - known))}\n")
+        return 2
+    width, ended = max(map(len, known)), 0
+    for mutant in LOGGED:
+        if wanted and mutant.name not in wanted:
+            continue
+        try:
+            killed = killer(mutant)
+            words = f"SURVIVES: no test notices that {mutant.rule!r} does not hold" if killed is None else killed
+            ended |= killed is None
+        except MutantError as error:
+            words, ended = f"ERROR {error}", 1
+        sys.stdout.write(f"{mutant.name:{width}} | {words}\n")
+        sys.stdout.flush()
+    return ended
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,27 @@
+"""Some of the trials of `tests.property.damage`: of each kind of damage so many, always the same ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.property.damage import Ending, outcomes
+from tests.property.damage_kinds import KINDS
+from tests.property.damage_reference import Moment, build
+
+COUNT = 25
+
+
+@pytest.fixture(scope="module")
+def moments(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
+    return build(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_directory_reads_right_or_heals_or_is_refused_in_a_line(
+    moments: list[Moment], tmp_path: Path, kind: str
+) -> None:
+    found = list(outcomes(moments, tmp_path, 12, range(COUNT), kind))
+    assert [str(outcome) for outcome in found if outcome.ending is Ending.WRONG] == []
+    assert len(found) == COUNT
