@@ -427,6 +427,28 @@ SIMULATED = (
         "Phase.THINKING: 1.5,",
         "Phase.THINKING: 15.0,",
     ),
+    # -- the order of a Ready, which the simulated process keeps as the driver does
+    _of(
+        "outbox-early",
+        "a message leaves when what was decided before it is durable (docs/architecture)",
+        "sim/process.py",
+        "while self.is_running and self._outbox and self._outbox[0][0] <= disk.durable:",
+        "while self.is_running and self._outbox and self._outbox[0][0] <= disk.appended:",
+    ),
+    _of(
+        "ask-early",
+        "an ask leaves when what it shows is durable (docs/architecture)",
+        "sim/conversation.py",
+        "        asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))",
+        "        self._travel(lambda: self._arrive(maps, size))",
+    ),
+    _of(
+        "answer-early",
+        "a part of an answer leaves when what it shows is durable (docs/architecture)",
+        "sim/conversation.py",
+        "        peer.when_durable(lambda: self._travel(",
+        "        (lambda do: do())(lambda: self._travel(",
+    ),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from distkv.core.expiry import Expiry
 from distkv.core.node import Node
-from distkv.core.ready import LocalDecision, LocalSet, Wake
+from distkv.core.ready import LocalDecision, LocalSet, PeerAnswered, PeerOffered, Wake
 from distkv.core.update import Store
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, NodeName
@@ -22,6 +22,7 @@ from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import AllAlike, is_at_rest
 from distkv.sim.rules.contents import OneContent
 from distkv.sim.rules.disk import DiskKeeps
+from distkv.sim.rules.durable import NothingUndone
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import WAKES_MAX, NoBusyLoop, ReadyStays
 from distkv.sim.rules.ring import RingStays
@@ -30,7 +31,7 @@ from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
 from distkv.sim.strangers import namesake_of
 from distkv.sim.workload import RING
-from distkv.wire.message import State
+from distkv.wire.message import EventBatch, State, Update
 from distkv.wire.request import Dismiss, SetValue
 from distkv.wire.values import pack_value
 
@@ -218,6 +219,31 @@ def test_nodes_whose_disks_are_still_writing_are_not_at_rest() -> None:  # seed 
     assert not is_at_rest(fleet)
     fleet.run(1000)
     assert is_at_rest(fleet)
+
+
+def test_message_that_leaves_before_its_commit_is_noticed() -> None:
+    fleet = _fleet(NothingUndone(), "n0")
+    fleet.commit_ms = (400, 400)
+    ready = fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), pack_value(1))))
+    (update,), process = ready.messages, fleet.hosts["n0"].process
+    assert process is not None
+    assert isinstance(update, Update)
+    with pytest.raises(BrokenRuleError, match=r"n0:\S+ is spoken of, and is not on the disk of n0"):
+        fleet.gossip(process, update)
+    fleet.run(500)
+    fleet.gossip(process, update)
+
+
+def test_answer_that_shows_what_is_not_durable_is_noticed() -> None:
+    rule = NothingUndone()
+    fleet = _fleet(rule, "n0", "n1")
+    fleet.commit_ms = (400, 400)
+    ready = fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), pack_value(1))))
+    (update,) = ready.messages
+    assert isinstance(update, Update)
+    for what in (PeerOffered(fleet.hosts["n0"].live.maps()), PeerAnswered(1, EventBatch(update.events))):
+        with pytest.raises(BrokenRuleError, match="is not on the disk of n0"):
+            rule.delivered(fleet.hosts["n1"], what)
 
 
 def _set_for_a_while(fleet: Fleet, name: str, ttl_s: float) -> None:
