@@ -36,6 +36,7 @@ class SupersededIsCovered(Observer):
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         if not process.host.is_ours:
+            self._note_purged(ready)
             return
         tree, events = process.replica.tree, list[Event]()
         for record in ready.records:
@@ -55,6 +56,12 @@ class SupersededIsCovered(Observer):
                     pass
         if process.replica.life is not None:
             self._check(process, events)
+
+    def _note_purged(self, ready: Ready) -> None:
+        """A namesake that was let into our network forgets deletions as the others do (NAME-2)."""
+        for record in ready.records:
+            if isinstance(record, PurgeRecord):
+                self._purged.setdefault(record.path, set()).update(record.links)
 
     def _among(self, ranges: TickRanges) -> Iterator[Event]:
         """The events of these ticks, as far as they were seen."""
