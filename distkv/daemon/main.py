@@ -9,6 +9,7 @@ turns out to be an old one starts again in the same process, at the same address
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
@@ -209,10 +210,12 @@ async def _keep_room(store: Log, driver: Driver) -> None:
     """
     was_short = False
     while True:
-        if store.wants_refill and (driver.settler is None or not driver.settler.is_short):
-            is_short = not await trio.to_thread.run_sync(store.refill)
+        if store.wants_refill:
+            is_held = driver.settler is not None and driver.settler.is_short
+            is_short = is_held or not await trio.to_thread.run_sync(store.refill)
             if is_short and not was_short:
-                log.error("no_space reason=%s: writes will be refused, reads go on", store.statistics().shortage)
+                reason = os.strerror(errno.ENOSPC) if is_held else store.statistics().shortage
+                log.error("no_space reason=%s: writes will be refused, reads go on", reason)
             elif was_short and not is_short:
                 log.warning("space_again")
             was_short = is_short

@@ -130,7 +130,7 @@ def test_reader_of_a_tree_may_stop_early(shared: Server, path: str) -> None:
     ("command", "words"),
     [
         ("dump >/dev/full", "distkv: output: No space left on device\n"),
-        ("load <&-", "distkv: standard input is closed: there is nothing to load\n"),
+        ("load <&-", "distkv: standard input is closed: there is no value to read\n"),
     ],
 )
 def test_file_that_cannot_be_used_is_one_line(shared: Server, command: str, words: str) -> None:
