@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.mutants.broken import Broken
 from tests.mutants.run import ROOT, Mutant
-from tests.mutants.shell import BROKEN, Broken, killer
+from tests.mutants.shell import BROKEN, killer
 
 QUICK = ("waits-for-the-next", "reply-early")
 
@@ -17,7 +18,7 @@ QUICK = ("waits-for-the-next", "reply-early")
 @pytest.mark.parametrize("one", BROKEN, ids=lambda one: one.mutant.name)
 def test_words_of_a_mutant_stand_in_the_source_once(one: Broken) -> None:
     source = (ROOT / "distkv" / one.mutant.file).read_text(encoding="utf-8")
-    assert source.count(one.mutant.old) == 1, f"correct {one.mutant.name} in tests/mutants/shell.py"
+    assert source.count(one.mutant.old) == 1, f"correct {one.mutant.name} in tests/mutants/commits.py or keeping.py"
 
 
 @pytest.mark.parametrize("one", BROKEN, ids=lambda one: one.mutant.name)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -65,25 +66,48 @@ def test_preallocate_leaves_a_longer_file_alone(disk: DirectoryDisk) -> None:
     file.close()
 
 
-def test_preallocate_that_fails_raises(disk: DirectoryDisk) -> None:
-    file = disk.open_file("f")
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """No file of this process can be written beyond `size`: a write across it is cut short, and the next one fails."""
     former = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, former[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, former[1]))
     try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            file.preallocate(2 << 20)
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, former)
         signal.signal(signal.SIGXFSZ, handler)
-        file.close()
+
+
+def test_preallocate_that_fails_raises(disk: DirectoryDisk) -> None:
+    file = disk.open_file("f")
+    with files_end_at(1 << 20), pytest.raises(OSError, match="File too large") as caught:
+        file.preallocate(2 << 20)
+    file.close()
     assert caught.value.errno == errno.EFBIG
+
+
+def test_write_that_is_cut_short_is_not_taken_for_done(disk: DirectoryDisk) -> None:
+    file = disk.open_file("f")
+    with files_end_at(1 << 20), pytest.raises(OSError, match="File too large"):
+        file.write((1 << 20) - 10, bytes(20))
+    assert file.size() == 1 << 20  # the system did take the first ten bytes
+    file.close()
 
 
 def test_second_lock_in_the_same_process_is_refused(disk: DirectoryDisk) -> None:
     disk.lock()
     second = DirectoryDisk(disk.path)
     with pytest.raises(DirectoryLockedError, match=rf"in use by another server \(pid {os.getpid()}\)"):
+        second.lock()
+    second.close()
+
+
+def test_lock_names_its_holder_also_where_another_one_was_before(disk: DirectoryDisk) -> None:
+    Path(disk.path, "lock").write_text("9" * 15)
+    disk.lock()
+    second = DirectoryDisk(disk.path)
+    with pytest.raises(DirectoryLockedError, match=rf"\(pid {os.getpid()}\)"):
         second.lock()
     second.close()
 
