@@ -19,6 +19,7 @@ import attrs
 
 from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
+from distkv.engine.scrub import path_of
 from distkv.engine.settler import Settler, State
 from distkv.errors import DecodeError, LogDamagedError
 from distkv.model.event import NodeName, Tick
@@ -92,9 +93,9 @@ class Directory:
 
 
 def _say_damage(damage: Damage) -> None:
-    path = "unreadable" if damage.path is None else str(read_path_key(damage.path))
+    path = path_of(damage)
     does = "that part of the past is lost here" if damage.is_past else "it counts as not there, and is to come back"
-    log.error("row_damaged place=%s path=%s: %s", damage.place, path, does)
+    log.error("row_damaged place=%s path=%s: %s", damage.place, "unreadable" if path is None else path, does)
 
 
 def _say_recovered(recovered: Recovered) -> None:

@@ -206,7 +206,8 @@ def _transport(config: Config, addr: str) -> SerfTransport | None:
 async def _keep_room(store: Log, driver: Driver) -> None:
     """Have a segment ahead, so that a full disk is met before a write and not in it.
 
-    While the archive has no room it comes first: what it takes, the log gives back.
+    No segment is made while the archive is known to have no room: what it takes, the log gives back. It may have been
+    refused only after a segment was made.
     """
     was_short = False
     while True:

@@ -21,7 +21,8 @@ import trio
 
 from distkv.config import ScrubConfig
 from distkv.engine.settler import RunBlocking, Settler
-from distkv.errors import BusyError, NoSpaceError
+from distkv.errors import BusyError, DecodeError, NoSpaceError
+from distkv.model.path import Path
 from distkv.storage.archive import Archive, Scrubbed
 from distkv.storage.archive_rows import Damage
 from distkv.storage.archive_scrub import Part, parts
@@ -150,8 +151,16 @@ class Scrub:
         """Whether what it was about is here again. An index holds nothing of its own."""
         if damage.is_past:
             return damage.lsn is None
-        tree = self._settler.tree
-        return tree.ledger.is_whole or (damage.path is not None and tree.get(read_path_key(damage.path)) is not None)
+        tree, path = self._settler.tree, path_of(damage)
+        return tree.ledger.is_whole or (path is not None and tree.get(path) is not None)
+
+
+def path_of(damage: Damage) -> Path | None:
+    """What it was about; None: that cannot be read. A part of a path, too, may look as if it were one, byte by byte."""
+    try:
+        return None if damage.path is None else read_path_key(damage.path)
+    except DecodeError:
+        return None
 
 
 def _next(left: Iterator[Part]) -> Part | None:

@@ -28,6 +28,7 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Batch
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive_scrub import check_copy
 from distkv.storage.base import Log
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
@@ -302,7 +303,7 @@ class Settler:
         """The path of a copy of the archive that has everything up to now; it is removed at the end.
 
         Raises:
-            RequestError: it cannot be made now; nothing is left behind.
+            RequestError: it cannot be made now, or something is damaged that a scrub can mend; nothing is left behind.
             StorageError: the node must end.
         """
         if self._has_backup:
@@ -312,6 +313,7 @@ class Settler:
         try:
             await self.settle()
             await self._run_blocking(self._archive.backup, path)
+            await self._run_blocking(check_copy, path)
             yield path
         finally:
             self._has_backup = False

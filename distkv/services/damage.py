@@ -13,12 +13,12 @@ from typing import Final
 import trio
 
 from distkv.engine.driver import Driver
+from distkv.engine.scrub import path_of
 from distkv.errors import RequestError
 from distkv.storage.archive import Scrubbed
 from distkv.storage.archive_rows import Damage
 from distkv.wire.replies import encode_end, encode_reply, encode_start
 from distkv.wire.request import LookForDamage
-from distkv.wire.states import read_path_key
 
 TELL_S: Final = 1.0
 """Between two words about the progress."""
@@ -71,5 +71,5 @@ def _last(found: Scrubbed | None) -> dict[str, object] | None:
 
 
 def _shown(damage: Damage, found: float) -> dict[str, object]:
-    path = None if damage.path is None else str(read_path_key(damage.path))
-    return {"place": damage.place, "path": path, "found": found}
+    path = path_of(damage)
+    return {"place": damage.place, "path": None if path is None else str(path), "found": found}

@@ -66,7 +66,6 @@ BACKUP_NAME: Final = "backup"
 PRUNE_ROWS: Final = 1000
 
 
-
 @attrs.frozen
 class Batch:
     """What the records from `settled_lsn` up to `lsn` came to. Rows replace those with the same key.

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from distkv.errors import DamagedError
 from distkv.storage.archive_connection import connect_reader, translated
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
@@ -68,6 +69,18 @@ def parts(path: str) -> Iterator[Part]:
         yield _look_at_few(connection)
         yield from _look_at_state(connection)
         yield from _look_at_history(connection)
+
+
+def check_copy(path: str) -> None:
+    """Look at a copy whole, before it is given away. Blocks for as long as that takes.
+
+    Raises:
+        DamagedError: something in it is not as it was written.
+        LogDamagedError: SQLite itself finds it damaged.
+    """
+    for part in parts(path):
+        for damage in part.damaged:
+            raise DamagedError(f"{damage.place} is damaged on this node's disk: mend it by 'distkv client scrub' first")
 
 
 def _look_at_few(connection: sqlite3.Connection) -> Part:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path as FilePath
 
 import pytest
 import trio
 
 from distkv.config import ScrubConfig
+from distkv.core.ready import LocalSet
 from distkv.engine.scrub import AFTER_START_S, PAUSE_S
-from distkv.engine.settler import SETTLE_S
+from distkv.engine.settler import LOOKS, SETTLE_BYTES, SETTLE_S
 from distkv.errors import LogDamagedError
+from distkv.model.path import Path
+from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value
 from tests.shell.nodes import Node, Reply, run, solo_node, until
 from tests.shell.test_damage import flip, of_path
 
@@ -21,7 +25,7 @@ Main = Callable[[Node], Awaitable[None]]
 VALUES = {"x": "one", "y": "two"}
 
 
-def on_a_node(path: Path, main: Main, scrub: ScrubConfig | None = None) -> None:
+def on_a_node(path: FilePath, main: Main, scrub: ScrubConfig | None = None) -> None:
     """Run `main` with a node alone, which has settled `VALUES`, each written twice."""
 
     async def whole() -> None:
@@ -44,7 +48,7 @@ async def scrubbed(node: Node, **fields: object) -> Reply:
         return reply
 
 
-def zero_first_page_of(file: Path, table: str) -> None:
+def zero_first_page_of(file: FilePath, table: str) -> None:
     with closing(sqlite3.connect(file)) as connection:
         (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -59,7 +63,7 @@ async def read(node: Node) -> dict[str, object]:
         return {where: (await client.get(where)).get("value") for where in VALUES}
 
 
-def test_look_at_an_intact_disk_finds_nothing_and_counts_all_rows(tmp_path: Path) -> None:
+def test_look_at_an_intact_disk_finds_nothing_and_counts_all_rows(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         found = await scrubbed(node)
         with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
@@ -81,7 +85,7 @@ def test_look_at_an_intact_disk_finds_nothing_and_counts_all_rows(tmp_path: Path
     ],
 )
 def test_row_of_the_present_that_rots_is_written_anew_from_memory(
-    tmp_path: Path, table: str, column: str, where: str
+    tmp_path: FilePath, table: str, column: str, where: str
 ) -> None:
     async def main(node: Node) -> None:
         flip(tmp_path / "a.sqlite", table, column, where, bit=1)
@@ -100,7 +104,7 @@ def test_row_of_the_present_that_rots_is_written_anew_from_memory(
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM state WHERE {}", "UPDATE state SET checked = 0 WHERE {}"])
-def test_row_of_the_state_that_vanishes_or_is_another_one_is_written_anew(tmp_path: Path, change: str) -> None:
+def test_row_of_the_state_that_vanishes_or_is_another_one_is_written_anew(tmp_path: FilePath, change: str) -> None:
     async def main(node: Node) -> None:
         with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
             connection.execute(change.format(of_path("y")))
@@ -115,7 +119,7 @@ def test_row_of_the_state_that_vanishes_or_is_another_one_is_written_anew(tmp_pa
     on_a_node(tmp_path, main)
 
 
-def test_rotten_row_of_the_history_is_lost_and_named(tmp_path: Path) -> None:
+def test_rotten_row_of_the_history_is_lost_and_named(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         flip(tmp_path / "a.sqlite", "history", "record", f"{of_path('x')} AND instr(record, 'before') > 0")
         found = await scrubbed(node)
@@ -130,7 +134,7 @@ def test_rotten_row_of_the_history_is_lost_and_named(tmp_path: Path) -> None:
     on_a_node(tmp_path, main)
 
 
-def test_value_at_a_time_is_refused_where_a_rotten_row_may_have_been_it(tmp_path: Path) -> None:
+def test_value_at_a_time_is_refused_where_a_rotten_row_may_have_been_it(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         flip(tmp_path / "a.sqlite", "history", "record", f"{of_path('x')} AND instr(record, 'one') > 0")
         async with node.client() as client:
@@ -143,7 +147,7 @@ def test_value_at_a_time_is_refused_where_a_rotten_row_may_have_been_it(tmp_path
     on_a_node(tmp_path, main)
 
 
-def test_watch_that_resumes_over_a_rotten_row_is_told_to_resynchronise(tmp_path: Path) -> None:
+def test_watch_that_resumes_over_a_rotten_row_is_told_to_resynchronise(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         async with node.client() as client:
             since = (await client.ask("watch", path=[])).get("token")
@@ -162,7 +166,7 @@ def test_watch_that_resumes_over_a_rotten_row_is_told_to_resynchronise(tmp_path:
 
 
 @pytest.mark.parametrize("index", ["history_by_path", "history_by_tick", "history_by_arrival"])
-def test_index_that_passes_over_a_row_is_made_anew(tmp_path: Path, index: str) -> None:
+def test_index_that_passes_over_a_row_is_made_anew(tmp_path: FilePath, index: str) -> None:
     async def main(node: Node) -> None:
         with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
             connection.execute("PRAGMA writable_schema = ON")
@@ -186,7 +190,7 @@ def test_index_that_passes_over_a_row_is_made_anew(tmp_path: Path, index: str) -
     on_a_node(tmp_path, main)
 
 
-def test_damage_that_sqlite_itself_finds_ends_the_node(tmp_path: Path) -> None:
+def test_damage_that_sqlite_itself_finds_ends_the_node(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         zero_first_page_of(tmp_path / "a.sqlite", "history")
         assert node.driver.scrub is not None
@@ -198,7 +202,7 @@ def test_damage_that_sqlite_itself_finds_ends_the_node(tmp_path: Path) -> None:
     on_a_node(tmp_path, main)
 
 
-def test_looks_come_by_themselves_and_again_when_they_are_due(tmp_path: Path) -> None:
+def test_looks_come_by_themselves_and_again_when_they_are_due(tmp_path: FilePath) -> None:
     every_s = 500.0
 
     async def main(node: Node) -> None:
@@ -216,7 +220,7 @@ def test_looks_come_by_themselves_and_again_when_they_are_due(tmp_path: Path) ->
     on_a_node(tmp_path, main, ScrubConfig(every_s=every_s))
 
 
-def test_look_is_as_slow_as_it_is_told_unless_it_is_to_be_fast(tmp_path: Path) -> None:
+def test_look_is_as_slow_as_it_is_told_unless_it_is_to_be_fast(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         began = trio.current_time()
         await scrubbed(node)
@@ -231,7 +235,7 @@ def test_look_is_as_slow_as_it_is_told_unless_it_is_to_be_fast(tmp_path: Path) -
     on_a_node(tmp_path, main, ScrubConfig(bytes_per_s=1024))
 
 
-def test_second_client_joins_the_look_that_is_under_way(tmp_path: Path) -> None:
+def test_second_client_joins_the_look_that_is_under_way(tmp_path: FilePath) -> None:
     async def main(node: Node) -> None:
         found: list[Reply] = []
 
@@ -244,3 +248,57 @@ def test_second_client_joins_the_look_that_is_under_way(tmp_path: Path) -> None:
         assert found[0]["last"] == found[1]["last"]
 
     on_a_node(tmp_path, main, ScrubConfig(bytes_per_s=1024))
+
+
+def test_large_writes_while_all_is_written_anew_leave_nothing_out(tmp_path: FilePath) -> None:
+    """What comes meanwhile would else be settled in a part of its own, with what was looked at until then."""
+    names = [f"n{number}" for number in range(20 * LOOKS)]
+    large = "x" * (SETTLE_BYTES // 8)
+
+    async def main(node: Node) -> None:
+        settler = node.driver.settler
+        assert settler is not None
+        async with node.client() as client:
+            for name in names:
+                await client.set(name, name)
+            await settler.settle()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(settler.write_anew)
+                for number in range(16):  # at every pause of the look at all paths
+                    await trio.lowlevel.checkpoint()
+                    node.driver.step(LocalSet(SetValue(1, Path(("large", str(number))), pack_value(large))))
+            await node.committer.wait_durable(node.driver.position)
+        await node.kill()
+        again = await node.world.start("a", solo=True, archive=node.archive, disk=node.disk.after_kill())
+        await node.world.ready("a")
+        assert again.driver.counters["damaged"] == 0
+        async with again.client() as client:
+            assert [(await client.get(name)).get("value") for name in names] == names
+            assert (await client.get("large.15"))["value"] == large
+
+    on_a_node(tmp_path, main)
+
+
+def test_backup_of_a_rotten_disk_is_refused_until_it_is_mended(tmp_path: FilePath) -> None:
+    async def main(node: Node) -> None:
+        flip(tmp_path / "a.sqlite", "state", "entry", of_path("x"))
+        async with node.client() as client:
+            (refused,) = await client.items("backup")
+            assert refused["code"] == "damaged"
+            await scrubbed(node)
+            assert all("data" in item for item in await client.items("backup"))
+
+    on_a_node(tmp_path, main)
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith("backup")] == []
+
+
+def test_part_of_a_path_that_is_left_is_told_as_one_that_cannot_be_read(tmp_path: FilePath) -> None:
+    async def main(node: Node) -> None:
+        with closing(sqlite3.connect(tmp_path / "a.sqlite")) as connection:
+            cut = f"UPDATE history SET path = CAST(substr(path, 1, 2) AS BLOB) WHERE {of_path('x')} AND tick = 4"
+            assert connection.execute(cut).rowcount == 1
+            connection.commit()
+        found = await scrubbed(node)
+        assert [lost["path"] for lost in found["lost"]] == [None]
+
+    on_a_node(tmp_path, main)
