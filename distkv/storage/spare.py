@@ -122,13 +122,18 @@ class SpareSegments:
         return True
 
     def _make(self, wanted: int) -> OpenSegment:
-        """Create the next segment, or finish one that a crash or a full disk left behind: it holds only zeros."""
+        """Create the next segment, or finish one that a crash or a full disk left behind: it holds only zeros.
+
+        The length of such a one may be known to the kernel only, when the server ended because a sync had failed: the
+        last zero is written again, so that the sync that makes the header durable makes the length so, too.
+        """
         number = self._next_number
         file = self._disk.open_file(segment_name(number))
         try:
             file.preallocate(wanted)
             mark = new_mark(self._disk.random_bytes(_MARK_BYTES))
             header = Header(number, self._log_id, mark, file.size())
+            file.write(header.length - 1, b"\0")
             file.write(0, encode_header(header))
             file.sync()
             self._disk.sync_directory()

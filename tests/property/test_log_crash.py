@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distkv.errors import StorageFailedError
@@ -90,6 +90,8 @@ def test_power_loss_while_opening_keeps_every_acknowledged_batch(
 
 
 @given(batches, segment_sizes, st.integers(0, 60), st.booleans(), tears, batches)
+@example([[b""] * 4, [bytes(10)]], 150, 3, False, keep_all, [[b""]]).via("the first segment's length was not synced")
+@example([[b""] * 4, [bytes(10)]], 150, 24, False, keep_all, [[b""]]).via("a longer spare's length was not synced")
 @settings(max_examples=300, deadline=None)
 def test_failed_disk_or_kill_then_power_loss_keeps_what_was_shown(
     todo: list[Batch], segment_bytes: int, fault_at: int, killed: bool, tear: Tear, more: list[Batch]
