@@ -351,6 +351,7 @@ class Store:
     def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """The entries, while `fading` gets what time will act upon."""
         for entry in entries:
-            if not entry.is_live or entry.head.ttl is not None:
-                self.fading.append(entry.head)
+            head = entry.head
+            if head.kind is not Kind.SET or head.ttl is not None:
+                self.fading.append(head)
             yield entry

@@ -50,10 +50,6 @@ class Entry:
         """Whether the path has a value."""
         return self.head.kind is Kind.SET
 
-    def is_only(self, event: Event) -> bool:
-        """Whether the path holds this event and nothing else is kept about it: so after nearly every write."""
-        return self.head is event and not self.losers and self.memory is None
-
     def conflicts(self) -> tuple[Event, ...]:
         """The open losers that people are told of and the digest covers.
 

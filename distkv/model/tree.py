@@ -76,6 +76,10 @@ class Tree:
         """The winner, which may be a tombstone; None as `get`. Cheaper, so reads come here."""
         return self._index.head(path)
 
+    def is_only(self, event: Event) -> bool:
+        """Whether its path holds this event and nothing else is kept about it; see `Index.is_only`."""
+        return self._index.is_only(event)
+
     def entries(self) -> Iterator[Entry]:
         """All entries, tombstones included, each path before what lies below it; not while the tree changes."""
         return self._index.entries()
@@ -180,19 +184,22 @@ class Tree:
     def load(self, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
         """Take over a whole state that was kept elsewhere, into an empty tree; its sums are made of what comes."""
         self.ledger.load(books)
-        digest = 0
-        for entry in entries:
+        digest = live_count = 0
+        writer: Writer | None = None
+        events: dict[int, Event] = {}
+        for entry in entries:  # no call that is not needed: this loop is most of the time of a start
             head, losers = entry.head, entry.losers
-            self._index.put(head.path, entry)
-            if head.kind is Kind.SET:
-                self._index.turned(head.path, True)
-                self.live_count += 1
-            for event in (head, *losers):
-                self._present.setdefault(event.writer, {})[event.tick] = event
+            self._index.add(head.path, entry)
+            for event in (head, *losers) if losers else (head,):
+                if event.writer != writer:
+                    writer = event.writer
+                    events = self._present.setdefault(writer, {})
+                events[event.tick] = event
             if losers:
                 self._contested.put(entry)
-            digest ^= _share(head, losers, _place(head.path))
-        self.digest = digest
+            live_count += head.kind is Kind.SET
+            digest ^= share(entry)
+        self.digest, self.live_count = digest, live_count
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Entries are missing that should be here, nobody knows which: hold only those ticks that can be shown.
@@ -351,7 +358,10 @@ def _place(path: Path) -> bytes:
 
 def share(entry: Entry) -> int:
     """What an entry adds to the digest."""
-    return _share(entry.head, entry.losers, _place(entry.head.path))
+    head, losers = entry.head, entry.losers
+    if losers:
+        return _share(head, losers, _place(head.path))
+    return _hash(_LIVE, head, str(head.path).encode()) if head.kind is Kind.SET else 0
 
 
 def _share(head: Event, losers: tuple[Event, ...], place: bytes) -> int:

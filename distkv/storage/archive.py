@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
-from operator import lt
+from operator import itemgetter, lt
 from typing import Any, Final
 
 import attrs
@@ -64,6 +64,7 @@ ARCHIVE_NAME: Final = "state.sqlite"
 BACKUP_NAME: Final = "backup"
 """A copy beside it that is on its way to somebody; `backup` has `.part` behind that while it writes."""
 PRUNE_ROWS: Final = 1000
+_LSN: Final = itemgetter(HistoryRow._fields.index("lsn"))
 
 
 @attrs.frozen
@@ -196,6 +197,7 @@ class Archive:
         """
         self.unread_rows = count = 0
         last = None
+        new_row = tuple.__new__  # a third of the time, which a start spends a hundred thousand times
         with translated(self._path), closing(connect_reader(self._path)) as connection:
             for path, entry, checked in connection.execute("SELECT path, entry, checked FROM state ORDER BY path"):
                 count += 1
@@ -206,7 +208,7 @@ class Archive:
                 if last is not None and path <= last:
                     raise damaged(self._path, "the paths of its state are in no order")
                 last = path
-                yield StateRow(path, entry)
+                yield new_row(StateRow, (path, entry))
         if self._progress.state_rows not in (UNKNOWN, count):
             raise damaged(self._path, f"its state has {count} paths, and had {self._progress.state_rows}")
 
@@ -431,7 +433,7 @@ class Archive:
 
     def _check_follows(self, batch: Batch) -> None:
         begin = self.settled_lsn
-        lsns = [begin - 1, *(row.lsn for row in batch.history), max(batch.lsn, begin)]
+        lsns = [begin - 1, *map(_LSN, batch.history), max(batch.lsn, begin)]
         if batch.lsn < begin or not all(map(lt, lsns, lsns[1:])):
             raise ValueError(f"history must rise from lsn {begin} to below {batch.lsn}, the end of the batch")
 

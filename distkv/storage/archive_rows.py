@@ -204,9 +204,10 @@ def _state_values(rows: Iterable[StateRow]) -> list[object]:
 
 def _history_values(rows: Iterable[HistoryRow]) -> list[object]:
     values: list[object] = []
-    pack, join = _HISTORY_NUMBERS.pack, b"".join
+    pack, join, writer, name = _HISTORY_NUMBERS.pack, b"".join, "", b""
     for lsn, path, node, tick, arrived, record, won in rows:
-        content = join((pack(lsn, tick, arrived, won), path, _bytes(node), record))
-        checked = crc32(content, _HISTORY + len(path))
-        values += (lsn, bytearray(path), node, tick, arrived, bytearray(record), int(won), checked)
+        if node is not writer:  # nearly always the same object as in the row before
+            writer, name = node, _bytes(node)
+        checked = crc32(join((pack(lsn, tick, arrived, won), path, name, record)), _HISTORY + len(path))
+        values += (lsn, bytearray(path), node, tick, arrived, bytearray(record), 1 if won else 0, checked)
     return values

@@ -205,8 +205,7 @@ def read_lasting_path(value: object) -> Path:
 
 def share_names(names: list[object]) -> None:
     """Put one object in the place of each name that other paths have, too, so that a million of them share it."""
-    for at in range(min(len(names), NAMES_MAX) - 1):  # the last name is mostly the path's own
-        name = names[at]
+    for at, name in enumerate(names[: min(len(names), NAMES_MAX) - 1]):  # the last name is mostly the path's own
         if type(name) is str and len(name) <= SHARED_CHARS_MAX:
             names[at] = one_of_all(name)
 

@@ -19,7 +19,7 @@ import attrs
 
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.entry import Entry, Memory
-from distkv.model.event import Event, Fleeting, Kind, NodeName, Order, first_tick
+from distkv.model.event import Chain, Event, Fleeting, Kind, NodeName, Order, first_tick
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -173,12 +173,17 @@ def _event_list(event: Event) -> list[object]:
 
 
 def _event(parts: list[Any]) -> Event:
-    kind, names, value, flat, tock, time, truncated, *rest = parts
+    """Nearly always without a ttl and with a chain of one link: of these a start reads a hundred thousand."""
+    ttl = parts.pop() if len(parts) == 8 else None
+    kind, names, value, flat, tock, time, truncated = parts
     share_names(names)
-    flat[::2] = map(one_of_all, flat[::2])
-    chain = ((flat[0], flat[1]),) if len(flat) == 2 else tuple(zip(flat[::2], flat[1::2], strict=True))
-    if rest:
-        (ttl,) = rest
+    if len(flat) == 2:
+        node: Any = one_of_all(flat[0])
+        chain: Chain = ((node, flat[1]),)
+    else:
+        flat[::2] = map(one_of_all, flat[::2])
+        chain = tuple(zip(flat[::2], flat[1::2], strict=True))
+    if ttl is not None:
         return Fleeting(Path(names), value, chain, tock, time, truncated, ttl)
     return Event(Path(names), _KINDS[kind], value or b"", chain, tock, time, truncated)
 
