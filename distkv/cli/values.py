@@ -8,7 +8,6 @@ Invariant: what comes out is what a user sees written; nothing is a value by acc
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from distkv.cli.input import STDIN, standard_input
@@ -114,7 +113,10 @@ def read_link(text: str) -> Link:
 def _read_file(name: str) -> str:
     """Text of a file or of standard input, exactly as it is."""
     try:
-        return (standard_input("value").read() if name == STDIN else Path(name).read_bytes()).decode()
+        if name == STDIN:
+            return standard_input("value").read().decode()
+        with open(name, "rb") as file:
+            return file.read().decode()
     except OSError as error:
         raise SettingsError(f"{name}: {error.strerror}") from None
     except UnicodeDecodeError:

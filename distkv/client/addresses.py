@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-import attrs
-
 from distkv.errors import SettingsError
+from distkv.model.lean import lean_value
 from distkv.naming import UNIX, parse_address, parse_socket
 
 
-@attrs.frozen
+@lean_value
 class UnixAddress:
     """A Unix socket."""
 

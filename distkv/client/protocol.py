@@ -17,6 +17,7 @@ from distkv import __version__
 from distkv.client.questions import Answer, Question, Repeat
 from distkv.errors import ConnectionLostError, DecodeError, DistkvError, PeerError, TooLargeError, UnreachableError
 from distkv.model.event import NodeName
+from distkv.model.lean import lean_value
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import Hello, decode_reply, is_end, is_start, read_hello, reply_error
@@ -30,7 +31,7 @@ Asker = TypeVar("Asker")
 # -- one connection -----------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Answered(Generic[Asker]):
     """Something that came for the asker of a question."""
 
@@ -40,7 +41,7 @@ class Answered(Generic[Asker]):
     is_last: bool = True
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class _Open(Generic[Asker]):
     asker: Asker
     is_long: bool

@@ -18,6 +18,7 @@ from distkv.client import arguments
 from distkv.client.arguments import as_path
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, Tock
+from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, Name, Path
 from distkv.wire.asking import encode_request
 from distkv.wire.events import read_ttl
@@ -69,7 +70,7 @@ class Repeat(enum.Enum):
     """Done twice, it could undo what somebody else did in between."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Question(Generic[Answer]):
     """One request."""
 
@@ -84,7 +85,7 @@ class Question(Generic[Answer]):
     """How long the node may wait on purpose before it replies."""
 
 
-@attrs.frozen
+@lean_value
 class Entry:
     """What a path holds."""
 
@@ -99,7 +100,7 @@ class Entry:
     """So many seconds after it was written it goes by itself; None: it stays."""
 
 
-@attrs.frozen
+@lean_value
 class Written:
     """What a write did."""
 
@@ -126,7 +127,7 @@ def get_value_at(path: Path | str, at: float) -> Question[Entry | None]:
     return _question(lambda seq: GetValueAt(seq, place, moment, LINKS_MAX), _entry, Repeat.ANYWHERE)
 
 
-@attrs.frozen
+@lean_value
 class Past:
     """A change of a path that reached the node."""
 
@@ -197,14 +198,14 @@ class Operation(Generic[Result]):
     __slots__ = ()
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Get(Operation[Entry | None]):
     """In a batch: what `path` holds, as `get`."""
 
     path: Path | str
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Set(Operation[Written]):
     """In a batch: store, as `set`. Raises BadValueError when the value is None."""
 
@@ -220,7 +221,7 @@ class Set(Operation[Written]):
         arguments.check_stored(self.value)
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Delete(Operation[Written]):
     """In a batch: delete, as `delete`."""
 
@@ -254,7 +255,7 @@ def batch(operations: Iterable[Operation[object]]) -> Question[tuple[Entry | Wri
 # -- trees --------------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Listed:
     """A name directly below a path."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from hashlib import blake2b
 from operator import attrgetter, eq
 from typing import Final, NewType, TypeAlias
 
@@ -148,6 +147,8 @@ class Fleeting(Event):
 
 def value_hash(event: Event) -> bytes:
     """Decides between two contents of one tick; the kind is part of it."""
+    from hashlib import blake2b  # loads OpenSSL, which a client, that needs no hash, would wait for
+
     return blake2b(bytes([event.kind]) + event.value, digest_size=16).digest()
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from distkv import errors
 from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
 from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
+from distkv.model.lean import lean_value
 from distkv.model.path import Name, Path
 from distkv.model.state import State
 from distkv.wire import packing
@@ -26,7 +25,7 @@ _WRITTEN: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "changed", "tic
 _HEADERS: Final = tuple(bytes((0x80 | count,)) for count in range(16))
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Hello:
     """The first thing a server says, in every state."""
 

@@ -13,6 +13,7 @@ import attrs
 
 from distkv.model.event import Chain, Link, NodeName, Tick
 from distkv.model.hot import hot_value
+from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, ROOT, Path
 from distkv.model.tick_ranges import TickRanges
 
@@ -35,7 +36,7 @@ class GetValue:
     """How many links of the chain the answer shows."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetValueAt:
     """What a path held on this node at a time."""
 
@@ -46,7 +47,7 @@ class GetValueAt:
     nchain: int = 0
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetHistory:
     """The changes of a path that reached this node, newest first, as a long result."""
 
@@ -58,14 +59,14 @@ class GetHistory:
     """Only those before this position."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Backup:
     """The node's whole archive, as a long result."""
 
     seq: int
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class LookForDamage:
     """A look at all that the node's archive holds, as a long result."""
 
@@ -95,7 +96,7 @@ class SetValue:
     """After so many seconds the value goes by itself."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class ReplicatedWrite:
     """A write that is answered when so many nodes hold it durably, this one included, or when its time is over."""
 
@@ -108,7 +109,7 @@ class ReplicatedWrite:
         return self.write.seq
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Batch:
     """Writes and reads in one step: all, or none when one of them is refused."""
 
@@ -117,7 +118,7 @@ class Batch:
     """Their own `seq` is 0."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetTree:
     """The values at and below a path, as a long result."""
 
@@ -132,7 +133,7 @@ class GetTree:
     """How many values are shown at the most."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class ListNames:
     """The names directly below a path that lead to a value."""
 
@@ -140,7 +141,7 @@ class ListNames:
     path: Path
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class DeleteTree:
     """Delete all values at and below a path."""
 
@@ -148,7 +149,7 @@ class DeleteTree:
     path: Path
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Watch:
     """Be told of all changes at and below a path, as a long result that only `Stop` ends."""
 
@@ -162,7 +163,7 @@ class Watch:
     max_depth: int = NAMES_MAX
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetConflicts:
     """The open losers at and below a path; or those of one path that were closed, as far as history knows them."""
 
@@ -175,7 +176,7 @@ class GetConflicts:
     closed: bool = False
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Restore:
     """Write a loser again."""
 
@@ -190,7 +191,7 @@ class Restore:
     """Whether it may be any change that history knows."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Dismiss:
     """Close an open loser, and keep what won."""
 
@@ -201,14 +202,14 @@ class Dismiss:
     nchain: int = 0
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Trace:
     """Be told of every step of the node, as a long result that only `Stop` ends."""
 
     seq: int
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class Stop:
     """End a watch or a trace."""
 
@@ -217,12 +218,12 @@ class Stop:
     """The `seq` of the request that began it."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetState:
     seq: int
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class RetireNodeRequest:
     """A node is gone for good."""
 
@@ -232,12 +233,12 @@ class RetireNodeRequest:
     """Also when it is seen alive."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class PingRequest:
     seq: int
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetEvents:
     """A peer pulls events; of `doubted`, which it has, it asks only whether they are superseded."""
 
@@ -250,7 +251,7 @@ class GetEvents:
     """How many events it takes at the most."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetPages:
     """A peer compares trees: what the paths behind `after`, up to `until`, come to."""
 
@@ -261,7 +262,7 @@ class GetPages:
     """How many paths a page has."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class EventsWait:
     """A peer waits until events come that it does not know of: a long poll."""
 
@@ -272,7 +273,7 @@ class EventsWait:
     """After so long it is told that there are none."""
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class GetSnapshot:
     """A joiner asks for a download; the sponsor registers it first."""
 
@@ -283,7 +284,7 @@ class GetSnapshot:
     addr: str
 
 
-@attrs.frozen(slots=True)
+@lean_value
 class ExchangeRequest:
     """A peer's tick maps; the answer holds ours."""
 
