@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from itertools import chain, groupby
 from operator import attrgetter, eq
 from typing import Final, NewType, TypeAlias
 
@@ -168,10 +169,14 @@ def order(event: Event) -> Order:
 
 
 def sort_down(events: list[Event]) -> None:
-    """Put the highest first. Nearly always the tocks differ and decide."""
+    """Put the highest first. Nearly always the tocks differ and decide; only among equal ones it needs `order`."""
     events.sort(key=_tock, reverse=True)
     if any(map(eq, map(_tock, events), map(_tock, events[1:]))):
-        events.sort(key=order, reverse=True)
+        equals = [list(run) for _, run in groupby(events, _tock)]
+        for run in equals:
+            if len(run) > 1:
+                run.sort(key=order, reverse=True)
+        events[:] = chain.from_iterable(equals)
 
 
 def is_above(a: Event, b: Event) -> bool:

@@ -7,6 +7,7 @@ whether the rule was followed: other observers do.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from distkv.core.election import has_data
@@ -29,7 +30,7 @@ from distkv.core.ready import (
     Wake,
     Written,
 )
-from distkv.model.event import Kind, is_above, order
+from distkv.model.event import Event, Kind, is_above, order
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.process import Process
@@ -173,7 +174,7 @@ class Reached(Observer):
             if _losers_closed(process, change):
                 signs["an open loser is closed"] += 1
             if change.event.kind is Kind.EXPIRE and isinstance(what, Wake) and change.closed:  # it was made here
-                ended = max(change.closed, key=order)
+                ended = _highest(change.closed)
                 is_writer = ended.node == change.event.node
                 signs["an expiry" if is_writer else "an expiry by another node than the writer"] += 1
         if isinstance(what, JoinerAsked):
@@ -221,10 +222,14 @@ class Reached(Observer):
             self.signs["a write replaces another writer's"] += 1
 
 
+def _highest(events: Sequence[Event]) -> Event:
+    return events[0] if len(events) == 1 else max(events, key=order)
+
+
 def _losers_closed(process: Process, change: Change) -> int:
     """How many of what a change closed were open losers: the former winner, which is above all of these, was none."""
     if not change.closed or not change.won:
         return len(change.closed)
-    entry, highest = process.replica.tree.get(change.event.path), max(change.closed, key=order)
+    entry, highest = process.replica.tree.get(change.event.path), _highest(change.closed)
     has_former = entry is None or all(is_above(highest, loser) for loser in entry.losers)
     return len(change.closed) - has_former

@@ -54,7 +54,7 @@ class SupersededIsCovered(Observer):
                     events += self._among(tree.superseded())
                 case _:
                     pass
-        if process.replica.life is not None:
+        if events and process.replica.life is not None:
             self._check(process, events)
 
     def _note_purged(self, ready: Ready) -> None:
@@ -97,9 +97,11 @@ def covered_by(entry: Entry | None, events: Iterable[Event], purged: Iterable[Li
     kept = {*here, *purged}
     known: dict[Writer, int] = {}  # what the chains of those that are kept say, all of which are above the next one
     for event in ordered:
-        if event.link in kept or event.kind is Kind.EXPIRE or event.tick <= known.get(event.writer, -1):
-            kept.add(event.link)
-            for node, tick in event.chain:
+        link = event.link
+        if link in kept or event.kind is Kind.EXPIRE or event.tick <= known.get(event.writer, -1):
+            kept.add(link)
+            for node, tick in (link, *event.older):
                 writer = (node, tick >> COUNT_BITS)
-                known[writer] = max(tick, known.get(writer, -1))
+                if tick > known.get(writer, -1):
+                    known[writer] = tick
     return kept
