@@ -73,6 +73,8 @@ class Scrub:
         self._run_blocking = run_blocking
         self._wall = wall
         self._asked = trio.Event()
+        self._noted_count = 0
+        """How many places had been noted when the last one ended."""
         self.last = archive.last_scrub
         """What the last one found; None: there was none."""
         self.progress: Progress | None = None
@@ -120,8 +122,8 @@ class Scrub:
     # -- inside
 
     def _is_due(self) -> bool:
-        """A reader that met damage has not written it down."""
-        if self.last is None or not self._archive.damage.is_saved:
+        """Also when somebody met damage since the last one."""
+        if self.last is None or self._archive.damage.noted_count != self._noted_count:
             return True
         return not 0 <= self._wall() - self.last.begun < self._config.every_s
 
@@ -137,12 +139,14 @@ class Scrub:
     async def _mend(self, progress: Progress) -> None:
         all_damage = self._archive.damage
         known = [*progress.damaged, *all_damage.all()]
-        if not all(damage.is_past for damage in progress.damaged):
+        due = [*progress.damaged, *(damage for damage in known if damage.is_page)]
+        if not all(damage.is_past for damage in due):
             await self._settler.write_anew()
-        if any(damage.is_past for damage in progress.damaged):
+        if any(damage.is_past for damage in due):
             await self._run_blocking(self._archive.mend_history)
-        written_anew = {damage for damage in progress.damaged if not damage.is_past}
+        written_anew = {damage for damage in due if not damage.is_past}
         all_damage.forget({damage for damage in known if damage in written_anew or self._is_healed(damage)})
+        self._noted_count = all_damage.noted_count
         self.last = Scrubbed(progress.begun, self._wall(), progress.row_count, len(progress.damaged))
         await self._run_blocking(self._archive.write_scrub, self.last)
         log.info("scrubbed rows=%d damaged=%d", progress.row_count, len(progress.damaged))

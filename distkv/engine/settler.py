@@ -20,15 +20,15 @@ import trio
 
 from distkv.core.ready import Change
 from distkv.engine.commit import Committer
-from distkv.errors import BusyError, NoSpaceError
+from distkv.errors import BusyError, DamagedError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Batch
+from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
-from distkv.storage.archive_scrub import check_copy
 from distkv.storage.base import Log
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
@@ -180,6 +180,7 @@ class Settler:
                 for path in paths[at : at + LOOKS]:
                     self._look(path)
                 await trio.lowlevel.checkpoint()
+            self._join_all()
             self._unsettled.forget = True
             self._is_looking = False
         await self.settle()
@@ -213,10 +214,14 @@ class Settler:
     async def won_since(self, lsn: int, limit: int) -> list[HistoryRow] | None:
         """The events from `lsn` on that gave their path another value, the oldest first, durable or not.
 
-        So many of them, or all there are by now, which may be more. None: some that came after `lsn` were removed.
+        So many of them, or all there are by now, which may be more. None: some that came after `lsn` were removed, or
+        cannot be read.
         """
         recent = self.recent()  # before the archive is asked: what is settled meanwhile is in both, never in neither
-        rows: list[HistoryRow] = await self._run_blocking(self._archive.won_since, lsn, limit)
+        try:
+            rows: list[HistoryRow] = await self._run_blocking(self._archive.won_since, lsn, limit)
+        except DamagedError:
+            return None
         if self._archive.history_from > lsn:
             return None
         if len(rows) < limit:
@@ -314,7 +319,7 @@ class Settler:
         path = self._archive.beside(BACKUP_NAME)
         try:
             await self.settle()
-            await self._run_blocking(self._archive.backup, path)
+            await self._run_blocking(write_copy, self._archive.path, path)
             await self._run_blocking(check_copy, path)
             yield path
         finally:
@@ -346,6 +351,15 @@ class Settler:
     def _count(self) -> int:
         """How many records are not settled."""
         return sum(stretch.count for stretch, _, _ in self._closed) + self._unsettled.count
+
+    def _join_all(self) -> None:
+        """Let the last stretch bring the history of those before it: what these would do to the state is void."""
+        whole = self._unsettled
+        while self._closed:
+            before, _, _ = self._closed.pop()
+            whole.count += before.count
+            whole.size += before.size
+            whole.history[:0] = before.history
 
     def _close_if_large(self, lsn: int) -> None:
         if self._unsettled.size >= SETTLE_BYTES and not self._is_looking:

@@ -26,16 +26,14 @@ from typing import Any, Final
 
 import attrs
 
-from distkv.errors import ExistsError, StorageError, StorageFailedError
+from distkv.errors import BusyError, DamagedError, StorageError, StorageFailedError
 from distkv.storage.archive_connection import (
     connect_reader,
     connect_writer,
     create_file,
     damaged,
-    sync_directory,
     transaction,
     translated,
-    translated_copy,
 )
 from distkv.storage.archive_damage import DamageList, Tell, say_nothing
 from distkv.storage.archive_rows import (
@@ -56,6 +54,13 @@ from distkv.storage.archive_rows import (
     is_intact_ledger,
     is_intact_meta,
     state_damage,
+)
+from distkv.storage.archive_salvage import (
+    TABLES,
+    empty,
+    is_malformed,
+    is_readable,
+    readable_history,
 )
 from distkv.storage.archive_schema import PROGRESS, prepare
 
@@ -276,13 +281,13 @@ class Archive:
 
     def mend_history(self) -> None:
         """Write the history anew, with its indexes, without the rows that do not check; these stand in `damage`."""
-        with self._changing():
+        with self._changing(), closing(connect_reader(self._path)) as reader:
             with transaction(self._writer):
-                self._writer.execute(f"CREATE TEMP TABLE kept AS SELECT {HISTORY_COLUMNS} FROM history LIMIT 0")
-                rows = self._writer.execute(f"SELECT {HISTORY_COLUMNS} FROM history")
+                self._writer.execute(f"CREATE TEMP TABLE kept ({HISTORY_COLUMNS})")
+                rows = readable_history(reader, self.settled_lsn, self.damage.note)
                 intact = (row for row in map(self._checked_row, rows) if row is not None)
                 insert_history(self._writer, "kept", intact)
-                self._writer.execute("DELETE FROM history")
+                empty(self._writer, reader, "history")
                 self._writer.execute(f"INSERT OR IGNORE INTO history SELECT {HISTORY_COLUMNS} FROM kept ORDER BY lsn")
                 self._writer.execute("DROP TABLE kept")
                 ((count,),) = self._writer.execute("SELECT count(*) FROM history").fetchall()
@@ -309,7 +314,7 @@ class Archive:
             DamagedError: a row that does not check, or that the index leads past, may be a later one.
         """
         end = self.settled_lsn
-        led = self._read(
+        led = self._read_history(
             f"SELECT {HISTORY_COLUMNS} FROM (SELECT lsn FROM history INDEXED BY history_by_path"
             " WHERE path = ? AND lsn < ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)"
             " LEFT JOIN history USING (lsn)",
@@ -320,7 +325,7 @@ class Archive:
             self.damage.note(Damage(f"history, what leads to row {found.lsn}", path, found.lsn))
             found = None
         last = -1 if found is None else found.lsn
-        missed = self._read(
+        missed = self._read_history(
             "SELECT lsn FROM history NOT INDEXED"
             " WHERE lsn > ? AND lsn < ? AND path = ? AND arrived <= ? AND won LIMIT 1",
             (last, end, path, arrived),
@@ -351,17 +356,11 @@ class Archive:
         return rows
 
     def all_history(self) -> Iterator[HistoryRow]:
-        """Every row there is, in order of lsn, as of when the first one was asked for."""
-        last = -1
+        """Every row that can be read, as of when the first one was asked for; in order, unless pages are in none."""
         with translated(self._path), closing(connect_reader(self._path)) as connection:
-            for columns in connection.execute(f"SELECT {HISTORY_COLUMNS} FROM history ORDER BY lsn"):
-                row = self._checked_row(columns)
-                if row is None:
-                    continue
-                if row.lsn <= last:
-                    raise damaged(self._path, "the rows of its history are in no order")
-                last = row.lsn
-                yield row
+            connection.execute("BEGIN")
+            rows = readable_history(connection, self.settled_lsn, self.damage.note)
+            yield from (row for row in map(self._checked_row, rows) if row is not None)
 
     # -- housekeeping
 
@@ -375,27 +374,6 @@ class Archive:
     def beside(self, name: str) -> str:
         """The path of a file in the same directory."""
         return os.path.join(os.path.dirname(self._path), name)
-
-    def backup(self, to_path: str) -> None:
-        """Write a copy as of one moment to a new file, for its owner only; settling goes on meanwhile.
-
-        A copy appears under its name only when it is whole and durable. Raises ExistsError when there is a file of that
-        name, NoSpaceError, another RequestError when it cannot be written, LogDamagedError when this file is damaged.
-        """
-        if os.path.lexists(to_path):
-            raise ExistsError(f"{to_path} is there already: name a new file for the backup")
-        part = f"{to_path}.part"
-        with translated_copy(self._path, to_path):
-            try:
-                create_file(part)
-                with closing(connect_reader(self._path)) as source, closing(sqlite3.connect(part)) as target:
-                    source.backup(target)
-                os.rename(part, to_path)
-                sync_directory(to_path)
-            except BaseException:
-                if os.path.exists(part):
-                    os.unlink(part)
-                raise
 
     @property
     def last_scrub(self) -> Scrubbed | None:
@@ -425,11 +403,27 @@ class Archive:
             if self._failure:
                 raise StorageFailedError(self._failure)
             try:
-                with translated(self._path):
+                with translated(self._path), self._malformed_is_noted():
                     yield
             except StorageError as error:
                 self._failure = str(error)
                 raise
+
+    @contextmanager
+    def _malformed_is_noted(self) -> Iterator[None]:
+        """What a scrub can mend is told, and ends nobody; until then changes have to wait."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            with closing(connect_reader(self._path)) as reader:
+                tables = [table for table in TABLES if is_malformed(error) and not is_readable(reader, table)]
+            if not tables:
+                raise
+            for table in tables:
+                self.damage.note(Damage.of_page(table))
+            raise BusyError(
+                f"{self._path}: {error}: nothing was changed; it is mended soon, or now by 'distkv client scrub'"
+            ) from error
 
     def _check_follows(self, batch: Batch) -> None:
         begin = self.settled_lsn
@@ -438,10 +432,11 @@ class Archive:
             raise ValueError(f"history must rise from lsn {begin} to below {batch.lsn}, the end of the batch")
 
     def _write(self, batch: Batch) -> None:
-        change, change_all = self._writer.execute, self._writer.executemany
+        change_all = self._writer.executemany
         if batch.forget:
-            for table in ("state", "ledger", "meta"):
-                change(f"DELETE FROM {table}")
+            with closing(connect_reader(self._path)) as reader:
+                for table in ("state", "ledger", "meta", "progress"):
+                    empty(self._writer, reader, table)
         change_all("DELETE FROM state WHERE path = ?", zip(batch.dropped_paths))
         insert_states(self._writer, batch.states)
         insert_history(self._writer, "history", batch.history)
@@ -471,8 +466,21 @@ class Archive:
         with self._reading, translated(self._path):
             return self._reader.execute(query, values).fetchall()
 
+    def _read_history(self, query: str, values: Sequence[object]) -> list[Any]:
+        try:
+            with self._reading:
+                return self._reader.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not is_malformed(error):
+                with translated(self._path):
+                    raise
+            self.damage.note(Damage.of_page("history"))
+            raise DamagedError(
+                "a page of this node's history cannot be read: ask another node, or run 'distkv client scrub' here"
+            ) from error
+
     def _rows(self, rest: str, values: Sequence[object]) -> list[HistoryRow]:
-        rows = self._read(f"SELECT {HISTORY_COLUMNS} FROM history {rest}", values)
+        rows = self._read_history(f"SELECT {HISTORY_COLUMNS} FROM history {rest}", values)
         return [row for row in map(self._checked_row, rows) if row is not None]
 
     def _checked_row(self, columns: Sequence[Any]) -> HistoryRow | None:

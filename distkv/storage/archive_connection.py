@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from distkv.errors import BusyError, DistkvError, LogDamagedError, NoSpaceError, RequestError, StorageFailedError
+from distkv.errors import BusyError, DistkvError, LogDamagedError, NoSpaceError, StorageFailedError
 from distkv.storage.base import SCARCE_ERRNOS
 
 PAGE_BYTES: Final = 8192
@@ -109,32 +109,17 @@ def translated(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise _our_error(path, _code(error), str(error)) from error
+        raise _our_error(path, code_of(error), str(error)) from error
 
 
-@contextmanager
-def translated_copy(path: str, to_path: str) -> Iterator[None]:
-    """As `translated`, while `path` is copied: what the new file meets is refused, and ends nobody (RequestError)."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        code = _code(error)
-        if code & 0xFF in _DAMAGED:
-            raise _our_error(path, code, str(error)) from error
-        if code in _FULL:
-            raise NoSpaceError(f"{to_path}: {error}: nothing was written; make space, or name another place") from error
-        raise RequestError(
-            f"{to_path}: {error}: nothing was written; name a place that this server can write"
-        ) from error
-
-
-_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 # Growing the index that is shared between connections has a code of its own when the disk is full.
-_FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+FULL: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
-def _code(error: sqlite3.Error | OSError) -> int:
+def code_of(error: sqlite3.Error | OSError) -> int:
+    """What went wrong, as SQLite numbers it."""
     if isinstance(error, OSError):
         return sqlite3.SQLITE_FULL if error.errno in SCARCE_ERRNOS else sqlite3.SQLITE_IOERR
     code: int | None = getattr(error, "sqlite_errorcode", None)
@@ -144,13 +129,13 @@ def _code(error: sqlite3.Error | OSError) -> int:
 
 
 def _our_error(path: str, code: int, reason: str) -> DistkvError:
-    if code in _FULL:
+    if code in FULL:
         return NoSpaceError(
             f"{path}: {reason}: nothing was changed, and the log keeps what is to be settled; make space"
         )
     if code & 0xFF in _LOCKED:
         return BusyError(f"{path}: {reason}: nothing was changed; end the other program that uses this file")
-    if code & 0xFF in _DAMAGED:
+    if code & 0xFF in DAMAGED:
         return damaged(path, reason)
     return StorageFailedError(f"{path}: {reason}: the server must end; see to the disk, then start it again")
 

@@ -33,17 +33,14 @@ class DamageList:
         self._tell: Final = tell
         self._found: dict[Damage, float] = {}
         self._is_saved = True
+        self.noted_count = 0
+        """How many places were noted; never less."""
         self._changing = threading.Lock()
 
     def all(self) -> dict[Damage, float]:
         """Each, and when it was found, in seconds since 1970."""
         with self._changing:
             return dict(self._found)
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the file knows it all."""
-        return self._is_saved
 
     @property
     def history_end(self) -> int:
@@ -57,6 +54,7 @@ class DamageList:
                 return
             self._found[damage] = time.time()
             self._is_saved = False
+            self.noted_count += 1
         self._tell(damage)
 
     def forget(self, healed: Container[Damage]) -> None:

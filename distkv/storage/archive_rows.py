@@ -29,6 +29,7 @@ _STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE = (number << 24 for number 
 _HISTORY_NUMBERS: Final = struct.Struct("<qqd?")
 _MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
 """What a column of another type than was written leads to."""
+_PAGE: Final = ", a page that cannot be read"
 UNKNOWN: Final = -1
 """For how many rows the state has, in a file that was not told."""
 
@@ -78,6 +79,16 @@ class Damage:
     """The path that it was about, where that can be read."""
     lsn: int | None = None
     """Of a row of the history."""
+
+    @classmethod
+    def of_page(cls, table: str) -> Damage:
+        """A table that cannot be read to its end. What of it is lost is known when the rest was written anew."""
+        return cls(f"{table}{_PAGE}")
+
+    @property
+    def is_page(self) -> bool:
+        """Whether a page is damaged, so that the table is not to be used until it was written anew."""
+        return self.place.endswith(_PAGE)
 
     @property
     def is_past(self) -> bool:

@@ -20,7 +20,6 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from distkv.errors import DamagedError
 from distkv.storage.archive_connection import connect_reader, translated
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
@@ -36,6 +35,7 @@ from distkv.storage.archive_rows import (
     is_intact_state,
     state_damage,
 )
+from distkv.storage.archive_salvage import is_malformed
 from distkv.storage.archive_schema import PROGRESS
 
 PART_ROWS: Final = 500
@@ -63,41 +63,40 @@ class Part:
 def parts(path: str) -> Iterator[Part]:
     """Look at the archive at `path`; each step blocks for some milliseconds, or to count for some more.
 
-    Any thread may take a step, one at a time. Raises LogDamagedError when SQLite itself finds its file damaged.
+    Any thread may take a step, one at a time. Raises LogDamagedError when SQLite cannot read what its file holds.
     """
     with translated(path), closing(connect_reader(path)) as connection:
-        yield _look_at_few(connection)
-        yield from _look_at_state(connection)
-        yield from _look_at_history(connection)
+        yield from _readable("ledger", _look_at_few(connection))
+        yield from _readable("state", _look_at_state(connection))
+        yield from _readable("history", _look_at_history(connection))
 
 
-def check_copy(path: str) -> None:
-    """Look at a copy whole, before it is given away. Blocks for as long as that takes.
-
-    Raises:
-        DamagedError: something in it is not as it was written.
-        LogDamagedError: SQLite itself finds it damaged.
-    """
-    for part in parts(path):
-        for damage in part.damaged:
-            raise DamagedError(f"{damage.place} is damaged on this node's disk: mend it by 'distkv client scrub' first")
+def _readable(table: str, looks: Iterator[Part]) -> Iterator[Part]:
+    """As far as SQLite can read; `table` names them all."""
+    try:
+        yield from looks
+    except sqlite3.DatabaseError as error:
+        if not is_malformed(error):
+            raise
+        yield Part(0, 0, [Damage.of_page(table)])
 
 
-def _look_at_few(connection: sqlite3.Connection) -> Part:
+def _look_at_few(connection: sqlite3.Connection) -> Iterator[Part]:
     """The tables with few rows, as of one moment."""
     with _moment(connection):
         progress = _read_progress(connection)
         ledger = connection.execute("SELECT node, life, book, checked FROM ledger").fetchall()
         meta = connection.execute("SELECT key, value, checked FROM meta").fetchall()
     if progress is None:
-        return Part(1, 0, [Damage("progress")])
+        yield Part(1, 0, [Damage("progress")])
+        return
     damaged = [Damage(f"ledger, {node}:{life}") for node, life, book, checked in ledger
                if not is_intact_ledger(LedgerRow(node, life, book), checked)]  # fmt: skip
     damaged += [Damage(f"meta, {row[0]}") for row in meta if not is_intact_meta(*row)]
     for name, found in (("ledger", ledger), ("meta", meta)):
         if not damaged and sum(row[-1] for row in found) != progress[f"{name}_sum"]:
             damaged.append(Damage(f"{name}, rows that are missing"))
-    return Part(len(ledger) + len(meta) + 1, _size((*ledger, *meta)), damaged)
+    yield Part(len(ledger) + len(meta) + 1, _size((*ledger, *meta)), damaged)
 
 
 def _look_at_state(connection: sqlite3.Connection) -> Iterator[Part]:

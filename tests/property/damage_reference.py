@@ -24,6 +24,7 @@ from distkv.engine.commit import Committer
 from distkv.engine.settler import Settler
 from distkv.model.event import Event, Link, NodeName
 from distkv.storage.archive import ARCHIVE_NAME, open_archive
+from distkv.storage.archive_copy import write_copy
 from distkv.storage.archive_rows import HistoryRow
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
@@ -252,7 +253,7 @@ async def _write_some(world: World, older: list[bytes], live: Path) -> None:
         copy = live / "older"
         archive = world.nodes["a"].opened
         assert archive is not None
-        archive.backup(str(copy))
+        write_copy(archive.path, str(copy))
         older.append(copy.read_bytes())
         copy.unlink()
 

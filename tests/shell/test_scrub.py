@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path as FilePath
 
 import pytest
@@ -14,7 +14,7 @@ from distkv.config import ScrubConfig
 from distkv.core.ready import LocalSet
 from distkv.engine.scrub import AFTER_START_S, PAUSE_S
 from distkv.engine.settler import LOOKS, SETTLE_BYTES, SETTLE_S
-from distkv.errors import LogDamagedError
+from distkv.errors import BusyError
 from distkv.model.path import Path
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
@@ -190,14 +190,51 @@ def test_index_that_passes_over_a_row_is_made_anew(tmp_path: FilePath, index: st
     on_a_node(tmp_path, main)
 
 
-def test_damage_that_sqlite_itself_finds_ends_the_node(tmp_path: FilePath) -> None:
+@pytest.mark.parametrize("table", ["state", "ledger", "meta", "history", "history_by_path", "history_by_arrival"])
+def test_page_that_sqlite_cannot_read_is_written_anew_and_nothing_that_came_meanwhile_is_lost(
+    tmp_path: FilePath, table: str
+) -> None:
+    """Settling has to wait for it, the log keeps what is written."""
+
     async def main(node: Node) -> None:
+        zero_first_page_of(tmp_path / "a.sqlite", table)
+        async with node.client() as client:
+            await client.set("x", "three")
+            assert node.driver.settler is not None
+            with suppress(BusyError):
+                await node.driver.settler.settle()
+            await client.set("y", "four")
+        found = await scrubbed(node)
+        assert len(found["places"]) == 1
+        assert (await scrubbed(node))["last"]["damaged"] == 0
+        await node.driver.settler.settle()
+        assert node.driver.settler.statistics()["unsettled"] == 0
+        await node.kill()
+        again = await node.world.start("a", solo=True, archive=node.archive, disk=node.disk.after_kill())
+        await node.world.ready("a")
+        assert again.driver.counters["damaged"] == 0
+        assert await read(again) == {"x": "three", "y": "four"}
+
+    on_a_node(tmp_path, main)
+
+
+def test_history_that_sqlite_cannot_read_is_refused_until_it_is_mended_by_itself(tmp_path: FilePath) -> None:
+    async def main(node: Node) -> None:
+        scrub = node.driver.scrub
+        assert scrub is not None
+        await until(lambda: scrub.last is not None, 1)
+        first = scrub.last
         zero_first_page_of(tmp_path / "a.sqlite", "history")
-        assert node.driver.scrub is not None
-        node.driver.scrub.now()
-        with trio.fail_after(60):
-            await node.ended.wait()
-        assert isinstance(node.failure, LogDamagedError)
+        async with node.client() as client:
+            began = trio.current_time()
+            (refused,) = await client.items("history", path=["y"])
+            assert refused["code"] == "damaged"
+            assert (await client.get("y"))["value"] == "two"
+            await until(lambda: scrub.last is not first, 1)
+            assert trio.current_time() - began <= PAUSE_S + SETTLE_S
+            assert await client.items("history", path=["y"]) == []  # all of it was on that page
+        (lost,) = scrub.lost
+        assert lost.place.startswith("history, rows 0 to ")
 
     on_a_node(tmp_path, main)
 

@@ -117,12 +117,13 @@ import sys
 from itertools import count
 from distkv.storage.archive import open_archive
 from tests.unit.storage.test_archive_crash import _batch
+from distkv.storage.archive_copy import write_copy
 archive = open_archive(sys.argv[1])
 for number in count(archive.settled_lsn // 20):
     archive.settle(_batch(number))
     print(number + 1, flush=True)
     if number % 7 == 0:
-        archive.backup(f"{sys.argv[1]}.{number}.copy")
+        write_copy(archive.path, f"{sys.argv[1]}.{number}.copy")
 """
 
 

@@ -16,6 +16,7 @@ import pytest
 from distkv.errors import BusyError, FormatVersionError, LogDamagedError, NoSpaceError, RequestError, StorageFailedError
 from distkv.storage.archive import Batch, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES, connect_writer, transaction, translated
+from distkv.storage.archive_copy import write_copy
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.archive_schema import APPLICATION_ID, STEPS, Step, create_version_1, prepare
 
@@ -185,9 +186,29 @@ def test_damaged_page_is_met_by_load(file: str) -> None:
     archive.close()
 
 
-def test_nothing_is_settled_after_damage_was_met(file: str) -> None:
+def test_nothing_is_settled_while_a_table_cannot_be_read(file: str) -> None:
     _filled(file)
     _scribble(file)
+    archive = open_archive(file)
+    for _ in range(2):
+        with pytest.raises(BusyError, match="distkv client scrub"):
+            archive.settle(Batch(2, states=[StateRow(b"%06d" % number, b"") for number in range(2000)]))
+    assert [damage.is_page for damage in archive.damage.all()] == [True]
+    assert archive.settled_lsn == 1
+    archive.close()
+
+
+def test_nothing_is_settled_after_damage_was_met_that_nothing_can_mend(file: str) -> None:
+    """The list of free pages: all tables can be read, and none can grow."""
+    _filled(file)
+    with closing(open_archive(file)) as archive:
+        archive.settle(Batch(1, states=[StateRow(b"one", b"")], forget=True))
+    with open(file, "r+b") as opened:
+        opened.seek(32)
+        first_free = int.from_bytes(opened.read(4), "big")
+        assert first_free
+        opened.seek((first_free - 1) * PAGE_BYTES)
+        opened.write(b"\xff" * 8)
     archive = open_archive(file)
     with pytest.raises(LogDamagedError, match=r"state\.sqlite is damaged"):
         archive.settle(Batch(2, states=[StateRow(b"%06d" % number, b"") for number in range(2000)]))
@@ -246,6 +267,7 @@ SETTLE_WITHIN_A_LIMIT = """
 import resource, sys
 from distkv.errors import StorageFailedError
 from distkv.storage.archive import Batch, open_archive
+from distkv.storage.archive_copy import write_copy
 from distkv.storage.archive_rows import StateRow
 archive = open_archive(sys.argv[1])
 archive.settle(Batch(1, states=[StateRow(b"a", b"1")]))
@@ -276,7 +298,7 @@ def test_failed_write_ends_settling_and_leaves_the_file_whole(file: str) -> None
 def test_backup_to_a_place_that_is_not_there_is_refused(file: str, tmp_path: Path) -> None:
     archive = open_archive(file)
     with pytest.raises(RequestError, match=r"nowhere/copy: .* name a place that this server can write"):
-        archive.backup(str(tmp_path / "nowhere" / "copy"))
+        write_copy(file, str(tmp_path / "nowhere" / "copy"))
     archive.settle(Batch(1))
     assert archive.settled_lsn == 1, "the archive itself is sound"
     archive.close()
@@ -296,6 +318,6 @@ def test_backup_of_a_damaged_file_says_so_and_leaves_no_copy(file: str, tmp_path
     archive = open_archive(file)
     Path(file).write_bytes(Path(file).read_bytes()[:-PAGE_BYTES])
     with pytest.raises(LogDamagedError, match=r"state\.sqlite is damaged"):
-        archive.backup(str(tmp_path / "copy"))
+        write_copy(file, str(tmp_path / "copy"))
     assert not [name for name in os.listdir(tmp_path) if "copy" in name]
     archive.close()

@@ -12,6 +12,7 @@ import pytest
 
 from distkv.errors import ExistsError
 from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive_copy import write_copy
 from distkv.storage.archive_rows import INSERT_ROWS, HistoryRow, LedgerRow, StateRow
 
 
@@ -303,7 +304,7 @@ def test_sizes_count_file_and_wal(archive: Archive, tmp_path: Path) -> None:
 
 def test_files_are_for_their_owner_only(archive: Archive, tmp_path: Path) -> None:
     archive.settle(Batch(1))
-    archive.backup(str(tmp_path / "copy"))
+    write_copy(archive.path, str(tmp_path / "copy"))
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert modes == dict.fromkeys(["state.sqlite", "state.sqlite-wal", "state.sqlite-shm", "copy"], 0o600)
 
@@ -315,7 +316,7 @@ def test_backup_is_an_archive_of_that_moment_in_one_file(archive: Archive, tmp_p
     _filled(archive)
     place = tmp_path / "backups"
     place.mkdir()
-    archive.backup(str(place / "copy"))
+    write_copy(archive.path, str(place / "copy"))
     archive.settle(Batch(11, states=[StateRow(b"p", b"later")]))
     assert [file.name for file in place.iterdir()] == ["copy"]
     copy = open_archive(str(place / "copy"))
@@ -329,14 +330,14 @@ def test_backup_is_an_archive_of_that_moment_in_one_file(archive: Archive, tmp_p
 def test_backup_does_not_overwrite(archive: Archive, tmp_path: Path) -> None:
     (tmp_path / "copy").write_text("mine")
     with pytest.raises(ExistsError, match="copy is there already"):
-        archive.backup(str(tmp_path / "copy"))
+        write_copy(archive.path, str(tmp_path / "copy"))
     assert (tmp_path / "copy").read_text() == "mine"
 
 
 def test_backup_goes_over_the_rest_of_one_that_was_killed(archive: Archive, tmp_path: Path) -> None:
     _filled(archive)
     (tmp_path / "copy.part").write_bytes(b"")
-    archive.backup(str(tmp_path / "copy"))
+    write_copy(archive.path, str(tmp_path / "copy"))
     copy = open_archive(str(tmp_path / "copy"))
     assert copy.settled_lsn == 10
     copy.close()
