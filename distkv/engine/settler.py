@@ -30,7 +30,7 @@ from distkv.storage.archive import BACKUP_NAME, Archive, Batch
 from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
-from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, LifeRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
 
 log = logging.getLogger("distkv.engine")
@@ -388,6 +388,8 @@ class Settler:
         elif isinstance(record, ResetRecord):
             stretch.forget = True
             stretch.held.clear()
+        elif isinstance(record, LifeRecord):
+            self._full.set()  # at once: until the archive knows of it, nothing tells a log that was lost from a new one
         if stretch.count >= SETTLE_RECORDS or stretch.size >= SETTLE_BYTES:
             self._full.set()
 

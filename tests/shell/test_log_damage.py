@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from distkv.engine.settler import SETTLE_S
 from distkv.errors import LogDamagedError
 from distkv.storage.memory import MemoryDisk
 from distkv.storage.segment import content_end
@@ -109,6 +110,29 @@ def test_node_that_ended_right_after_a_cut_is_an_old_disk_still(tmp_path: Path, 
             await world.converged("a", "b")
             assert await _values(again) == ["X", "Y", "Z"]
             assert again.replica.life != old_life
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_log_that_is_lost_right_after_the_founding_is_no_new_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            world = new_world(nursery)
+            await world.start("a", init="root", archive=str(tmp_path / "a.sqlite"))
+            await world.ready("a")
+            node = world.nodes["a"]
+            settler = node.driver.settler
+            assert settler is not None
+            with trio.fail_after(SETTLE_S / 2):
+                while not settler.statistics()["settled_lsn"]:
+                    await trio.sleep(0.01)
+            await node.kill()
+            disk = node.disk.after_kill()
+            for name in _segments(disk):
+                disk.unlink(name)
+            refused = await world.start("a", archive=node.archive, disk=disk)
+            assert isinstance(refused.failure, LogDamagedError)
             nursery.cancel_scope.cancel()
 
     run(main)
