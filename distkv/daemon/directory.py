@@ -81,7 +81,7 @@ class Directory:
         books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in archive.ledger()]
         state.load(meta, books, _decoded(archive.load()))
         if archive.unread_rows:
-            history = archive.all_history()
+            history = archive.past.rows()
             state.doubt((read_path_key(row.path), (NodeName(row.node), Tick(row.tick))) for row in history)
             settler.rewrite()
         elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):

@@ -140,10 +140,10 @@ class Scrub:
         all_damage = self._archive.damage
         known = [*progress.damaged, *all_damage.all()]
         due = [*progress.damaged, *(damage for damage in known if damage.is_page)]
+        if any(damage.is_past for damage in due):  # first: what is written anew brings rows of the history, too
+            await self._run_blocking(self._archive.mend_history)
         if not all(damage.is_past for damage in due):
             await self._settler.write_anew()
-        if any(damage.is_past for damage in due):
-            await self._run_blocking(self._archive.mend_history)
         written_anew = {damage for damage in due if not damage.is_past}
         all_damage.forget({damage for damage in known if damage in written_anew or self._is_healed(damage)})
         self._noted_count = all_damage.noted_count

@@ -208,7 +208,7 @@ class Settler:
         rows = [row for row in self.recent() if row.path == key and settled_lsn <= row.lsn < before][::-1][:limit]
         left = limit - len(rows)
         if left:
-            rows += await self._run_blocking(self._archive.history, key, left, min(before, settled_lsn))
+            rows += await self._run_blocking(self._archive.past.of_path, key, left, min(before, settled_lsn))
         return rows
 
     async def won_since(self, lsn: int, limit: int) -> list[HistoryRow] | None:
@@ -219,10 +219,10 @@ class Settler:
         """
         recent = self.recent()  # before the archive is asked: what is settled meanwhile is in both, never in neither
         try:
-            rows: list[HistoryRow] = await self._run_blocking(self._archive.won_since, lsn, limit)
+            rows: list[HistoryRow] = await self._run_blocking(self._archive.past.won_since, lsn, limit)
         except DamagedError:
             return None
-        if self._archive.history_from > lsn:
+        if self._archive.past.begin > lsn:
             return None
         if len(rows) < limit:
             begin = rows[-1].lsn + 1 if rows else lsn
@@ -232,7 +232,7 @@ class Settler:
     @property
     def has_forgotten(self) -> bool:
         """Whether some of the history was removed."""
-        return self._archive.history_from > 0
+        return self._archive.past.begin > 0
 
     async def latest_at(self, path: Path, arrived: float) -> HistoryRow | None:
         """What gave a path the content that it had on this node at a time, in seconds since 1970."""
@@ -240,7 +240,7 @@ class Settler:
         for row in reversed(self.recent()):
             if row.path == key and row.arrived <= arrived and row.won:
                 return row
-        found: HistoryRow | None = await self._run_blocking(self._archive.latest_at, key, arrived)
+        found: HistoryRow | None = await self._run_blocking(self._archive.past.latest_at, key, arrived)
         return found
 
     async def change(self, link: Link) -> HistoryRow | None:
@@ -248,7 +248,7 @@ class Settler:
         for row in self.recent():
             if row.tick == link[1] and row.node == link[0]:
                 return row
-        found: list[HistoryRow] = await self._run_blocking(self._archive.by_ticks, *link, link[1] + 1, 1)
+        found: list[HistoryRow] = await self._run_blocking(self._archive.past.by_ticks, *link, link[1] + 1, 1)
         return found[0] if found else None
 
     def statistics(self) -> dict[str, int]:

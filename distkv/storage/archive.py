@@ -19,14 +19,13 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from operator import itemgetter, lt
 from typing import Any, Final
 
 import attrs
 
-from distkv.errors import BusyError, DamagedError, StorageError, StorageFailedError
+from distkv.errors import BusyError, StorageError, StorageFailedError
 from distkv.storage.archive_connection import (
     connect_reader,
     connect_writer,
@@ -36,21 +35,21 @@ from distkv.storage.archive_connection import (
     translated,
 )
 from distkv.storage.archive_damage import DamageList, Tell, say_nothing
+from distkv.storage.archive_history import History
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
     UNKNOWN,
     Damage,
     HistoryRow,
     LedgerRow,
+    Progress,
     StateRow,
     check_ledger,
     check_meta,
     check_numbers,
     check_state,
-    history_damage,
     insert_history,
     insert_states,
-    is_intact_history,
     is_intact_ledger,
     is_intact_meta,
     state_damage,
@@ -60,7 +59,6 @@ from distkv.storage.archive_salvage import (
     empty,
     is_malformed,
     is_readable,
-    readable_history,
 )
 from distkv.storage.archive_schema import PROGRESS, prepare
 
@@ -92,19 +90,6 @@ class Batch:
     """How many paths the state has after it."""
     segment: int | None = None
     """The number of the segment that the log had come to, 0: there is none; None: what was said before stays."""
-
-
-@attrs.frozen
-class _Progress:
-    """How far the archive is: the one row that says so, in the order of its columns."""
-
-    settled_lsn: int
-    history_rows: int
-    history_from: int
-    state_rows: int
-    segment: int
-    ledger_sum: int
-    meta_sum: int
 
 
 @attrs.frozen
@@ -141,7 +126,9 @@ def open_archive(path: str, tell: Tell = say_nothing) -> Archive:
             prepare(writer, path)
             reader = connect_reader(path)
             undo.callback(reader.close)
-            archive = Archive(path, writer, reader, tell)
+            past = connect_reader(path)
+            undo.callback(past.close)
+            archive = Archive(path, writer, reader, past, tell)
             undo.pop_all()
             return archive
 
@@ -155,7 +142,9 @@ class Archive:
     any more until the file is opened again.
     """
 
-    def __init__(self, path: str, writer: sqlite3.Connection, reader: sqlite3.Connection, tell: Tell) -> None:
+    def __init__(
+        self, path: str, writer: sqlite3.Connection, reader: sqlite3.Connection, past: sqlite3.Connection, tell: Tell
+    ) -> None:
         self._path = path
         self._writer = writer
         self._reader = reader
@@ -167,10 +156,12 @@ class Archive:
         self.damage: Final = DamageList(tell)
         """What is not as it was written."""
         self.damage.load(reader)
+        self.past: Final = History(path, past, self.damage, lambda: self._progress)
+        """Questions about the history."""
         rows = self._read(f"SELECT {PROGRESS}, checked FROM progress")
         if len(rows) != 1 or check_numbers(rows[0][:-1]) != rows[0][-1]:
             raise damaged(path, "how far it is does not check")
-        self._progress = _Progress(*rows[0][:-1])
+        self._progress: Progress = Progress(*rows[0][:-1])
 
     # -- start-up
 
@@ -238,7 +229,7 @@ class Archive:
 
     def settle(self, batch: Batch) -> None:
         """Take in a stretch of the log, durably and whole. Raises ValueError when it does not follow what is here."""
-        with self._changing():
+        with self._changing(is_mending=batch.forget):
             self._check_follows(batch)
             with transaction(self._writer):
                 self._write(batch)
@@ -281,86 +272,18 @@ class Archive:
 
     def mend_history(self) -> None:
         """Write the history anew, with its indexes, without the rows that do not check; these stand in `damage`."""
-        with self._changing(), closing(connect_reader(self._path)) as reader:
+        with self._changing(is_mending=True), closing(connect_reader(self._path)) as reader:
             with transaction(self._writer):
                 self._writer.execute(f"CREATE TEMP TABLE kept ({HISTORY_COLUMNS})")
-                rows = readable_history(reader, self.settled_lsn, self.damage.note)
-                intact = (row for row in map(self._checked_row, rows) if row is not None)
-                insert_history(self._writer, "kept", intact)
+                insert_history(self._writer, "kept", self.past.rows())
                 empty(self._writer, reader, "history")
                 self._writer.execute(f"INSERT OR IGNORE INTO history SELECT {HISTORY_COLUMNS} FROM kept ORDER BY lsn")
                 self._writer.execute("DROP TABLE kept")
                 ((count,),) = self._writer.execute("SELECT count(*) FROM history").fetchall()
-                progress = attrs.evolve(self._progress, history_rows=count, history_from=self.history_from)
+                progress = attrs.evolve(self._progress, history_rows=count, history_from=self.past.begin)
                 self._write_progress(progress)
             self._progress = progress
-
-    # -- history
-
-    def history(self, path: bytes, limit: int, before_lsn: int | None = None) -> list[HistoryRow]:
-        """The rows of a path, the newest first; from `before_lsn` on backwards, to go on behind a last row."""
-        return self._rows(
-            "INDEXED BY history_by_path WHERE path = ? AND lsn < ? ORDER BY lsn DESC LIMIT ?",
-            (path, self.settled_lsn if before_lsn is None else before_lsn, limit),
-        )
-
-    def latest_at(self, path: bytes, arrived: float) -> HistoryRow | None:
-        """The last row that gave a path another value among those that had arrived at a time.
-
-        The index finds it at once. That the index has no other row is seen by a look at all rows behind that one: some
-        100 ms for a million. A page that rotted there would else make an older value of it.
-
-        Raises:
-            DamagedError: a row that does not check, or that the index leads past, may be a later one.
-        """
-        end = self.settled_lsn
-        led = self._read_history(
-            f"SELECT {HISTORY_COLUMNS} FROM (SELECT lsn FROM history INDEXED BY history_by_path"
-            " WHERE path = ? AND lsn < ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)"
-            " LEFT JOIN history USING (lsn)",
-            (path, end, arrived),
-        )
-        found = next(map(self._checked_row, led), None)
-        if found is not None and not (found.path == path and found.arrived <= arrived and found.won):
-            self.damage.note(Damage(f"history, what leads to row {found.lsn}", path, found.lsn))
-            found = None
-        last = -1 if found is None else found.lsn
-        missed = self._read_history(
-            "SELECT lsn FROM history NOT INDEXED"
-            " WHERE lsn > ? AND lsn < ? AND path = ? AND arrived <= ? AND won LIMIT 1",
-            (last, end, path, arrived),
-        )
-        for (lsn,) in missed:
-            self.damage.note(Damage(f"history, what leads to row {lsn}", path, lsn))
-        self.damage.check_certain(path, last)
-        return found
-
-    def by_ticks(self, node: str, begin: int, end: int, limit: int) -> list[HistoryRow]:
-        """The rows of a node's ticks from `begin` up to, not including, `end`, in order of tick."""
-        return self._rows(
-            "INDEXED BY history_by_tick WHERE node = ? AND tick >= ? AND tick < ? ORDER BY tick, lsn LIMIT ?",
-            (node, begin, end, limit),
-        )
-
-    @property
-    def history_from(self) -> int:
-        """From this lsn on nothing was removed from history, nor found damaged."""
-        return max(self._progress.history_from, self.damage.history_end)
-
-    def won_since(self, lsn: int, limit: int) -> list[HistoryRow]:
-        """The rows from `lsn` on that gave their path another value, the oldest first."""
-        rows = self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
-        for before, row in pairwise(rows):
-            if row.lsn <= before.lsn:  # a page stands where another one belongs: which rows that one had, nobody knows
-                self.damage.note(Damage(f"history, rows behind row {before.lsn}", None, max(row.lsn, before.lsn)))
-        return rows
-
-    def all_history(self) -> Iterator[HistoryRow]:
-        """Every row that can be read, as of when the first one was asked for; in order, unless pages are in none."""
-        with translated(self._path), closing(connect_reader(self._path)) as connection:
-            connection.execute("BEGIN")
-            rows = readable_history(connection, self.settled_lsn, self.damage.note)
-            yield from (row for row in map(self._checked_row, rows) if row is not None)
+            self.past.renewed()
 
     # -- housekeeping
 
@@ -393,17 +316,18 @@ class Archive:
         """Give up the file; a second call does nothing."""
         self._failure = f"{self._path} is closed: open it again"
         self._reader.close()
+        self.past.close()
         self._writer.close()
 
     # -- inside
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self, *, is_mending: bool = False) -> Iterator[None]:
         with self._writing:
             if self._failure:
                 raise StorageFailedError(self._failure)
             try:
-                with translated(self._path), self._malformed_is_noted():
+                with translated(self._path), nullcontext() if is_mending else self._malformed_is_noted():
                     yield
             except StorageError as error:
                 self._failure = str(error)
@@ -445,7 +369,7 @@ class Archive:
         meta = [(key, value, check_meta(key, value)) for key, value in batch.meta.items()]
         change_all("REPLACE INTO meta (key, value, checked) VALUES (?, ?, ?)", meta)
 
-    def _write_progress(self, progress: _Progress) -> None:
+    def _write_progress(self, progress: Progress) -> None:
         """What changed with it: how far the archive is, and what of it is damaged."""
         numbers = attrs.astuple(progress)
         self._writer.execute("DELETE FROM progress")  # what stands there may not be one row any more
@@ -465,31 +389,6 @@ class Archive:
     def _read(self, query: str, values: Sequence[object] = ()) -> list[Any]:
         with self._reading, translated(self._path):
             return self._reader.execute(query, values).fetchall()
-
-    def _read_history(self, query: str, values: Sequence[object]) -> list[Any]:
-        try:
-            with self._reading:
-                return self._reader.execute(query, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            if not is_malformed(error):
-                with translated(self._path):
-                    raise
-            self.damage.note(Damage.of_page("history"))
-            raise DamagedError(
-                "a page of this node's history cannot be read: ask another node, or run 'distkv client scrub' here"
-            ) from error
-
-    def _rows(self, rest: str, values: Sequence[object]) -> list[HistoryRow]:
-        rows = self._read_history(f"SELECT {HISTORY_COLUMNS} FROM history {rest}", values)
-        return [row for row in map(self._checked_row, rows) if row is not None]
-
-    def _checked_row(self, columns: Sequence[Any]) -> HistoryRow | None:
-        """A row of the history as it was written; None when it is not that any more."""
-        row, checked = HistoryRow(*columns[:-1])._replace(won=columns[-2] != 0), columns[-1]
-        if is_intact_history(row, checked):
-            return row
-        self.damage.note(history_damage(row))
-        return None
 
 
 def _size_if_any(path: str) -> int:

@@ -18,6 +18,7 @@ from distkv.errors import DamagedError
 from distkv.storage.archive_rows import Damage, check_damage
 
 DAMAGE_MAX: Final = 1000
+NOT_CERTAIN: Final = "what the path held then is not certain: a row of this node's history is damaged; ask another node"
 
 Tell: TypeAlias = Callable[[Damage], None]
 
@@ -69,9 +70,7 @@ class DamageList:
             DamagedError: behind this row of the history there may have been another one of the path.
         """
         if any(d.lsn is not None and d.lsn > lsn and d.path in (None, path) for d in self.all()):
-            raise DamagedError(
-                "what the path held then is not certain: a row of this node's history is damaged; ask another node"
-            )
+            raise DamagedError(NOT_CERTAIN)
 
     # -- in the file
 

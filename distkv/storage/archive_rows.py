@@ -70,11 +70,28 @@ class LedgerRow:
 
 
 @attrs.frozen
+class Progress:
+    """How far the archive is: the one row that says so, in the order of its columns."""
+
+    settled_lsn: int
+    history_rows: int
+    history_from: int
+    state_rows: int
+    segment: int
+    ledger_sum: int
+    meta_sum: int
+
+
+def _printable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+@attrs.frozen
 class Damage:
     """A row that is not as it was written, or a place where rows are missing."""
 
-    place: str
-    """The table, and the row in it, for people."""
+    place: str = attrs.field(converter=_printable)
+    """The table, and the row in it, for people, who may be shown what a bit that flipped made of a text."""
     path: bytes | None = None
     """The path that it was about, where that can be read."""
     lsn: int | None = None

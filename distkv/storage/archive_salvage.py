@@ -24,6 +24,7 @@ TABLES: Final = ("state", "ledger", "meta", "progress", "history")
 Note: TypeAlias = Callable[[Damage], None]
 
 _FROM_LSN = f"SELECT {HISTORY_COLUMNS} FROM history NOT INDEXED WHERE lsn >= ? ORDER BY lsn"
+_LAST = f"{_FROM_LSN} DESC"
 
 
 def is_malformed(error: sqlite3.Error) -> bool:
@@ -66,6 +67,11 @@ def readable_history(connection: sqlite3.Connection, end: int, note: Note) -> It
         except sqlite3.DatabaseError as error:
             if not is_malformed(error):
                 raise
+        row = _first(connection, begin)
+        if row is not None:  # the library looks one row ahead, and fails before it gives the last one
+            yield row
+            begin = row[0] + 1
+            continue
         next_lsn = _readable_from(connection, begin, end)
         note(Damage(f"history, rows {begin} to {next_lsn - 1}", None, next_lsn - 1))
         if next_lsn >= end:
@@ -76,25 +82,29 @@ def readable_history(connection: sqlite3.Connection, end: int, note: Note) -> It
 def _readable_from(connection: sqlite3.Connection, begin: int, end: int) -> int:
     """The lowest lsn behind `begin` from which a row can be reached, or `end`: in steps that double, then halve."""
     step = 1
-    while not _can_reach(connection, begin + step):
-        if begin + step >= end:
-            return end
+    while begin + step < end and _first(connection, begin + step) is None:
         step *= 2
     low, high = begin + step // 2, begin + step
+    if high >= end:
+        last = _first(connection, begin, _LAST)
+        if last is None:
+            return end
+        high = last[0]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _can_reach(connection, middle) else (middle, high)
-    return min(high, end)
+        low, high = (middle, high) if _first(connection, middle) is None else (low, middle)
+    return high
 
 
-def _can_reach(connection: sqlite3.Connection, lsn: int) -> bool:
+def _first(connection: sqlite3.Connection, lsn: int, query: str = _FROM_LSN) -> tuple[Any, ...] | None:
+    """The first row from `lsn` on, or the last; None when it cannot be reached, or there is none."""
     try:
-        row = connection.execute(f"{_FROM_LSN} LIMIT 1", (lsn,)).fetchone()
+        row: tuple[Any, ...] | None = connection.execute(f"{query} LIMIT 1", (lsn,)).fetchone()
     except sqlite3.DatabaseError as error:
         if not is_malformed(error):
             raise
-        return False
-    return row is None or row[0] >= lsn
+        return None
+    return None if row is None or row[0] < lsn else row
 
 
 def _replace(writer: sqlite3.Connection, table: str) -> None:

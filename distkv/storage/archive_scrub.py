@@ -135,14 +135,27 @@ def _look_at_history(connection: sqlite3.Connection) -> Iterator[Part]:
         if len(rows) < PART_ROWS or not lsns or max(lsns) < begin:
             break
         begin = max(lsns) + 1
+    damage = count_damage(connection)
+    if damage is not None:
+        yield Part(0, 0, [damage])
+
+
+def count_damage(connection: sqlite3.Connection) -> Damage | None:
+    """Whether the history has as many rows as it had, in its table and in each index; it looks at every page.
+
+    Raises sqlite3.Error.
+    """
     with _moment(connection):
         progress = _read_progress(connection)
-        counts = [
-            connection.execute(f"SELECT count(*) FROM history {which}").fetchone()[0]
+        counts = [  # count(*) would take whichever index is the smallest
+            connection.execute(f"SELECT ifnull(sum(1), 0) FROM history {which}").fetchone()[0]
             for which in ("NOT INDEXED", *(f"INDEXED BY {name}" for name in _INDEXES))
         ]
-    if progress is not None and set(counts) != {progress["history_rows"]}:
-        yield Part(0, 0, [Damage(f"history, {counts} rows and in its indexes, not {progress['history_rows']}")])
+    if progress is None or set(counts) == {progress["history_rows"]}:
+        return None
+    is_all_there = counts[0] == progress["history_rows"]  # then only an index lacks some
+    place = f"history, {counts} rows and in its indexes, not {progress['history_rows']}"
+    return Damage(place, None, None if is_all_there else progress["settled_lsn"] - 1)
 
 
 def _is_intact(row: Sequence[Any]) -> bool:

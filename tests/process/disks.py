@@ -102,7 +102,7 @@ def _read(name: str, opened: Directory) -> Disk:
     life = decode_meta(meta).life if meta else None
     rows: list[Row] = []
     first = 0
-    for found in archive.all_history():
+    for found in archive.past.rows():
         record = decode_record(found.record)
         assert isinstance(record, EventRecord)
         if record.event.path == NETWORK_PATH:

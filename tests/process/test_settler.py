@@ -36,7 +36,7 @@ def history(server: Server) -> list[HistoryRow]:
     """What the archive of a server that does not run has of its own events."""
     archive = open_archive(str(server.data_dir / ARCHIVE_NAME))
     try:
-        return archive.by_ticks(server.name, 0, 1 << 62, 1 << 62)
+        return archive.past.by_ticks(server.name, 0, 1 << 62, 1 << 62)
     finally:
         archive.close()
 

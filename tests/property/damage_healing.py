@@ -191,7 +191,7 @@ def _history(node: Node) -> list[Event]:
     assert node.opened is not None
     assert node.driver.settler is not None
     try:
-        rows = list(node.opened.all_history())
+        rows = list(node.opened.past.rows())
     except LogDamagedError:  # that of the damaged node comes back from nobody
         if node.name != "a":
             raise

@@ -150,7 +150,7 @@ def _moment(name: str, path: Path, older: list[bytes]) -> Moment:
 
 def history(found: Opened) -> list[HistoryRow]:
     """All of it, whether it is settled or not."""
-    return [*found.directory.archive.all_history(), *found.settler.recent()]
+    return [*sorted({*found.directory.archive.past.rows()}), *found.settler.recent()]
 
 
 def events(rows: Iterable[HistoryRow]) -> list[Event]:

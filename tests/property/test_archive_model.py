@@ -89,14 +89,14 @@ class Model:
         assert archive.meta() == self.meta
         assert archive.sizes().history_rows == len(self.history)
         mine = [row for row in self.history if row.path == path]
-        assert archive.history(path, 3) == mine[::-1][:3]
-        assert archive.history(path, 100, before_lsn=at) == [row for row in mine if row.lsn < at][::-1]
+        assert archive.past.of_path(path, 3) == mine[::-1][:3]
+        assert archive.past.of_path(path, 100, before_lsn=at) == [row for row in mine if row.lsn < at][::-1]
         arrived = [row for row in mine if row.arrived <= at and row.won]
-        assert archive.latest_at(path, float(at)) == (arrived[-1] if arrived else None)
-        assert archive.won_since(at, 4) == [row for row in self.history if row.won and row.lsn >= at][:4]
-        assert archive.history_from == self.history_from
+        assert archive.past.latest_at(path, float(at)) == (arrived[-1] if arrived else None)
+        assert archive.past.won_since(at, 4) == [row for row in self.history if row.won and row.lsn >= at][:4]
+        assert archive.past.begin == self.history_from
         ticks = sorted((row.tick, row.lsn) for row in self.history if row.node == node and at <= row.tick < at + 8)
-        assert [(row.tick, row.lsn) for row in archive.by_ticks(node, at, at + 8, 5)] == ticks[:5]
+        assert [(row.tick, row.lsn) for row in archive.past.by_ticks(node, at, at + 8, 5)] == ticks[:5]
 
 
 events = st.builds(

@@ -110,7 +110,7 @@ class Host:
     def history(self, records: list[Record]) -> list[HistoryRow]:
         """What the archive and the settler have of the paths in `records`, in order of lsn."""
         paths = {path_key(record.event.path) for record in records if isinstance(record, EventRecord)}
-        found = [row for path in paths for row in self.archive.history(path, 10_000)]
+        found = [row for path in paths for row in self.archive.past.of_path(path, 10_000)]
         return sorted([*found, *self.settler.recent()], key=lambda row: row.lsn)
 
 

@@ -12,7 +12,7 @@ from distkv.engine.settler import SETTLE_S
 from distkv.errors import LogDamagedError
 from distkv.storage.memory import MemoryDisk
 from distkv.storage.segment import content_end
-from tests.shell.nodes import Node, World, new_world, run
+from tests.shell.nodes import Node, World, new_world, run, until
 
 NAMES = ("x", "y", "z")
 
@@ -125,8 +125,7 @@ def test_log_that_is_lost_right_after_the_founding_is_no_new_one(tmp_path: Path)
             settler = node.driver.settler
             assert settler is not None
             with trio.fail_after(SETTLE_S / 2):
-                while not settler.statistics()["settled_lsn"]:
-                    await trio.sleep(0.01)
+                await until(lambda: settler.statistics()["settled_lsn"] > 0, 0.01)
             await node.kill()
             disk = node.disk.after_kill()
             for name in _segments(disk):

@@ -30,7 +30,7 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
 
 
 def left(archive: Archive) -> list[int]:
-    return [row.lsn for row in archive.history(b"a", COUNT)][::-1]
+    return [row.lsn for row in archive.past.of_path(b"a", COUNT)][::-1]
 
 
 async def inline(function: Callable[..., Any], *arguments: Any) -> Any:

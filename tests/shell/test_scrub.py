@@ -22,6 +22,8 @@ from tests.shell.nodes import Node, Reply, run, solo_node, until
 from tests.shell.test_damage import flip, of_path
 
 Main = Callable[[Node], Awaitable[None]]
+PATIENCE_S = 10_000.0
+"""Of virtual time."""
 VALUES = {"x": "one", "y": "two"}
 
 
@@ -36,7 +38,8 @@ def on_a_node(path: FilePath, main: Main, scrub: ScrubConfig | None = None) -> N
                     await client.set(where, value)
             assert node.driver.settler is not None
             await node.driver.settler.settle()
-            await main(node)
+            with trio.fail_after(PATIENCE_S):
+                await main(node)
 
     run(whole)
 

@@ -36,7 +36,7 @@ def _settled(archive: Archive, records: int = 20) -> int:
     count, rest = divmod(archive.settled_lsn, records)
     assert rest == 0
     entries = {row.path: row.entry for row in archive.load()}
-    lsns = [row.lsn for row in archive.history(b"p", 1_000_000)]
+    lsns = [row.lsn for row in archive.past.of_path(b"p", 1_000_000)]
     assert lsns == list(range(archive.settled_lsn))[::-1]
     assert archive.sizes().history_rows == len(lsns)
     if count:

@@ -72,7 +72,7 @@ def test_archive_of_version_1_is_read(file: str) -> None:
     assert list(archive.load()) == [StateRow(b"a\0", b"\0\xff")]
     assert archive.ledger() == [LedgerRow("n", 1, b"\1")]
     assert archive.meta() == {"tick": b"\5"}
-    assert archive.history(b"a\0", 9) == [
+    assert archive.past.of_path(b"a\0", 9) == [
         HistoryRow(6, b"a\0", "m", 1, 2.5, b"\xbb", False),
         HistoryRow(3, b"a\0", "n", 2**32 + 1, 1.5, b"\xaa", True),
     ]

@@ -100,7 +100,7 @@ def test_whatever_page_cannot_be_read_the_others_stay_and_the_file_is_whole_agai
             assert _found(path)
             _mend(archive, path)
             assert _found(path) == []
-            rows = list(archive.all_history())
+            rows = list(archive.past.rows())
             assert [row for row in rows if row.lsn < ROWS] == [_row(row.lsn) for row in rows if row.lsn < ROWS]
             lost = ROWS - sum(row.lsn < ROWS for row in rows)
             if table != "history":
@@ -112,19 +112,25 @@ def test_whatever_page_cannot_be_read_the_others_stay_and_the_file_is_whole_agai
             assert (again.ledger(), again.meta()) == ([LedgerRow("a", 1, b"b")], {"k": b"v"})
 
 
-def test_gap_that_a_page_leaves_is_told_with_its_rows(tmp_path: Path, whole: bytes) -> None:
+@pytest.mark.parametrize("which", [0, 5, -2, -1])
+def test_gap_that_a_page_leaves_is_told_with_its_rows(tmp_path: Path, whole: bytes, which: int) -> None:
     path = tmp_path / "state.sqlite"
     path.write_bytes(whole)
-    pages = _pages(path, "history")
+    contents = {
+        number: whole[(number - 1) * PAGE_BYTES : number * PAGE_BYTES] for number in _pages(path, "history")
+    }
+    leaves = [number for number, page in contents.items() if page[0] == 13 and int.from_bytes(page[3:5], "big") > 1]
+    number, page = leaves[which], contents[leaves[which]]
     told: list[Damage] = []
-    _with_zeros(path, whole, pages[len(pages) // 2])
+    _with_zeros(path, whole, number)
     with closing(open_archive(str(path), told.append)) as archive:
         archive.mend_history()
-        lsns = [row.lsn for row in archive.all_history()]
+        lsns = [row.lsn for row in archive.past.rows()]
         gone = sorted({*range(ROWS)} - {*lsns})
         assert gone == [*range(gone[0], gone[-1] + 1)]
+        assert len(gone) == int.from_bytes(page[3:5], "big")  # as many as the leaf has cells
         assert told == [Damage(f"history, rows {gone[0]} to {gone[-1]}", None, gone[-1])]
-        assert archive.history_from == gone[-1] + 1
+        assert archive.past.begin == gone[-1] + 1
 
 
 def test_history_that_cannot_be_read_is_refused_and_noted(tmp_path: Path, whole: bytes) -> None:
@@ -133,10 +139,10 @@ def test_history_that_cannot_be_read_is_refused_and_noted(tmp_path: Path, whole:
     _with_zeros(path, whole, _pages(path, "history")[0])
     with closing(open_archive(str(path))) as archive:
         for ask in (
-            lambda: archive.history(b"p01", 10),
-            lambda: archive.latest_at(b"p01", 5.0),
-            lambda: archive.by_ticks("a", 0, 2**40, 10),
-            lambda: archive.won_since(0, 10),
+            lambda: archive.past.of_path(b"p01", 10),
+            lambda: archive.past.latest_at(b"p01", 5.0),
+            lambda: archive.past.by_ticks("a", 0, 2**40, 10),
+            lambda: archive.past.won_since(0, 10),
         ):
             with pytest.raises(DamagedError, match="cannot be read: ask another node"):
                 ask()

@@ -64,7 +64,7 @@ def test_settled_rows_are_there_after_reopening(tmp_path: Path) -> None:
     assert list(again.load()) == [StateRow(b"a\xff", b""), StateRow(b"b\0", b"entry of b")]
     assert again.ledger() == [LedgerRow("a", 0, b"older"), LedgerRow("a", 1, b""), LedgerRow("b", 0, b"book")]
     assert again.meta() == {"tick": b"\0\1", "life": b""}
-    assert again.history(b"p", 10) == [_row(3), _row(1)]
+    assert again.past.of_path(b"p", 10) == [_row(3), _row(1)]
     assert again.sizes().history_rows == 2
     again.close()
 
@@ -99,7 +99,7 @@ def test_forget_empties_all_but_the_history_before_the_batch(archive: Archive) -
     assert list(archive.load()) == [StateRow(b"b", b"")]
     assert archive.ledger() == [LedgerRow("m", 0, b"")]
     assert archive.meta() == {"l": b""}
-    assert _lsns(archive.history(b"p", 10)) == [1, 0]
+    assert _lsns(archive.past.of_path(b"p", 10)) == [1, 0]
 
 
 def test_largest_numbers_come_back_as_they_were(archive: Archive) -> None:
@@ -107,8 +107,8 @@ def test_largest_numbers_come_back_as_they_were(archive: Archive) -> None:
     book = LedgerRow("", 2**31 - 1, b"\0")
     archive.settle(Batch(2**63 - 1, history=[row], ledger=[book]))
     assert archive.settled_lsn == 2**63 - 1
-    assert archive.by_ticks("ä" * 50, 0, 2**63 - 1, 10) == []
-    assert archive.latest_at(b"", 1e308) == row
+    assert archive.past.by_ticks("ä" * 50, 0, 2**63 - 1, 10) == []
+    assert archive.past.latest_at(b"", 1e308) == row
     assert archive.ledger() == [book]
 
 
@@ -138,7 +138,7 @@ def test_batch_that_fails_in_its_middle_leaves_nothing(archive: Archive) -> None
     with pytest.raises(UnicodeEncodeError):
         archive.settle(Batch(3, [StateRow(b"a", b"2")], (), [_row(1)], [LedgerRow("\ud800", 0, b"")]))
     assert (archive.settled_lsn, list(archive.load())) == (1, [StateRow(b"a", b"1")])
-    assert archive.history(b"p", 10) == []
+    assert archive.past.of_path(b"p", 10) == []
     archive.settle(Batch(3, history=[_row(1)]))
     assert archive.sizes().history_rows == 1
 
@@ -152,7 +152,7 @@ def test_every_row_of_a_long_batch_is_there_once(archive: Archive, count: int) -
     rows = [_row(lsn, path, won=lsn % 3 == 0) for lsn, path in enumerate(paths, 1)]
     archive.settle(Batch(count + 1, states=[StateRow(path, b"new " + path) for path in paths], history=rows))
     assert list(archive.load()) == [StateRow(path, b"new " + path) for path in paths]
-    assert archive.by_ticks("a", 0, count + 1, count + 1) == rows
+    assert archive.past.by_ticks("a", 0, count + 1, count + 1) == rows
 
 
 # -- history ------------------------------------------------------------------------------------------------------
@@ -160,31 +160,31 @@ def test_every_row_of_a_long_batch_is_there_once(archive: Archive, count: int) -
 
 def test_history_of_a_path_is_newest_first_and_goes_on_before_an_lsn(archive: Archive) -> None:
     archive.settle(Batch(20, history=[_row(lsn, b"p" if lsn % 2 else b"pp") for lsn in range(20)]))
-    assert _lsns(archive.history(b"p", 4)) == [19, 17, 15, 13]
-    assert _lsns(archive.history(b"p", 4, before_lsn=13)) == [11, 9, 7, 5]
-    assert _lsns(archive.history(b"p", 4, before_lsn=2)) == [1]
-    assert archive.history(b"q", 4) == []
+    assert _lsns(archive.past.of_path(b"p", 4)) == [19, 17, 15, 13]
+    assert _lsns(archive.past.of_path(b"p", 4, before_lsn=13)) == [11, 9, 7, 5]
+    assert _lsns(archive.past.of_path(b"p", 4, before_lsn=2)) == [1]
+    assert archive.past.of_path(b"q", 4) == []
 
 
 def test_latest_at_is_the_last_that_had_arrived(archive: Archive) -> None:
     rows = [_row(0, arrived=10.0), _row(1, b"q", arrived=15.0), _row(2, arrived=20.0), _row(3, arrived=30.0)]
     archive.settle(Batch(4, history=rows))
-    found = [archive.latest_at(b"p", at) for at in (9.9, 10.0, 19.9, 20.0, 1e9)]
+    found = [archive.past.latest_at(b"p", at) for at in (9.9, 10.0, 19.9, 20.0, 1e9)]
     assert found == [None, rows[0], rows[0], rows[2], rows[3]]
 
 
 def test_latest_at_goes_by_order_of_arrival_when_the_clock_stepped_back(archive: Archive) -> None:
     rows = [_row(0, arrived=100.0), _row(1, arrived=90.0)]
     archive.settle(Batch(2, history=rows))
-    assert [archive.latest_at(b"p", at) for at in (95.0, 100.0)] == [rows[1], rows[1]]
+    assert [archive.past.latest_at(b"p", at) for at in (95.0, 100.0)] == [rows[1], rows[1]]
 
 
 def test_by_ticks_gives_one_node_in_order_of_tick(archive: Archive) -> None:
     ticks = [("a", 5), ("b", 3), ("a", 4), ("a", 7), ("a", 6)]
     archive.settle(Batch(5, history=[_row(lsn, node=node, tick=tick) for lsn, (node, tick) in enumerate(ticks)]))
-    assert _lsns(archive.by_ticks("a", 4, 7, 10)) == [2, 0, 4]
-    assert _lsns(archive.by_ticks("a", 4, 7, 2)) == [2, 0]
-    assert archive.by_ticks("c", 0, 10, 10) == []
+    assert _lsns(archive.past.by_ticks("a", 4, 7, 10)) == [2, 0, 4]
+    assert _lsns(archive.past.by_ticks("a", 4, 7, 2)) == [2, 0]
+    assert archive.past.by_ticks("c", 0, 10, 10) == []
 
 
 # -- beside each other --------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_reading_during_a_settlement_sees_what_was_before(archive: Archive) -> N
 
         def __iter__(self) -> Iterator[StateRow]:
             thread = threading.Thread(
-                target=lambda: seen.append((list(archive.load()), _lsns(archive.history(b"p", 10))))
+                target=lambda: seen.append((list(archive.load()), _lsns(archive.past.of_path(b"p", 10))))
             )
             thread.start()
             thread.join(10)
@@ -225,7 +225,7 @@ def test_threads_share_one_archive(archive: Archive) -> None:
 
     def read() -> None:
         while archive.settled_lsn < 40 and writer.is_alive():
-            lsns = _lsns(archive.history(b"p", 100))
+            lsns = _lsns(archive.past.of_path(b"p", 100))
             broken.extend(lsns if lsns != list(range(len(lsns)))[::-1] else [])
 
     broken: list[int] = []
@@ -267,7 +267,7 @@ def test_prune_leaves_what_is_young_and_among_the_newest(
     removed = []
     while not removed or removed[-1] == chunk:
         removed.append(archive.prune_history(before=before, keep=keep, chunk=chunk))
-    assert _lsns(archive.history(b"p", 20)) == [*left][::-1]
+    assert _lsns(archive.past.of_path(b"p", 20)) == [*left][::-1]
     assert sum(removed) == 10 - len(left)
     assert archive.sizes().history_rows == len(left)
 
@@ -275,7 +275,7 @@ def test_prune_leaves_what_is_young_and_among_the_newest(
 def test_prune_removes_the_oldest_first_and_one_chunk_at_a_time(archive: Archive) -> None:
     _filled(archive)
     assert archive.prune_history(before=9.0, chunk=2) == 2
-    assert _lsns(archive.history(b"p", 20)) == [9, 8, 7, 6, 5, 4, 3, 2]
+    assert _lsns(archive.past.of_path(b"p", 20)) == [9, 8, 7, 6, 5, 4, 3, 2]
 
 
 def test_prune_leaves_the_state_alone_and_settling_goes_on(archive: Archive) -> None:
@@ -283,7 +283,7 @@ def test_prune_leaves_the_state_alone_and_settling_goes_on(archive: Archive) -> 
     archive.prune_history(keep=0)
     assert list(archive.load()) == [StateRow(b"p", b"now")]
     archive.settle(Batch(12, history=[_row(10), _row(11)]))
-    assert _lsns(archive.history(b"p", 20)) == [11, 10]
+    assert _lsns(archive.past.of_path(b"p", 20)) == [11, 10]
 
 
 def test_space_of_pruned_rows_is_used_again(archive: Archive) -> None:
@@ -321,7 +321,7 @@ def test_backup_is_an_archive_of_that_moment_in_one_file(archive: Archive, tmp_p
     assert [file.name for file in place.iterdir()] == ["copy"]
     copy = open_archive(str(place / "copy"))
     assert (copy.settled_lsn, list(copy.load())) == (10, [StateRow(b"p", b"now")])
-    assert _lsns(copy.history(b"p", 20)) == list(range(10))[::-1]
+    assert _lsns(copy.past.of_path(b"p", 20)) == list(range(10))[::-1]
     copy.settle(Batch(11, states=[StateRow(b"p", b"another way")]))
     copy.close()
     assert list(archive.load()) == [StateRow(b"p", b"later")]
@@ -353,7 +353,7 @@ def test_closing_twice_and_reopening_works(tmp_path: Path) -> None:
 
 def test_event_that_lost_is_in_the_history_and_gave_the_path_nothing(archive: Archive) -> None:
     archive.settle(Batch(3, history=[_row(1), _row(2, won=False)]))
-    assert _lsns(archive.history(b"p", 9)) == [2, 1]
-    latest = archive.latest_at(b"p", 99.0)
+    assert _lsns(archive.past.of_path(b"p", 9)) == [2, 1]
+    latest = archive.past.latest_at(b"p", 99.0)
     assert latest is not None
     assert latest.lsn == 1
