@@ -57,6 +57,6 @@ def _in_words(found: Mapping[str, Any]) -> str:
     if last["damaged"]:
         words += f": {'; '.join(found['places'])}"
     if found["lost_count"]:
-        shown = (one["path"] or "a path that cannot be read" for one in lost)
+        shown = (one["path"] or one["place"] for one in lost)
         words += f"; {found['lost_count']} lost: {', '.join(shown)}"
     return words

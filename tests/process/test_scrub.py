@@ -79,3 +79,26 @@ def test_start_on_a_rotten_value_goes_on_without_it_and_says_so(solo: Server) ->
         assert [lost["path"] for lost in client.state()["scrub"]["lost"]] == ["kitchen"]  # type: ignore[index]
         client.set("kitchen", 22)
         assert client.state()["scrub"]["lost_count"] == 0  # type: ignore[index]
+
+
+def test_page_that_cannot_be_read_ends_no_server(servers: Servers, solo: Server) -> None:
+    file = solo.data_dir / "state.sqlite"
+    with closing(sqlite3.connect(file)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'history'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with open(file, "r+b") as opened:
+        opened.seek((page - 1) * size)
+        opened.write(bytes(size))
+    history = ("client", "-p", str(solo.port), "history", "kitchen")
+    refused = servers.run(*history)
+    assert refused.code != 0
+    assert "ask another node, or run 'distkv client scrub' here" in refused.err
+    with solo.client() as client:
+        client.set("kitchen", 22)
+        assert client.get("kitchen").value == 22
+    assert "1 damaged: history, a page that cannot be read; 1 lost: history, rows 0 to " in scrub(servers, solo)
+    assert "written anew soon" in solo.errors
+    assert solo.terminate() == 0
+    solo.start(*SOLO).wait_ready()
+    assert servers.run(*history).text.endswith(" 22\n")
