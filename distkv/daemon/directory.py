@@ -105,9 +105,12 @@ def _decoded(rows: Iterator[StateRow]) -> Iterator[Entry]:
 
 def _say_damage(damage: Damage) -> None:
     path = path_of(damage)
-    does = "that part of the past is lost here" if damage.is_past else "it counts as not there, and is to come back"
     if damage.is_page:
         does = "what is left there is written anew soon"
+    elif damage.is_past:
+        does = "that part of the past is lost here"
+    else:
+        does = "it counts as not there, and is to come back"
     log.error("row_damaged place=%s path=%s: %s", damage.place, "unreadable" if path is None else path, does)
 
 

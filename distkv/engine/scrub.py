@@ -98,7 +98,7 @@ class Scrub:
         """Look at everything when it is due, or was asked for, until cancelled.
 
         Raises:
-            StorageError: the archive failed, or is damaged so that SQLite cannot read it; the node must end.
+            StorageError: the archive failed, or is damaged so that nothing can mend it; the node must end.
         """
         wait_s = AFTER_START_S
         while True:

@@ -54,12 +54,7 @@ from distkv.storage.archive_rows import (
     is_intact_meta,
     state_damage,
 )
-from distkv.storage.archive_salvage import (
-    TABLES,
-    empty,
-    is_malformed,
-    is_readable,
-)
+from distkv.storage.archive_salvage import TABLES, empty, is_malformed, is_readable
 from distkv.storage.archive_schema import PROGRESS, prepare
 
 ARCHIVE_NAME: Final = "state.sqlite"

@@ -52,7 +52,7 @@ def check_copy(path: str) -> None:
 
     Raises:
         DamagedError: something in it is not as it was written.
-        LogDamagedError: SQLite itself finds it damaged.
+        LogDamagedError: it is no archive that SQLite can read.
     """
     for part in parts(path):
         for damage in part.damaged:

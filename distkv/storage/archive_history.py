@@ -61,27 +61,24 @@ class History:
     def latest_at(self, path: bytes, arrived: float) -> HistoryRow | None:
         """The last row that gave a path another value among those that had arrived at a time.
 
-        The index finds the rows of the path. That it has no other one is seen by a look at all rows behind the last of
-        them: some 100 ms for a million. A page that rotted there would else make an older value of it.
+        The index finds it at once. That the index has no other row is seen by a look at all rows behind that one: some
+        100 ms for a million. A page that rotted there would else make an older value of it. Rows before it that arrived
+        later are there only if the clock stepped back, or if they were put there by damage.
 
         Raises:
             DamagedError: a row that does not check, or that the index leads past, may be a later one.
         """
         end = self._progress().settled_lsn
         led = self._fetch(
-            f"SELECT {HISTORY_COLUMNS}, came, was_won FROM (SELECT lsn, arrived AS came, won AS was_won FROM history"
-            " INDEXED BY history_by_path WHERE path = ? AND lsn < ?) LEFT JOIN history USING (lsn) ORDER BY lsn DESC",
-            (path, end),
+            f"SELECT {HISTORY_COLUMNS} FROM (SELECT lsn FROM history INDEXED BY history_by_path"
+            " WHERE path = ? AND lsn < ? AND arrived <= ? AND won ORDER BY lsn DESC LIMIT 1)"
+            " LEFT JOIN history USING (lsn)",
+            (path, end, arrived),
         )
-        found, doubtful = None, list[float]()
-        for *columns, came, was_won in led:
-            lsn = columns[0]
-            row = self.checked(columns) if columns[1] is not None else None  # else no row is there that the index has
-            if row is None or (row.path, row.arrived, row.won) != (path, came, was_won != 0):
-                self._damage.note(Damage(f"history, what leads to row {lsn}", path, lsn))
-                doubtful.append(came)  # its place among the others is as doubtful as the rest of it
-            elif found is None and row.arrived <= arrived and row.won:
-                found = row
+        found = next(map(self.checked, led), None)
+        if found is not None and not (found.path == path and found.arrived <= arrived and found.won):
+            self._damage.note(Damage(f"history, what leads to row {found.lsn}", path, found.lsn))
+            found = None
         last = -1 if found is None else found.lsn
         missed = self._fetch(
             "SELECT lsn FROM history NOT INDEXED"
@@ -91,7 +88,7 @@ class History:
         for (lsn,) in missed:
             self._damage.note(Damage(f"history, what leads to row {lsn}", path, lsn))
         self._damage.check_certain(path, last)
-        if any((found is None or found.arrived < came) and came <= arrived for came in doubtful):
+        if found is not None and not self._are_intact_before(found, arrived):
             raise DamagedError(NOT_CERTAIN)
         return found
 
@@ -141,6 +138,15 @@ class History:
         self._reader.close()
 
     # -- inside
+
+    def _are_intact_before(self, found: HistoryRow, arrived: float) -> bool:
+        """Whether the rows of its path check that stand before a row and arrived after it, up to a time."""
+        later = self._fetch(
+            "SELECT lsn FROM history INDEXED BY history_by_path"
+            " WHERE path = ? AND lsn < ? AND arrived > ? AND arrived <= ?",
+            (found.path, found.lsn, found.arrived, arrived),
+        )
+        return all(self._rows("WHERE lsn = ?", place) for place in later)
 
     def _rows(self, rest: str, values: Sequence[object]) -> list[HistoryRow]:
         rows = self._fetch(f"SELECT {HISTORY_COLUMNS} FROM history {rest}", values)

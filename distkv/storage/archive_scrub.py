@@ -63,7 +63,7 @@ class Part:
 def parts(path: str) -> Iterator[Part]:
     """Look at the archive at `path`; each step blocks for some milliseconds, or to count for some more.
 
-    Any thread may take a step, one at a time. Raises LogDamagedError when SQLite cannot read what its file holds.
+    Any thread may take a step, one at a time. Raises LogDamagedError when it is no archive that SQLite can read.
     """
     with translated(path), closing(connect_reader(path)) as connection:
         yield from _readable("ledger", _look_at_few(connection))

@@ -50,6 +50,16 @@ def _without_indexes(path: Path) -> Iterator[sqlite3.Connection]:
         connection.executemany("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", indexes)
 
 
+def _lead_past(path: Path, index: str, lsn: int) -> None:
+    """An index lacks a row, and says that it has all."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (index,)).fetchone()
+        connection.execute(f"DROP INDEX {index}")
+        connection.execute(f"{sql} WHERE lsn <> {lsn}")
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (sql, index))
+
+
 def _put_leaf_over_another(path: Path) -> None:
     """Of the leaves of the history, the last but one stands where the second belongs, too."""
     data = path.read_bytes()
@@ -80,12 +90,7 @@ def test_value_at_a_time_is_refused_where_the_index_leads_to_another_row(path: P
 
 
 def test_value_at_a_time_is_refused_where_the_index_leads_past_the_row(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        (index,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'history_by_path'").fetchone()
-        connection.execute("DROP INDEX history_by_path")
-        connection.execute(f"{index} WHERE lsn <> 200")
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'history_by_path'", (index,))
+    _lead_past(path, "history_by_path", 200)
     with closing(open_archive(str(path))) as archive:
         with pytest.raises(DamagedError, match="cannot be read"):
             archive.past.latest_at(b"p", 200.5)
@@ -163,12 +168,7 @@ def test_rows_that_vanished_are_missed_before_the_first_answer(path: Path, from_
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("DELETE FROM history WHERE lsn BETWEEN 100 AND 120")
     else:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            (index,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'history_by_tick'").fetchone()
-            connection.execute("DROP INDEX history_by_tick")
-            connection.execute(f"{index} WHERE lsn <> 200")
-            connection.execute("PRAGMA writable_schema = ON")
-            connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'history_by_tick'", (index,))
+        _lead_past(path, "history_by_tick", 200)
     with closing(open_archive(str(path))) as archive:
         for _ in range(2):
             with pytest.raises(DamagedError, match="distkv client scrub"):
