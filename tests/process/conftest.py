@@ -1,12 +1,13 @@
 """Fixtures of the tests with real processes.
 
-Knows: where each test keeps its files, which tests share servers, and prints at the end what tests had to tell
-(`record_property("told", ...)`).  Does not know what the processes do.
+Knows: where each test keeps its files, which tests share servers, that Ctrl-C is to reach what they start, and prints
+at the end what tests had to tell (`record_property("told", ...)`).  Does not know what the processes do.
 """
 
 from __future__ import annotations
 
 import functools
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.process.servers import ROOT, Servers, open_servers
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it runs in the background like this, and each process hands it on to those that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
