@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from distkv.client.async_client import AsyncClient, open_client
     from distkv.client.async_items import Items
     from distkv.client.blocking import Client, connect
+    from distkv.client.changes import ChangePage, Located
     from distkv.client.conflicts import Loser
     from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Past, Set, Written
     from distkv.client.watch import Change, Contested, Resync, UpToDate
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from distkv.errors import UnreachableError as Unreachable
     from distkv.errors import ValueMismatchError as ValueMismatch
     from distkv.model.path import Path
+    from distkv.model.ranges import Ranges
 
 __all__ = [
     "AsyncClient",
@@ -46,6 +48,7 @@ __all__ = [
     "Busy",
     "ChainMismatch",
     "Change",
+    "ChangePage",
     "Client",
     "Conflict",
     "ConnectionLost",
@@ -58,6 +61,7 @@ __all__ = [
     "Get",
     "Items",
     "Listed",
+    "Located",
     "Loser",
     "NoSpace",
     "NotFound",
@@ -66,6 +70,7 @@ __all__ = [
     "Past",
     "Path",
     "PeerError",
+    "Ranges",
     "RequestError",
     "Resync",
     "Set",
@@ -85,10 +90,12 @@ _HOMES = {
     "distkv.client.async_client": {"AsyncClient", "open_client"},
     "distkv.client.async_items": {"Items"},
     "distkv.client.blocking": {"Client", "connect"},
+    "distkv.client.changes": {"ChangePage", "Located"},
     "distkv.client.conflicts": {"Loser"},
     "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written"},
     "distkv.client.watch": {"Change", "Contested", "Resync", "UpToDate"},
     "distkv.model.path": {"Path"},
+    "distkv.model.ranges": {"Ranges"},
 }
 """Where what is no error is defined."""
 

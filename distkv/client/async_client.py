@@ -11,16 +11,18 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from types import TracebackType
 from typing import Final, TypeVar, overload
 
-from distkv.client import conflicts, questions
+from distkv.client import changes, conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
 from distkv.client.arguments import check_bound, check_patience, check_stored
 from distkv.client.async_connection import AsyncConnection, open_connection
 from distkv.client.async_items import Items, Watch
+from distkv.client.changes import ChangePage, Located, News, Ticks
 from distkv.client.conflicts import Listing, Loser
 from distkv.client.questions import Entry, Listed, Operation, Past, Written
 from distkv.client.watch import Change, Contested, OnConnect, OnDisconnect, Resync, UpToDate, WatchEvent, Watching
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
+from distkv.model.tick_ranges import TickRanges
 from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
@@ -387,6 +389,48 @@ class AsyncClient:
             on_connect=on_connect,
         )  # fmt: skip
         return Watch(self._connection, watching, (Change, Resync, UpToDate, Contested))
+
+    # -- what happened
+
+    def get_changes(
+        self, nodes: Ticks, *, path: Path | str = ROOT, content: bool = True
+    ) -> Items[ChangePage | Located]:
+        """The changes of some ticks, of each node in order of tick, as pages while they arrive, and last a `Located`
+        that says of which ticks the node has no content.
+
+        They come on a connection of their own; see `get_tree`.
+
+        Args:
+            nodes: per node its ticks, as `held` of `state()` has them, or `distkv.Ranges`.
+            path: only what happened at and below it; ticks of other paths are in no page, and not absent.
+            content: False: no pages, only which of the ticks have their content `here`.
+
+        Raises:
+            NotReadyError: the node serves no clients yet.
+            DamagedError: some of its history cannot be read: ask another node.
+            RequestError: `nodes` are no ticks; nothing was sent.
+        """
+        return Items(self._connection, changes.get_changes(nodes, path=path, content=content))
+
+    async def wait_events(
+        self,
+        nodes: News,
+        *,
+        others: bool = False,
+        timeout_s: float = 60.0,
+    ) -> TickRanges:
+        """Wait until the node durably holds events that are news, and return which; nothing after `timeout_s` seconds.
+
+        Args:
+            nodes: per node the ticks that are no news, or one tick: all up to it.
+            others: whether all events of nodes that are not named are news, too.
+            timeout_s: at most 3600; `reply_s` is extended by it.
+
+        Raises:
+            BusyError: more than `limits.event_waits` wait on this connection.
+            RequestError: an argument is none that a node takes; nothing was sent.
+        """
+        return await self._connection.ask(changes.events_wait(nodes, others=others, timeout_s=timeout_s))
 
     # -- the node
 

@@ -26,8 +26,10 @@ from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
 
 if TYPE_CHECKING:
+    from distkv.client.changes import ChangePage, Located, News, Ticks
     from distkv.client.conflicts import Loser
     from distkv.client.watch import Change, OnConnect, OnDisconnect, Resync, WatchEvent
+    from distkv.model.tick_ranges import TickRanges
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -385,6 +387,52 @@ class Client:
             on_connect=on_connect,
         )  # fmt: skip
         return self._connection.watch(watching)
+
+    # -- what happened
+
+    def get_changes(
+        self, nodes: Ticks, *, path: Path | str = ROOT, content: bool = True
+    ) -> Iterator[ChangePage | Located]:
+        """The changes of some ticks, of each node in order of tick, as pages while they arrive, and last a `Located`
+        that says of which ticks the node has no content.
+
+        They come on a connection of their own; see `get_tree`.
+
+        Args:
+            nodes: per node its ticks, as `held` of `state()` has them, or `distkv.Ranges`.
+            path: only what happened at and below it; ticks of other paths are in no page, and not absent.
+            content: False: no pages, only which of the ticks have their content `here`.
+
+        Raises:
+            NotReadyError: the node serves no clients yet.
+            DamagedError: some of its history cannot be read: ask another node.
+            RequestError: `nodes` are no ticks; nothing was sent.
+        """
+        from distkv.client import changes
+
+        return self._connection.items(changes.get_changes(nodes, path=path, content=content))
+
+    def wait_events(
+        self,
+        nodes: News,
+        *,
+        others: bool = False,
+        timeout_s: float = 60.0,
+    ) -> TickRanges:
+        """Wait until the node durably holds events that are news, and return which; nothing after `timeout_s` seconds.
+
+        Args:
+            nodes: per node the ticks that are no news, or one tick: all up to it.
+            others: whether all events of nodes that are not named are news, too.
+            timeout_s: at most 3600; `reply_s` is extended by it.
+
+        Raises:
+            BusyError: more than `limits.event_waits` wait on this connection.
+            RequestError: an argument is none that a node takes; nothing was sent.
+        """
+        from distkv.client import changes
+
+        return self._connection.ask(changes.events_wait(nodes, others=others, timeout_s=timeout_s))
 
     # -- the node
 

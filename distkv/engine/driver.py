@@ -109,8 +109,10 @@ class Driver:
         self.arrivals = Arrivals()
         self.tracing = Tracing(replica, limits, self.counters)
         self.settler = settler
-        self.scrub = scrub
         """Moves the log into the archive; None: the log is all there is."""
+        self.scrub = scrub
+        self.change_reads = trio.CapacityLimiter(limits.change_reads)
+        """Held while a page of changes is built and sent."""
         self._caller = caller
         self._outbox: deque[tuple[int, Message | Ask]] = deque()
         self._must_announce = False

@@ -19,12 +19,14 @@ import attrs
 import trio
 
 from distkv.core.ready import Change
+from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.errors import BusyError, DamagedError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
+from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Batch
 from distkv.storage.archive_copy import check_copy, write_copy
@@ -250,6 +252,10 @@ class Settler:
                 return row
         found: list[HistoryRow] = await self._run_blocking(self._archive.past.by_ticks, *link, link[1] + 1, 1)
         return found[0] if found else None
+
+    def changes(self, wanted: TickRanges, path: Path) -> Changes:
+        """The content of ticks that the ledger holds, at and below a path."""
+        return Changes(self._archive.changes, self.recent(), self._state.tree, wanted, path, self._run_blocking)
 
     def statistics(self) -> dict[str, int]:
         """How much lies where."""

@@ -157,13 +157,18 @@ class Ledger:
             self._shared_held = held, self.hash()
         return held
 
-    def held_past(self, ticks: Mapping[NodeName, int]) -> TickRanges:
-        """Of these names what is held above the tick that stands with each."""
+    def held_beside(self, ticks: TickRanges, *, others: bool = False) -> TickRanges:
+        """What is held of these names, and of `others`, besides these ticks."""
         found: TickRanges = {}
         for (node, _), book in self.writers():
-            tick = ticks.get(node)
-            if tick is not None and book.held.last() > tick:
-                found.setdefault(node, Ranges()).update(book.held & Ranges([(tick + 1, book.last + 1)]))
+            if node in ticks:
+                new = book.held - ticks[node]
+            elif others:
+                new = book.held
+            else:
+                continue
+            if new:
+                found.setdefault(node, Ranges()).update(new)
         return found
 
     def missing(self, *, but_lost: bool = False) -> TickRanges:

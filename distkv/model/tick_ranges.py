@@ -35,6 +35,11 @@ def through(lasts: Mapping[NodeName, Sequence[Tick]]) -> TickRanges:
     }
 
 
+def up_to(ticks: Mapping[NodeName, int]) -> TickRanges:
+    """Of each of these names all that there can be up to a tick, whatever its life; 0: nothing, but the name."""
+    return {node: Ranges([(0, tick + 1)]) for node, tick in ticks.items()}
+
+
 def common(ticks: TickRanges, others: TickRanges) -> TickRanges:
     """What is in both."""
     return {node: both for node, ranges in ticks.items() if (both := ranges & others.get(node, _NONE))}

@@ -17,7 +17,7 @@ import trio
 from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
-from distkv.services import backup, conflicts, damage, history, kv, nodes, peer, status, tree
+from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswer, LongAnswers
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.replicas import ReplicatedWrites
@@ -35,6 +35,7 @@ from distkv.wire.request import (
     Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetChanges,
     GetConflicts,
     GetEvents,
     GetHistory,
@@ -200,7 +201,10 @@ class Session:
                 self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case GetTree() | GetHistory() | GetEvents() | GetPages() | GetSnapshot() | Backup() | LookForDamage():
+            case (
+                GetTree() | GetHistory() | GetChanges() | GetEvents() | GetPages() | GetSnapshot() | Backup()
+                | LookForDamage()
+            ):  # fmt: skip
                 if self._answers.are_too_many:
                     self._left = request
                 else:
@@ -214,7 +218,8 @@ class Session:
         return any(some.stop(task) for some in (self._watches, self._traces, self._waits, self._replicated))
 
     def _long_answer(
-        self, request: GetTree | GetHistory | GetEvents | GetPages | GetSnapshot | Backup | LookForDamage
+        self,
+        request: GetTree | GetHistory | GetChanges | GetEvents | GetPages | GetSnapshot | Backup | LookForDamage,
     ) -> LongAnswer:
         driver = self._driver
         match request:
@@ -222,6 +227,8 @@ class Session:
                 return lambda send: tree.send_tree(driver, request, send)
             case GetHistory():
                 return lambda send: history.send_history(driver, request, send)
+            case GetChanges():
+                return lambda send: changes.send_changes(driver, request, send)
             case GetEvents():
                 return lambda send: peer.send_events(driver, request, send)
             case GetPages():

@@ -51,7 +51,7 @@ class Waits:
         try:
             with scope:
                 await driver.wait_ready()
-                with driver.arrivals.expect(request.nodes) as expectation:
+                with driver.arrivals.expect(request.nodes, others=request.others) as expectation:
                     while not self._held(request):
                         await expectation.wait()
             held = self._held(request) if driver.replica.is_serving else {}
@@ -69,4 +69,4 @@ class Waits:
         return found is not None
 
     def _held(self, request: EventsWait) -> TickRanges:
-        return self._driver.replica.tree.ledger.held_past(request.nodes)
+        return self._driver.replica.tree.ledger.held_beside(request.nodes, others=request.others)

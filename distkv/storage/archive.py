@@ -121,9 +121,10 @@ def open_archive(path: str, tell: Tell = say_nothing) -> Archive:
             prepare(writer, path)
             reader = connect_reader(path)
             undo.callback(reader.close)
-            past = connect_reader(path)
+            past, changes = connect_reader(path), connect_reader(path)
             undo.callback(past.close)
-            archive = Archive(path, writer, reader, past, tell)
+            undo.callback(changes.close)
+            archive = Archive(path, writer, reader, (past, changes), tell)
             undo.pop_all()
             return archive
 
@@ -138,7 +139,12 @@ class Archive:
     """
 
     def __init__(
-        self, path: str, writer: sqlite3.Connection, reader: sqlite3.Connection, past: sqlite3.Connection, tell: Tell
+        self,
+        path: str,
+        writer: sqlite3.Connection,
+        reader: sqlite3.Connection,
+        past: tuple[sqlite3.Connection, sqlite3.Connection],
+        tell: Tell,
     ) -> None:
         self._path = path
         self._writer = writer
@@ -151,8 +157,10 @@ class Archive:
         self.damage: Final = DamageList(tell)
         """What is not as it was written."""
         self.damage.load(reader)
-        self.past: Final = History(path, past, self.damage, lambda: self._progress)
+        self.past: Final = History(path, past[0], self.damage, lambda: self._progress)
         """Questions about the history."""
+        self.changes: Final = History(path, past[1], self.damage, lambda: self._progress)
+        """The same, for those who read all of it, so that a short question does not wait for a long answer."""
         rows = self._read(f"SELECT {PROGRESS}, checked FROM progress")
         if len(rows) != 1 or check_numbers(rows[0][:-1]) != rows[0][-1]:
             raise damaged(path, "how far it is does not check")
@@ -279,6 +287,7 @@ class Archive:
                 self._write_progress(progress)
             self._progress = progress
             self.past.renewed()
+            self.changes.renewed()
 
     # -- housekeeping
 
@@ -312,6 +321,7 @@ class Archive:
         self._failure = f"{self._path} is closed: open it again"
         self._reader.close()
         self.past.close()
+        self.changes.close()
         self._writer.close()
 
     # -- inside

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -22,10 +22,12 @@ from distkv.errors import DamagedError
 from distkv.storage.archive_connection import connect_reader, translated
 from distkv.storage.archive_damage import NOT_CERTAIN, DamageList
 from distkv.storage.archive_rows import (
+    CHANGE_COLUMNS,
     HISTORY_COLUMNS,
     Damage,
     HistoryRow,
     Progress,
+    checked_changes,
     history_damage,
     is_intact_history,
 )
@@ -99,6 +101,30 @@ class History:
             (node, begin, end, limit),
         )
 
+    def stretch(
+        self, node: str, begin: int, end: int, count_max: int, size_max: int
+    ) -> tuple[list[HistoryRow], int]:
+        """As `by_ticks`, until there are so many, or records of so many bytes; and the tick up to which that is all."""
+        found: list[HistoryRow] = []
+        size = 0
+        query = f"SELECT {CHANGE_COLUMNS} FROM history INDEXED BY history_by_tick"
+        query += " WHERE node = ? AND tick >= ? AND tick < ? ORDER BY tick, lsn"
+        with self._asking() as reader, closing(reader.execute(query, (node, begin, end))) as rows:
+            for row, is_intact in checked_changes(node, rows):
+                if not (is_intact and begin <= row.tick < end):
+                    self._damage.note(history_damage(row))
+                    continue
+                found.append(row)
+                size += len(row.record)
+                if len(found) >= count_max or size >= size_max:
+                    return found, row.tick + 1
+        return found, end
+
+    def ticks(self, node: str, begin: int, end: int) -> list[int]:
+        """The ticks of a node that have a row, from `begin` up to, not including, `end`; rising."""
+        query = "SELECT tick FROM history INDEXED BY history_by_tick WHERE node = ? AND tick >= ? AND tick < ?"
+        return [tick for (tick,) in self._fetch(f"{query} ORDER BY tick", (node, begin, end))]
+
     @property
     def begin(self) -> int:
         """From this lsn on nothing was removed, nor found damaged."""
@@ -153,11 +179,16 @@ class History:
         return [row for row in map(self.checked, rows) if row is not None]
 
     def _fetch(self, query: str, values: Sequence[object]) -> list[Any]:
+        with self._asking() as reader:
+            return reader.execute(query, values).fetchall()
+
+    @contextmanager
+    def _asking(self) -> Iterator[sqlite3.Connection]:
         with translated(self._path):
             try:
                 with self._reading:
                     self._count()
-                    return self._reader.execute(query, values).fetchall()
+                    yield self._reader
             except sqlite3.DatabaseError as error:
                 if not is_malformed(error):
                     raise

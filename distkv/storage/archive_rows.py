@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
@@ -34,6 +34,8 @@ UNKNOWN: Final = -1
 """For how many rows the state has, in a file that was not told."""
 
 HISTORY_COLUMNS: Final = "lsn, path, node, tick, arrived, record, won, checked"
+CHANGE_COLUMNS: Final = "lsn, path, tick, arrived, record, won, checked"
+"""Where all are of one node, which need not be read: the checksum tells when a row is another one's."""
 _REPLACING: Final = " ON CONFLICT (path) DO UPDATE SET entry = excluded.entry, checked = excluded.checked"
 
 _Row = TypeVar("_Row")
@@ -170,6 +172,22 @@ def is_intact_meta(key: Any, value: Any, checked: Any) -> bool:
         return bool(check_meta(key, value) == checked)
     except _MALFORMED:
         return False
+
+
+def checked_changes(node: str, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[HistoryRow, bool]]:
+    """Rows of the history of one node, and whether each is as it was written; of `CHANGE_COLUMNS`.
+
+    Who archives what happened reads a million of them, hence no call for each: a profile showed that as half the time.
+    """
+    name, pack, join, new_row = _bytes(node), _HISTORY_NUMBERS.pack, b"".join, tuple.__new__
+    for lsn, path, tick, arrived, record, won, checked in rows:
+        row: HistoryRow = new_row(HistoryRow, (lsn, path, node, tick, arrived, record, won != 0))
+        try:
+            content = join((pack(lsn, tick, arrived, won != 0), path, name, record))
+            is_intact = crc32(content, _HISTORY + len(path)) == checked
+        except _MALFORMED:
+            is_intact = False
+        yield row, is_intact
 
 
 def state_damage(path: Any, entry: Any) -> Damage:

@@ -15,7 +15,7 @@ import trio
 
 from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
 from distkv.model.event import NodeName, Tick
-from distkv.model.tick_ranges import TickRanges
+from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.naming import parse_address
 from distkv.wire.asking import encode_request
 from distkv.wire.codec import Payload, read_payload
@@ -69,7 +69,7 @@ class PeerCaller:
         async def take_fields(fields: Fields) -> None:
             found.update(read_ranges(fields.get("held"), "held"))
 
-        await self._call(addr, EventsWait(1, nodes, IDLE_S / 2), take_fields)
+        await self._call(addr, EventsWait(1, up_to(nodes), IDLE_S / 2), take_fields)
         return found
 
     async def _call(self, addr: str, request: Request, take: Take) -> None:

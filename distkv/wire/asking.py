@@ -18,6 +18,7 @@ from distkv.wire.request import (
     Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetChanges,
     GetConflicts,
     GetEvents,
     GetHistory,
@@ -59,8 +60,8 @@ def encode_request(request: Request) -> bytes:
             _write_past(request, fields)
         case ListNames(path=path) | DeleteTree(path=path):
             fields["path"] = path.names
-        case GetEvents() | GetPages() | EventsWait() | GetSnapshot() | ExchangeRequest():
-            from distkv.wire import peering  # a client asks for none of these, and they are long to load
+        case GetEvents() | GetPages() | EventsWait() | GetChanges() | GetSnapshot() | ExchangeRequest():
+            from distkv.wire import peering  # a command asks for none of these, and they are long to load
 
             fields |= peering.fields_of(request)
         case RetireNodeRequest(node=node, force=force):
@@ -106,6 +107,7 @@ _NAMES: Final[dict[type[Request], str]] = {
     GetEvents: "get_events",
     GetPages: "get_pages",
     EventsWait: "events_wait",
+    GetChanges: "get_changes",
     GetSnapshot: "get_snapshot",
     ExchangeRequest: "exchange",
 }

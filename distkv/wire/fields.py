@@ -310,11 +310,8 @@ def read_ticks(value: object, name: str) -> TickMap:
     return found
 
 
-def read_single_ticks(value: object, name: str, count_max: int) -> dict[NodeName, Tick]:
+def read_single_ticks(given: Fields, name: str) -> dict[NodeName, Tick]:
     """Per node one tick of any life, or 0."""
-    given = read_map(value, name)
-    if len(given) > count_max:
-        raise DecodeError(f"the field '{name}' names {len(given)} nodes; the limit is {count_max}", f"bad_{name}")
     found: dict[NodeName, Tick] = {}
     for node, tick in given.items():
         if type(tick) is not int or not 0 <= tick <= TICK_MAX:

@@ -254,6 +254,7 @@ _ACTIONS: Final[dict[str, Callable[[int, Fields, bytes], Request]]] = {
     "get_events": peering.read_get_events,
     "get_pages": peering.read_get_pages,
     "events_wait": peering.read_events_wait,
+    "get_changes": peering.read_get_changes,
     "get_snapshot": peering.read_get_snapshot,
     "exchange": peering.read_exchange,
 }

@@ -1,4 +1,4 @@
-"""What nodes ask of each other: the fields of `get_events`, `get_pages`, `exchange` and so on.
+"""What nodes, and programs that follow events, ask: the fields of `get_events`, `get_changes`, `exchange` and so on.
 
 Knows: these fields.  Does not know frames, nor what becomes of a request.
 
@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from distkv.errors import DecodeError
 from distkv.model.event import TICK_MAX
+from distkv.model.path import ROOT
+from distkv.model.tick_ranges import up_to
 from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.fields import (
     Fields,
     range_map,
     read_address,
+    read_flag,
     read_int,
+    read_map,
     read_node,
     read_path,
     read_ranges,
@@ -25,9 +30,9 @@ from distkv.wire.fields import (
     read_time,
     tick_map,
 )
-from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetEvents, GetPages, GetSnapshot
+from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot
 
-PeerRequest: TypeAlias = GetEvents | GetPages | EventsWait | GetSnapshot | ExchangeRequest
+PeerRequest: TypeAlias = GetEvents | GetPages | EventsWait | GetChanges | GetSnapshot | ExchangeRequest
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
@@ -49,8 +54,19 @@ def read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
 
 
 def read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
-    nodes = read_single_ticks(fields.get("nodes"), "nodes", WAIT_NODES_MAX)
-    return EventsWait(seq, nodes, read_seconds(fields, "timeout", WAIT_S_MAX))
+    nodes = read_map(fields.get("nodes"), "nodes")
+    if len(nodes) > WAIT_NODES_MAX:
+        raise DecodeError(f"the field 'nodes' names {len(nodes)} nodes; the limit is {WAIT_NODES_MAX}", "bad_nodes")
+    by_tick = {node: tick for node, tick in nodes.items() if type(tick) is not list}
+    known = up_to(read_single_ticks(by_tick, "nodes"))
+    known |= read_ranges({node: ticks for node, ticks in nodes.items() if node not in by_tick}, "nodes")
+    return EventsWait(seq, known, read_seconds(fields, "timeout", WAIT_S_MAX), read_flag(fields, "others"))
+
+
+def read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
+    nodes = read_ranges(fields.get("nodes"), "nodes")
+    path = read_path(fields["path"]) if "path" in fields else ROOT
+    return GetChanges(seq, nodes, path, read_flag(fields, "content") if "content" in fields else True)
 
 
 def read_get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
@@ -70,12 +86,25 @@ def fields_of(request: PeerRequest) -> dict[str, object]:
         case GetPages(after=after, until=until):
             ends = {name: path.names for name, path in (("after", after), ("until", until)) if path is not None}
             return {"size": request.size, **ends}
-        case EventsWait(nodes=ticks, timeout_s=timeout_s):
-            return {"nodes": ticks, "timeout": timeout_s}
+        case EventsWait():
+            return _events_wait_map(request)
+        case GetChanges(path=path, content=content):
+            more = {"path": path.names} if path != ROOT else {}
+            return {"nodes": range_map(request.nodes), **more, **({} if content else {"content": False})}
         case GetSnapshot():
             return {"node": request.node, "created": request.created, "addr": request.addr}
         case ExchangeRequest(maps=maps):
             return {"maps": tick_maps_map(maps)}
+
+
+def _events_wait_map(request: EventsWait) -> dict[str, object]:
+    """Where nothing is known but up to a tick, that tick."""
+    known: dict[str, object] = {}
+    for node, ticks in request.nodes.items():
+        first = next(ticks.pairs(), (1, 1))
+        known[node] = first[1] - 1 if first[0] == 0 else ticks.to_list()
+    others = {"others": True} if request.others else {}
+    return {"nodes": known, "timeout": request.timeout_s, **others}
 
 
 def _get_events_map(request: GetEvents) -> dict[str, object]:

@@ -87,6 +87,11 @@ def encode_items(seq: int, items: Sequence[bytes], more: Path | None) -> bytes:
     return packing.pack_map(fields, {"items": packing.array_header(len(items)) + b"".join(items)})
 
 
+def encode_changes(seq: int, node: NodeName, won: bytes, records: bytes) -> bytes:
+    """One item of `get_changes`."""
+    return packing.pack({"seq": seq, "node": node, "won": won, "records": records})
+
+
 def encode_names(seq: int, names: Iterable[tuple[Name, bool, int]]) -> bytes:
     """The reply to `list`."""
     count, packed = packing.pack_all(names)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from distkv.model.event import Chain, Link, NodeName, Tick
+from distkv.model.event import Chain, Link, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, ROOT, Path
@@ -264,13 +264,27 @@ class GetPages:
 
 @lean_value
 class EventsWait:
-    """A peer waits until events come that it does not know of: a long poll."""
+    """A peer, or who follows events, waits until some come that it does not know of: a long poll."""
 
     seq: int
-    nodes: dict[NodeName, Tick]
-    """Whose events, and the tick above which they are news; 0 for all."""
+    nodes: TickRanges
+    """Whose events, and which ticks are no news; `tick_ranges.up_to` says it by a tick."""
     timeout_s: float
     """After so long it is told that there are none."""
+    others: bool = False
+    """Whether events of nodes that are not named are news, too, all of them."""
+
+
+@lean_value
+class GetChanges:
+    """The content of ticks, as it is logged, as a long result."""
+
+    seq: int
+    nodes: TickRanges
+    path: Path = ROOT
+    """Only what happened at and below it."""
+    content: bool = True
+    """Else only which of the ticks have their content here."""
 
 
 @lean_value
@@ -316,6 +330,7 @@ Request: TypeAlias = (
     | GetEvents
     | GetPages
     | EventsWait
+    | GetChanges
     | GetSnapshot
     | ExchangeRequest
 )

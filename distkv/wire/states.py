@@ -43,6 +43,11 @@ def path_key(path: Path) -> bytes:
     return packing.pack_plain([*path.names])
 
 
+def is_key_below(key: bytes, top: bytes) -> bool:
+    """Whether the path of a key is that of another one, or lies below it."""
+    return key.startswith(top[_names_at(top) :], _names_at(key))
+
+
 def read_path_key(data: bytes) -> Path:
     """The path that has this key.
 
@@ -151,6 +156,11 @@ def decode_book(life: int, data: bytes) -> Book:
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _names_at(key: bytes) -> int:
+    """Where the names begin, behind how many there are: an array of less than 16 says that in one byte."""
+    return 1 if key[0] < 0xDC else 3
 
 
 def _list(value: object) -> list[Any]:

@@ -28,7 +28,7 @@ from distkv.model.event import (
 from distkv.model.pages import Page
 from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges
+from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.wire.codec import Payload
 from distkv.wire.message import (
     CeilingRecord,
@@ -63,6 +63,7 @@ from distkv.wire.request import (
     Dismiss,
     EventsWait,
     ExchangeRequest,
+    GetChanges,
     GetConflicts,
     GetEvents,
     GetHistory,
@@ -288,7 +289,14 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
     st.builds(GetEvents, seqs, tick_ranges, tick_ranges, st.none() | tick_maps, st.none() | st.integers(1, 20_000)),
     st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000)),
-    st.builds(EventsWait, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0, 3600)),
+    st.builds(
+        EventsWait,
+        seqs,
+        st.dictionaries(node_names, ticks | st.just(0)).map(up_to) | tick_ranges,
+        st.floats(0, 3600),
+        st.booleans(),
+    ),
+    st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from distkv.model.event import Link, NodeName, Tick
 from distkv.model.ledger import Ledger
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, lives
+from distkv.model.tick_ranges import TickRanges, lives, up_to
 
 few = settings(max_examples=120, deadline=None)
 
@@ -101,9 +101,25 @@ def test_has_agrees_with_plain_sets(todo: list[tuple[str, Link, int]], link: Lin
 
 @few
 @given(doings, st.dictionaries(nodes, bases.flatmap(lambda base: counts.map(lambda count: base + count)) | st.just(0)))
-def test_held_past_agrees_with_plain_sets(todo: list[tuple[str, Link, int]], ticks: dict[NodeName, int]) -> None:
+def test_held_beside_what_is_up_to_a_tick_is_what_is_above_it(
+    todo: list[tuple[str, Link, int]], ticks: dict[NodeName, int]
+) -> None:
     ledger, plain = _ran(todo)
-    assert _flat(ledger.held_past(ticks)) == {(n, t) for n, t in plain.held if n in ticks and t > ticks[n]}
+    assert _flat(ledger.held_beside(up_to(ticks))) == {(n, t) for n, t in plain.held if n in ticks and t > ticks[n]}
+
+
+@few
+@given(doings, doings, st.booleans())
+def test_held_beside_agrees_with_plain_sets(
+    todo: list[tuple[str, Link, int]], known: list[tuple[str, Link, int]], others: bool
+) -> None:
+    (ledger, plain), (beside, plain_beside) = _ran(todo), _ran(known)
+    names = {node for node, _ in plain_beside.held}
+    assert _flat(ledger.held_beside(beside.held(), others=others)) == {
+        (node, tick)
+        for node, tick in plain.held
+        if (others or node in names) and (node, tick) not in plain_beside.held
+    }
 
 
 @few

@@ -106,6 +106,39 @@ async def test_event_up_to_the_tick_does_not_answer(autojump_clock: MockClock) -
 
 
 @pytest.mark.trio
+async def test_ranges_ask_for_all_besides_them(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        last = node.replica.tick
+        known: list[object] = [[1, last], [last + 1, last + 3]]  # but the last one, which is here
+        assert (await client.ask("events_wait", nodes={"a": known}, timeout=600))["held"] == {"a": [last]}
+
+
+@pytest.mark.trio
+async def test_tick_among_the_ranges_does_not_answer_and_the_next_one_does(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as peer, node.client() as writer:
+        last = node.replica.tick
+        await peer.ask("ping")
+        known = {"a": [[1, last + 3]]}
+        await peer.stream.send_all(peer.frame("events_wait", nodes=known, timeout=600))
+        await writer.set("x", 1)
+        await writer.set("x", 2)
+        assert await is_silent(peer, 300)
+        done = await writer.set("x", 3)
+        assert (await answer(peer))["held"] == {"a": [done["tick"]]}
+
+
+@pytest.mark.trio
+async def test_others_answer_when_they_are_asked_for(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as peer, node.client() as writer:
+        await peer.ask("ping")
+        await peer.stream.send_all(peer.frame("events_wait", nodes={"b": 0, "a": 2**40}, timeout=5, others=True))
+        await writer.set("x", 1)
+        assert (await answer(peer))["held"] == {}  # a is named, so it is none of the others
+        found = await peer.ask("events_wait", nodes={"b": 0}, timeout=100, others=True)
+        assert found["held"] == {"a": [[1, node.replica.tick + 1]]}
+
+
+@pytest.mark.trio
 async def test_event_that_loses_against_another_answers(autojump_clock: MockClock) -> None:
     """A watch of its path would not be told of it; who follows a node's ticks must be."""
     async with trio.open_nursery() as nursery:
@@ -287,7 +320,10 @@ async def test_state_counts_the_waits(autojump_clock: MockClock) -> None:
         ({"timeout": 1}, "the field 'nodes' must be a map, not null or missing"),
         ({"nodes": {"a": -1}, "timeout": 1}, "the field 'nodes' must be made of integers below 2^63, not -1"),
         ({"nodes": {"a": True}, "timeout": 1}, "the field 'nodes' must be made of integers below 2^63, not true"),
-        ({"nodes": {"a": [1]}, "timeout": 1}, "the field 'nodes' must be made of integers below 2^63, not a list"),
+        ({"nodes": {"a": 1.5}, "timeout": 1}, "the field 'nodes' must be made of integers below 2^63, not 1.5"),
+        ({"nodes": {"a": [[5, 2]]}, "timeout": 1}, "the field 'nodes' must be made of [begin, end) pairs within one"),
+        ({"nodes": {"a": [0]}, "timeout": 1}, "the field 'nodes' must be made of ticks"),
+        ({"nodes": {}, "timeout": 1, "others": 1}, "the field 'others' must be true or false"),
         ({"nodes": {"a b": 1}, "timeout": 1}, "the field 'nodes' must be a node name: 1-63 of letters"),
         ({"nodes": {f"n{number}": 0 for number in range(1025)}, "timeout": 1}, "the field 'nodes' names 1025 nodes"),
         ({"nodes": {}}, "the field 'timeout' must be seconds, from 0 to 3600, not null or missing"),

@@ -13,12 +13,14 @@ from typing import Any, Final
 import pytest
 
 from distkv import errors
+from distkv.client.changes import ChangePage, Located
 from distkv.client.conflicts import Loser
 from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
 from distkv.client.watch import Change, Contested, Resync, UpToDate
 from distkv.errors import DecodeError, DistkvError, ExistsError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.model.ranges import Ranges
 from distkv.wire.values import ExtType, Timestamp
 
 LINK: Final = (NodeName("a"), Tick(1))
@@ -28,6 +30,8 @@ VALUES: Final = [
     Past("x", (LINK,), Tock(3), 1.5, 2.5, 7, True),
     Written(True, LINK, 2),
     Listed("x", True, 0),
+    ChangePage(NodeName("a"), b"\1", b"x"),
+    Located({NodeName("a"): Ranges([(1, 5)])}, {}),
     Loser(WHERE, "x", False, LINK, Tock(3), 1.5, LINK),
     Change(WHERE, "x", False, LINK, Tock(3), 1.5, b"t"),
     Contested(WHERE, (LINK,)),
