@@ -77,7 +77,7 @@ class DamageList:
     def load(self, reader: sqlite3.Connection) -> None:
         """What the file knows. A row that does not check is left out: what it was about will be found again."""
         for place, path, lsn, found, checked in reader.execute("SELECT place, path, lsn, found, checked FROM damage"):
-            damage = Damage(place, path, lsn)
+            damage = Damage(str(place), path, lsn)  # a page that belongs elsewhere has rows of other types
             if check_damage(damage, found) == checked:
                 self._found[damage] = found
 
