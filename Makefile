@@ -6,7 +6,7 @@ NAME := demo
 PORT := 27586
 export PYTHON NAME PORT
 
-.PHONY: help run test lint docs fast process browser netns lowest bench clean
+.PHONY: help run test lint docs fast process browser netns spark lowest bench clean
 
 help:
 	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
@@ -17,6 +17,7 @@ help:
 	@echo "make process  tests with real servers and Serf agents"
 	@echo "make browser  the page of distkv graph in a headless chromium"
 	@echo "make netns    tests in network namespaces (root)"
+	@echo "make spark    tests of the data pipeline on Spark"
 	@echo "make lowest   make fast with the oldest dependencies that pyproject.toml allows"
 	@echo "make bench    distkv beside Redis and etcd on this machine, about ten minutes (packaging/bench/README.rst)"
 	@echo "make clean    remove what all this made: .venv, .run, caches"
@@ -27,7 +28,7 @@ run:
 test:
 	@packaging/test.sh
 
-lint docs fast process browser netns:
+lint docs fast process browser netns spark:
 	@packaging/test.sh $@
 
 lowest:

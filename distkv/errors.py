@@ -177,3 +177,7 @@ class StaleError(DistkvError):
 
 class InitRefusedError(DistkvError):
     """`--init` where a network already is: in the directory, or answering on the transport."""
+
+
+class SparkFailedError(DistkvError):
+    """Spark is not installed, does not start, or could not carry out a job."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Check and test in parts: test.sh [lint] [docs] [fast] [process] [browser] [netns]; all of them when none is named.
+# Check and test in parts: test.sh [lint] [docs] [fast] [process] [browser] [netns] [spark]; all of them when none is named.
 # Every part runs, also after one that failed; the end says which failed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -61,6 +61,12 @@ netns() {
     fi
 }
 
+# Spark takes both processors of a small machine, so nothing runs beside it.
+spark() {
+    packaging/packages.sh serf=serf java=openjdk-17-jre-headless
+    folder spark
+}
+
 # A folder of tests appears with its first issue.
 folder() {
     kind=$1
@@ -68,7 +74,7 @@ folder() {
     [ ! -d "tests/$kind" ] || part pytest "$@" -m "$kind" "tests/$kind"
 }
 
-[ $# -gt 0 ] || set -- lint docs fast process browser netns
+[ $# -gt 0 ] || set -- lint docs fast process browser netns spark
 for name in "$@"; do
     "$name"
 done

@@ -30,6 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by their folder, skip those whose programs are not here, begin with the slow files."""
     here = Path(__file__).parent
     no_browser = pytest.mark.skip(reason="no chromium and chromedriver: apt-get install chromium chromium-driver")
+    no_java = pytest.mark.skip(reason="no java on PATH: apt-get install openjdk-17-jre-headless")
     no_serf = pytest.mark.skip(reason="no serf on PATH: apt-get install serf")
     for item in items:
         folder = item.path.relative_to(here).parts[0]
@@ -37,7 +38,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(folder)
         if folder == "browser" and (shutil.which("chromedriver") is None or shutil.which("chromium") is None):
             item.add_marker(no_browser)
-        if folder == "process" and shutil.which("serf") is None:
+        if folder == "spark" and shutil.which("java") is None:
+            item.add_marker(no_java)
+        if folder in ("process", "spark") and shutil.which("serf") is None:
             item.add_marker(no_serf)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

@@ -14,10 +14,10 @@ from pathlib import Path
 import asyncclick as click
 
 from distkv.cli.exits import DONE, USAGE
-from distkv.cli.json_form import to_json
 from distkv.cli.output import Form, complain, print_items, print_result, text_of
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.settings import Given, effective_settings, find_file, find_mistakes
+from distkv.wire.json_form import to_json
 
 
 @click.group("config")

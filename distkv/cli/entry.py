@@ -7,10 +7,10 @@ Invariant: ticks are text, because as numbers they are larger than what many rea
 
 from __future__ import annotations
 
-from distkv.cli.json_form import to_json
 from distkv.cli.output import Form, text_of
 from distkv.client.questions import Entry
 from distkv.model.event import tick_text
+from distkv.wire.json_form import to_json
 
 
 def shown(entry: Entry, form: Form) -> dict[str, object]:

@@ -19,9 +19,9 @@ from typing import BinaryIO, TextIO
 
 import asyncclick as click
 
-from distkv.cli.json_form import to_json
 from distkv.errors import RequestError
 from distkv.wire import packing
+from distkv.wire.json_form import to_json
 from distkv.wire.values import pack_value
 
 

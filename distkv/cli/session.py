@@ -42,6 +42,8 @@ class Session:
     assignments: tuple[str, ...] = ()
     form: Form = Form.TEXT
     addresses: tuple[Address, ...] = ()
+    spark: object = None
+    """How Spark is started; of the group `pipeline`."""
 
 
 def read_addresses(

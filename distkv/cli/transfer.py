@@ -23,7 +23,6 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.cli.json_form import from_json, from_plain, to_plain
 from distkv.cli.output import Form, print_items
 from distkv.cli.schema import YamlError
 from distkv.cli.session import Job, Session, output_option
@@ -34,6 +33,7 @@ from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError
 from distkv.model.path import Path
 from distkv.wire import packing
 from distkv.wire.framing import FrameReader
+from distkv.wire.json_form import from_json, from_plain, to_plain
 from distkv.wire.values import VALUE_BYTES_MAX, pack_value
 
 if TYPE_CHECKING:

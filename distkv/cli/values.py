@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.cli.json_form import from_json
 from distkv.cli.schema import YamlError, scalar
 from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.model.event import Link, read_tick_text
+from distkv.wire.json_form import from_json
 from distkv.wire.values import pack_value
 
 _COLLECTIONS: Final = "[{\"'"

@@ -392,7 +392,7 @@ class Client:
 
     def get_changes(
         self, nodes: Ticks, *, path: Path | str = ROOT, content: bool = True
-    ) -> Iterator[ChangePage | Located]:
+    ) -> Generator[ChangePage | Located, None, None]:
         """The changes of some ticks, of each node in order of tick, as pages while they arrive, and last a `Located`
         that says of which ticks the node has no content.
 

@@ -26,10 +26,10 @@ from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_records
 from distkv.wire.request import WAIT_S_MAX, EventsWait, GetChanges
 
-Ticks: TypeAlias = Mapping[str, Ranges | Iterable[int | Iterable[int]]]
+Ticks: TypeAlias = TickRanges | Mapping[str, Ranges | Iterable[int | Iterable[int]]]
 """Per node its ticks: `Ranges`, or a sorted list of ticks and [begin, end) pairs, as `held` of `get_state`."""
 
-News: TypeAlias = Mapping[str, int | Ranges | Iterable[int | Iterable[int]]]
+News: TypeAlias = TickRanges | Mapping[str, int | Ranges | Iterable[int | Iterable[int]]]
 """Per node what is no news: ticks, or one tick, which stands for all up to it."""
 
 

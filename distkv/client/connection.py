@@ -24,6 +24,8 @@ from distkv.wire.fields import Fields
 from distkv.wire.replies import Hello
 
 RECEIVE_BYTES: Final = 1 << 16
+BULK_BYTES: Final = 1 << 18
+"""At once, where there is much to come."""
 
 LAST_WORDS_S: Final = 0.1
 """How long we listen to a server that closed while we were sending."""
@@ -162,6 +164,22 @@ class Connection:
         finally:
             self.close()
 
+    def chunks(self, question: Question[Answer], reply_s: float) -> Generator[bytes, None, None]:
+        """The bytes that come for a question, each within `reply_s` of the last ones, for who reads them in bulk and
+        knows where they end. The connection is closed after it.
+
+        Raises:
+            UnreachableError: the server is gone, or sends nothing for so long.
+        """
+        try:
+            self.check_open()
+            deadline = self._send(self._conversation.ask(question, question, is_long=True), _after(reply_s))
+            while True:
+                yield self._bytes(deadline, BULK_BYTES)
+                deadline = _after(reply_s)
+        finally:
+            self.close()
+
     # -- inside
 
     def _greeting(self, deadline: float) -> Hello:
@@ -183,20 +201,23 @@ class Connection:
         return deadline
 
     def _receive(self, deadline: float) -> list[Answered[object]]:
+        found = self._conversation.feed(self._bytes(deadline, RECEIVE_BYTES))
+        if self._conversation.failure is not None and not found:
+            raise self._conversation.failure
+        return found
+
+    def _bytes(self, deadline: float, count_max: int) -> bytes:
         assert self._socket is not None
         try:
             self._socket.settimeout(_seconds_until(deadline))
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = self._socket.recv(count_max)
         except TimeoutError:
             raise failures.silent(self.name) from None
         except OSError as error:
             raise failures.ended(self.name) if self._is_stopped else failures.closed(self.name, error) from None
         if not data:
             raise failures.ended(self.name) if self._is_stopped else failures.closed(self.name)
-        found = self._conversation.feed(data)
-        if self._conversation.failure is not None and not found:
-            raise self._conversation.failure
-        return found
+        return data
 
 
 def _dial(address: Address, connect_s: float) -> socket.socket:

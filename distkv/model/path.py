@@ -125,7 +125,7 @@ class Path(tuple[NameKey, ...]):
             raise BadPathError(f"a path is written as text, such as 'sensors.kitchen', not as {type(text).__name__}")
         if text == ":":
             return ROOT
-        return cls(_parse_name(part, text) for part in _split(text))
+        return cls(_parse_name(part, text) for part in split_text(text))
 
 
 def _no_names(given: object) -> str:
@@ -196,7 +196,7 @@ def _name_text(name: Name) -> str:
     return ":" + repr(name).replace(".", ":.")
 
 
-def _split(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Cut at the dots that no colon escapes; the parts keep their escapes."""
     parts, start, at = [], 0, 0
     while at < len(text):

@@ -10,6 +10,7 @@ are so few that it does not matter (`unpack_whole`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import msgpack
@@ -146,6 +147,46 @@ def split_all(data: bytes) -> Iterator[bytes]:
         begin = end
 
 
+def unpack_all(data: bytes) -> list[object]:
+    """The objects that stand one after another in `data`, of which nobody has measured any: for what a peer or client
+    sent as one field of a frame, whose size has a bound.
+
+    Raises:
+        DecodeError: the last one is cut short, or something is not msgpack.
+    """
+    size = len(data)  # no list or map in it has more elements
+    unpacker = msgpack.Unpacker(strict_map_key=False, max_buffer_size=0, max_array_len=size, max_map_len=size)
+    unpacker.feed(data)
+    found, end, tell = [], 0, unpacker.tell
+    try:
+        for each in unpacker:
+            found.append(each)
+            end = tell()  # behind the last one it would be as far as the library looked, be that half an object
+    except _FAILURES as error:
+        raise _not_msgpack(error) from None
+    if end != len(data):
+        raise DecodeError("the last object is cut short", "not_msgpack")
+    return found
+
+
+def unpack_strict(data: bytes) -> object:
+    """The one object in `data`, if it is of what JSON has, too, and its keys are text or bytes; three times faster than
+    to look for what JSON lacks.
+
+    Raises:
+        DecodeError: it holds something else, or is none.
+    """
+    try:
+        found: object = msgpack.unpackb(data, ext_hook=_refuse_ext)
+    except _FAILURES as error:
+        raise _not_msgpack(error) from None
+    return found
+
+
+def _refuse_ext(code: int, _: bytes) -> object:
+    raise ValueError(f"an extension of code {code}")
+
+
 def is_map(data: bytes) -> bool:
     """Whether the first byte starts a map."""
     return data[:1] in _MAP_BYTES
@@ -222,6 +263,63 @@ class Skipper:
             raise _not_msgpack(error) from None
         self._end = self._unpacker.tell()
         return self._base + self._end
+
+
+class BulkUnpacker:
+    """Unpacks a stream of objects, all that are whole at once: at a third of the price of cutting it into frames first.
+
+    It is for the answers of a node to our own question, whose values were checked when they were stored.
+    """
+
+    __slots__ = ("_end", "_is_strict", "_kept", "_new", "_unpacker")
+
+    def __init__(self, count_max: int) -> None:
+        """`count_max`: so many elements a list or a map may have."""
+        self._new = partial(msgpack.Unpacker, max_buffer_size=0, max_array_len=count_max, max_map_len=count_max)
+        self._is_strict = True
+        self._kept = bytearray()  # what was fed since the end of the last whole object
+        self._unpacker = self._new(ext_hook=_refuse_ext)
+        self._end = 0  # of that object, as the unpacker counts
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether all that was given so far is such as `unpack_strict` gives. Once it is not, nobody looks any more."""
+        return self._is_strict
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much there is of an object that is not whole yet."""
+        return len(self._kept)
+
+    def feed(self, data: bytes) -> list[object]:
+        """More of the stream; the objects that are whole now.
+
+        Raises:
+            DecodeError: something is not msgpack; then nothing more can be read.
+        """
+        self._kept += data
+        found: list[object] = []
+        try:
+            self._unpacker.feed(data)
+            self._take(found)
+        except _FAILURES as error:
+            if not self._is_strict:
+                raise _not_msgpack(error) from None
+            self._is_strict = False
+            self._unpacker = self._new(strict_map_key=False)
+            self._end = 0
+            left, self._kept = bytes(self._kept), bytearray()
+            return found + self.feed(left)
+        return found
+
+    def _take(self, found: list[object]) -> None:
+        begin, tell = self._end, self._unpacker.tell
+        try:
+            for each in self._unpacker:
+                found.append(each)
+                self._end = tell()
+        finally:
+            del self._kept[: self._end - begin]
 
 
 _MAP_BYTES: Final = frozenset(bytes((b,)) for b in (*range(0x80, 0x90), 0xDE, 0xDF))

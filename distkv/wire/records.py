@@ -24,7 +24,7 @@ A record is a msgpack array that begins with its number:
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from distkv.model.event import LIFE_MAX, TICK_MAX, Kind, Tock
 from distkv.wire import packing
@@ -104,6 +104,24 @@ def decode_records(data: bytes) -> list[Record]:
         DecodeError: as `decode_record`.
     """
     return [_read_record(packing.unpack(part)) for part in packing.split_all(data)]
+
+
+def unpack_events(data: bytes) -> tuple[list[list[Any]], list[float | None]]:
+    """The records of events that stand one after another in `data`, as their nine parts, and the ttl of each.
+
+    A third of the price of `decode_records`: what the parts hold was checked when they were logged, and is not again.
+
+    Raises:
+        DecodeError: there is another record among them, or something is no record.
+    """
+    rows: list[Any] = packing.unpack_all(data)
+    ttls: list[float | None] = [None] * len(rows)
+    for at, row in enumerate(rows):
+        if type(row) is not list or len(row) != _LENGTHS[_EVENT] or row[0] != _EVENT:
+            if type(row) is not list or len(row) != _LENGTHS[_FLEETING] or row[0] != _FLEETING:
+                raise bad("records", "records of events", row)
+            ttls[at] = row.pop()
+    return rows, ttls
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -65,7 +65,6 @@ UNDER_SYSTEMD = Reader(
 that Debian's package would have started is started when the page looks for it."""
 
 READERS: dict[str, tuple[Reader, ...]] = {
-    "README.rst": (Reader(pastes=True),),
     "docs/cli.rst": (Reader(pastes=True),),
     "docs/howto/agent-gone.rst": (PASTES,),
     "docs/howto/backup.rst": (PASTES,),
@@ -82,5 +81,9 @@ READERS: dict[str, tuple[Reader, ...]] = {
 }
 """Who types the commands of each page: one reader all of them in one shell, or one for each block."""
 
-ELSEWHERE: dict[str, str] = {"docs/operations.rst": "tests/process/test_operations_docs.py"}
+ELSEWHERE: dict[str, str] = {
+    "README.rst": "tests/spark/test_pages.py",
+    "docs/operations.rst": "tests/process/test_operations_docs.py",
+    "docs/pipeline.rst": "tests/spark/test_pages.py",
+}
 """Pages whose commands a test of their own types: the page, and that test."""

@@ -67,7 +67,7 @@ def pip(*words: str) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = ROOT / "distkv"
-    files = [*package.rglob("*.py"), package / "py.typed", *package.glob("graph/page.*")]
+    files = [*package.rglob("*.py"), package / "py.typed", *package.glob("graph/page.*"), ROOT / "pyspark_distkv.py"]
     assert names == {str(path.relative_to(ROOT)) for path in files}
 
 
@@ -76,7 +76,7 @@ def test_installed_files_are_the_package_its_description_and_one_command(site: P
     (record,) = package.glob("distkv-*.dist-info/RECORD")
     files = [line.split(",")[0] for line in record.read_text(encoding="utf-8").splitlines()]
     tops = {file.split("/")[0] for file in files}
-    assert tops == {"distkv", record.parent.name, ".."}
+    assert tops == {"distkv", "pyspark_distkv.py", record.parent.name, ".."}
     assert [file for file in files if file.startswith("..")] == ["../../../bin/distkv"]
     assert not {"tests", "packaging", "bench", "docs"} & {path.name for path in package.iterdir()}
 
@@ -86,7 +86,8 @@ def test_every_dependency_has_a_lower_and_an_upper_bound(wheel: Path) -> None:
     (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
     found = HeaderParser().parsestr(archive.read(name).decode()).get_all("Requires-Dist")
     assert found
-    unbound = [each for each in found if not (re.search(">=[0-9]", each) and re.search("<[0-9]", each))]
+    others = [each for each in found if not each.startswith("distkv[")]
+    unbound = [each for each in others if not (re.search(">=[0-9]", each) and re.search("<[0-9]", each))]
     assert unbound == []
 
 
@@ -97,6 +98,12 @@ def test_installed_command_shows_its_help(cluster: Cluster) -> None:
     ran = cluster.servers.run("--help")
     assert (ran.code, ran.err) == (0, "")
     assert "server" in ran.text
+
+
+def test_pipeline_without_its_extra_says_what_to_install(cluster: Cluster, tmp_path: Path) -> None:
+    ran = cluster.servers.run("pipeline", "archive", "--to", str(tmp_path / "t"), "--once")
+    assert (ran.code, ran.err.startswith("distkv: Spark is not installed: pip install 'distkv[spark]'")) == (1, True)
+    assert not (tmp_path / "t").exists()
 
 
 def test_installed_package_is_what_runs(cluster: Cluster, site: Path) -> None:

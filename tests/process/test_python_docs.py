@@ -21,6 +21,12 @@ from tests.process.servers import Servers
 DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "python.rst"
 PAGES = [DOCUMENT, DOCS / "howto" / "python.rst"]
+OTHERS = {
+    DOCS / "architecture.rst": "tests/tidy/test_docs.py",
+    DOCS / "event-table.rst": "tests/unit/spark/test_table_docs.py",
+    DOCS / "pipeline.rst": "tests/spark/test_pages.py",
+}
+"""Pages whose examples are run, or compared with the code, by a test of their own."""
 
 EXAMPLE = re.compile(r"^\.\. code-block:: (python|text)\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 
@@ -58,8 +64,8 @@ def test_examples_print_what_is_shown(servers: Servers, page: Path) -> None:
 
 def test_every_example_is_found() -> None:
     shown = {page: page.read_text(encoding="utf-8").count("code-block:: python") for page in DOCS.rglob("*.rst")}
-    quoted = DOCS / "architecture.rst"  # what it quotes of the code is compared in tests/tidy/test_docs.py
-    assert {page for page, count in shown.items() if count} == {*PAGES, quoted}
+    assert {page for page, count in shown.items() if count} == {*PAGES, *OTHERS}
+    assert [test for page, test in OTHERS.items() if page.name not in (DOCS.parent / test).read_text("utf-8")] == []
     assert [len(examples(page)) for page in PAGES] == [shown[page] for page in PAGES]
 
 

@@ -15,11 +15,11 @@ from docutils.core import publish_doctree
 from distkv import errors
 from distkv.cli import exits
 from distkv.cli.completion import Shell
-from distkv.cli.json_form import to_json
 from distkv.cli.logs import LEVEL_NAMES, SOURCES
 from distkv.cli.output import Form
 from distkv.cli.values import read_argument
 from distkv.errors import BadValueError, DistkvError, RequestError
+from distkv.wire.json_form import to_json
 from tests.process.terminals import START
 
 PAGE = Path(__file__).parents[2] / "docs" / "shell.rst"

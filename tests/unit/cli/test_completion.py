@@ -111,7 +111,7 @@ def test_port_that_is_none_offers_nothing(capsys: Capture) -> None:
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["client", "nonsense", "x"], []),
         (["--nonsense", "x"], []),
-        ([], ["client", "completion", "config", "doctor", "graph", "restore", "server", "sim"]),
+        ([], ["client", "completion", "config", "doctor", "graph", "pipeline", "restore", "server", "sim"]),
         (["--log", "e"], ["engine=+"]),
         (["--log", "engine=e"], ["engine=error"]),
     ],

@@ -90,6 +90,13 @@ def test_objects_of_which_the_last_is_cut_short_are_refused() -> None:
         list(packing.split_all(b"\x01\x91"))
 
 
+@pytest.mark.parametrize("data", [b"\x01\x91", b"\x01\x93\x01\x02", b"\x01\xa2x", b"\x01\xcd\x00"], ids=repr)
+def test_objects_unpacked_at_once_of_which_the_last_is_cut_short_are_refused(data: bytes) -> None:
+    """Also where the cut is between two elements, behind which the library has looked at all there is."""
+    with pytest.raises(DecodeError, match="cut short"):
+        packing.unpack_all(data)
+
+
 def _collections_within(pack: Callable[[object], bytes], found: object) -> int:
     """How often the garbage collector starts while something is packed, when it starts as often as it can."""
     began: list[str] = []
@@ -113,6 +120,31 @@ def _collections_within(pack: Callable[[object], bytes], found: object) -> int:
 
 class _Names(tuple[object, ...]):
     """As a path: no exact tuple."""
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+def test_bulk_of_a_stream_is_all_of_it_however_it_is_cut(size: int) -> None:
+    wanted: list[object] = [1, "text", {"a": [1, {"b": b"x"}]}, {1: 2}, packing.ExtType(5, b"x"), [None] * 20, 2]
+    data = b"".join(map(packing.pack, wanted))
+    unpacker = packing.BulkUnpacker(1000)
+    found = [each for at in range(0, len(data), size) for each in unpacker.feed(data[at : at + size])]
+    assert found == wanted
+    assert unpacker.kept_bytes == 0
+
+
+@pytest.mark.parametrize("odd", [{1: 2}, [packing.ExtType(5, b"x")], {"a": {True: 1}}], ids=repr)
+def test_bulk_that_has_what_strict_unpacking_refuses_says_so(odd: object) -> None:
+    unpacker = packing.BulkUnpacker(1000)
+    assert unpacker.feed(packing.pack({"a": b"x"})) == [{"a": b"x"}]
+    assert unpacker.is_strict
+    assert unpacker.feed(packing.pack(odd) + b"\x01") == [odd, 1]
+    assert not unpacker.is_strict
+
+
+@pytest.mark.parametrize("data", [b"\xc1", b"\xdd\xff\xff\xff\xff", b"\x81\x01\x02\xc1"], ids=repr)
+def test_bulk_that_is_no_msgpack_or_announces_too_much_is_refused(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        packing.BulkUnpacker(1000).feed(data)
 
 
 def test_plain_objects_are_packed_without_a_chance_for_another_thread() -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.cli.json_form import from_json, to_json
 from distkv.errors import BadValueError
+from distkv.wire.json_form import from_json, to_json
 from distkv.wire.values import ExtType, Timestamp, pack_value
 
 scalars = (

@@ -20,13 +20,36 @@ import json
 import math
 from typing import Final
 
-from distkv.errors import BadValueError
-from distkv.wire.values import ExtType, Timestamp
+from distkv.errors import BadValueError, DecodeError
+from distkv.wire import packing
+from distkv.wire.values import ExtType, Timestamp, unpack_value
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:
     """One JSON document, without a newline at its end."""
     return json.dumps(_form(value), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def packed_to_json(packed: bytes) -> str:
+    """`to_json` of a value as it is stored; in a third of the time when JSON has all that is in it.
+
+    Raises:
+        DecodeError, BadValueError: the bytes are no value.
+    """
+    try:
+        value = packing.unpack_strict(packed)
+    except DecodeError:  # keys that are no text, extensions
+        return to_json(unpack_value(packed))
+    return strict_to_json(value)
+
+
+def strict_to_json(value: object) -> str:
+    """`to_json` of a value such as `packing.unpack_strict` gives, in a third of the time when JSON has all of it."""
+    try:
+        text = _ENCODE(value)
+    except (TypeError, ValueError):  # bytes, times, NaN
+        return to_json(value)
+    return to_json(value) if '{"$' in text else text
 
 
 def from_json(text: str) -> object:
@@ -68,6 +91,7 @@ def from_plain(form: object) -> object:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 _DOLLAR: Final = "$"
+_ENCODE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _form(value: object) -> object:

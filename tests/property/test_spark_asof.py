@@ -1,0 +1,211 @@
+"""Events of random histories, as rows of a table in rising order, fold to what a node holds to which they came in any
+order.
+
+Knows: records, rows, the fold.  Does not know Spark, which does the sorting in the job (tests/spark/test_asof.py).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distkv.client.changes import ChangePage
+from distkv.errors import DecodeError, SettingsError
+from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.model.tree import Tree
+from distkv.spark.asof import Cut, read_time
+from distkv.spark.folding import EVENT_COLUMNS, IS_EXPIRY, RISING, fold
+from distkv.spark.rows import ValueForm, rows_of
+from distkv.wire.message import EventRecord
+from distkv.wire.records import encode_record
+from tests.property.histories import PATHS, History, histories, tree_of
+
+few = settings(max_examples=100, deadline=None)
+
+A, B = NodeName("a"), NodeName("b")
+X, Y = Path(["x"]), Path(["y", 1.5, "a.b"])
+
+
+@attrs.frozen
+class Folded:
+    """All that a fold came to."""
+
+    values: dict[Path, tuple[Any, ...]]
+    conflicts: int
+    deletions: int
+    rows: int
+    digest: int
+
+
+def with_values(history: History, chance: random.Random) -> list[Event]:
+    """The events, some of which are values that go by themselves."""
+    found = []
+    for event in history.events:
+        if event.kind is Kind.SET and chance.random() < 0.3:
+            parts = (event.path, event.value, event.chain, event.tock, event.time, event.truncated)
+            event = Fleeting(*parts, chance.choice([0.5, 60.0]))
+        found.append(event)
+    return found
+
+
+def rising(events: Iterable[Event]) -> pa.Table:
+    """Rows of the events' log records, sorted as Spark sorts them."""
+    by_node: dict[NodeName, list[Event]] = {}
+    for event in events:
+        by_node.setdefault(event.node, []).append(event)
+    batches = []
+    for node, some in by_node.items():
+        some.sort(key=lambda event: event.tick)
+        records = b"".join(encode_record(EventRecord(event, 1.0)) for event in some)
+        wanted = Ranges.from_ticks([event.tick for event in some])
+        batches.append(rows_of(ChangePage(node, bytes(len(some)), records), wanted, ValueForm.BOTH, node).batch)
+    table = pa.Table.from_batches(batches).select(EVENT_COLUMNS)
+    return table.append_column(IS_EXPIRY, pc.equal(table["kind"], "expire")).sort_by(list(RISING))
+
+
+def folded(batches: Sequence[pa.RecordBatch]) -> Folded:
+    rows = [row for batch in fold(batches) for row in batch.to_pylist()]
+    names = ("value_msgpack", "node", "tick", "tock", "time_s", "ttl", "conflicts")
+    sums = rows.pop()
+    assert sums["path_str"] is None
+    values = {Path.parse(row["path_str"]): tuple(row[name] for name in names) for row in rows}
+    assert len(values) == len(rows)
+    return Folded(values, sums["conflicts"], sums["deletions"], sums["rows"], int.from_bytes(sums["digest"], "big"))
+
+
+def held(tree: Tree, rows: int) -> Folded:
+    """The same of a node's tree."""
+    entries = [entry for entry in tree.entries() if not entry.head.path.is_reserved]
+    values = {
+        entry.head.path: (
+            entry.head.value, entry.head.node, entry.head.tick, entry.head.tock, entry.head.time, entry.head.ttl,
+            len(entry.conflicts()),
+        )
+        for entry in entries if entry.is_live
+    }  # fmt: skip
+    deletions = [loser for entry in entries for loser in entry.conflicts() if loser.kind is not Kind.SET]
+    return Folded(values, tree.conflict_count, len(deletions), rows, tree.digest)
+
+
+def fold_events(events: Iterable[Event], rows_max: int = 1000) -> Folded:
+    return folded(rising(events).to_batches(rows_max))
+
+
+def set_event(node: NodeName, tick: int, path: Path = X, *, tock: int = 1, value: bytes = b"\x01") -> Event:
+    return Event(path, Kind.SET, value, ((node, Tick(tick)),), Tock(tock), 1.0)
+
+
+@few
+@given(histories(), st.integers(1, 30), st.randoms(use_true_random=False))
+def test_rows_in_rising_order_fold_to_the_tree_of_any_order(
+    history: History, rows_max: int, chance: random.Random
+) -> None:
+    events = with_values(history, chance)
+    if events:
+        tree = tree_of(chance.sample(events, len(events)))
+        assert fold_events(events, rows_max) == held(tree, len(events))
+
+
+@few
+@given(histories(), st.randoms(use_true_random=False))
+def test_some_of_the_events_fold_to_the_tree_that_has_just_these(history: History, chance: random.Random) -> None:
+    """A cut need not be closed under causes: a node may hold any ticks."""
+    events = [event for event in with_values(history, chance) if chance.random() < 0.6]
+    if events:
+        tree = tree_of(chance.sample(events, len(events)))
+        assert fold_events(events) == held(tree, len(events))
+
+
+@few
+@given(histories(), st.randoms(use_true_random=False))
+def test_paths_spread_over_workers_come_to_the_same_sums(history: History, chance: random.Random) -> None:
+    events = with_values(history, chance)
+    parts = [some for path in PATHS if (some := [event for event in events if event.path == path])]
+    found = [fold_events(some) for some in parts]
+    tree = tree_of(events)
+    digest = 0
+    for part in found:
+        digest ^= part.digest
+    assert (digest, sum(part.conflicts for part in found)) == (tree.digest, tree.conflict_count)
+
+
+def test_fold_of_no_events_is_an_empty_tree() -> None:
+    assert folded([]) == Folded({}, 0, 0, 0, 0)
+
+
+def test_paths_with_escapes_keep_their_names() -> None:
+    assert list(fold_events([set_event(A, 1, Y), set_event(A, 2, Path())]).values) == [Path(), Y]
+
+
+def test_deletion_that_nodes_forgot_is_an_open_loser_and_counted_as_deletion() -> None:
+    """The one difference to nodes that purge: no event says that they did. The value is the same."""
+    deleted = Event(X, Kind.DELETE, b"", ((A, Tick(2)),), Tock(2), 1.0)
+    node = tree_of([set_event(A, 1), deleted])
+    node.purge(X)
+    anew = set_event(B, 1, tock=3, value=b"\x02")
+    node.apply(anew)
+    found = fold_events([set_event(A, 1), deleted, anew])
+    assert (found.conflicts, found.deletions, node.conflict_count) == (1, 1, 0)
+    assert {path: row[:6] for path, row in found.values.items()} == {
+        path: row[:6] for path, row in held(node, 3).values.items()
+    }
+
+
+def test_deletion_that_nodes_forgot_leaves_the_digest_as_it_is_until_the_path_is_written_anew() -> None:
+    deleted = Event(X, Kind.DELETE, b"", ((A, Tick(2)),), Tock(2), 1.0)
+    node = tree_of([set_event(A, 1), deleted, set_event(A, 3, Y)])
+    node.purge(X)
+    assert fold_events([set_event(A, 1), deleted, set_event(A, 3, Y)]).digest == node.digest
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "complaint"),
+    [
+        ("tick", [1, 3], "its own tick"),
+        ("node", ["a", "b"], "its own tick"),
+        ("kind", ["set", "gap"], "kind 'gap'"),
+        ("chain", [None, [{"node": "a", "tick": 2}]], "its own tick"),
+        ("chain", [[], [{"node": "a", "tick": 1}, {"node": "a", "tick": 2}]], "its own tick"),
+    ],
+    ids=["tick", "node", "kind", "no-chain", "shifted"],
+)
+def test_row_that_is_no_event_is_refused(column: str, values: list[Any], complaint: str) -> None:
+    table = rising([set_event(A, 1), set_event(A, 2)])
+    at = table.schema.get_field_index(column)
+    table = table.set_column(at, column, pa.array(values, table.schema.field(at).type))
+    with pytest.raises(DecodeError, match=complaint):
+        folded(table.to_batches())
+
+
+def test_cut_of_ticks_and_of_a_time_is_refused() -> None:
+    with pytest.raises(SettingsError, match="of ticks or of a time"):
+        Cut({}, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1.5", 1.5),
+        ("1970-01-01T00:00:10+00:00", 10.0),
+        ("1970-01-01T01:00:10+01:00", 10.0),
+        ("1970-01-02", 86400.0),
+    ],
+)
+def test_time_is_read_as_seconds_or_as_a_date(text: str, seconds: float) -> None:
+    assert read_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "nan", "inf", "yesterday"])
+def test_time_that_is_none_is_refused_with_what_would_be_right(text: str) -> None:
+    with pytest.raises(SettingsError, match="write seconds since 1970"):
+        read_time(text)

@@ -1,0 +1,233 @@
+"""`spark.readStream.format("distkv")` on real nodes: what a stream delivers, and when.
+
+Knows: Spark, checkpoints and servers.  Does not know how a batch is chosen (tests/property/test_spark_progress).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from distkv.client.questions import Set
+from tests.process.servers import Server, Servers, wait_until
+
+
+def stream(spark: SparkSession, server: Server, **options: str) -> DataFrame:
+    """Of what is written here, at and below `x`; the network's own first value is elsewhere."""
+    found = spark.readStream.format("distkv").option("hosts", server.address).option("path", "x")
+    return found.options(**options).load()
+
+
+class Sink:
+    """Takes the rows of each batch, and has a checkpoint: a query that is started again goes on."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._batches: dict[int, list[Row]] = {}
+        self.is_broken = False
+        """Whether it fails when it has taken a batch, before Spark knows that it did."""
+
+    @contextmanager
+    def running(self, found: DataFrame) -> Iterator[StreamingQuery]:
+        """A query into it that goes on until the end of the block."""
+        query = self._writer(found).start()
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def take_all(self, found: DataFrame) -> StreamingQuery:
+        """A query into it that takes what is there, and has ended."""
+        query = self._writer(found).trigger(availableNow=True).start()
+        assert query.awaitTermination(600)
+        return query
+
+    def rows(self) -> list[Row]:
+        return [row for number in sorted(self._batches) for row in self._batches[number]]
+
+    def values(self) -> list[str]:
+        return [row.value for row in self.rows()]
+
+    def _writer(self, found: DataFrame) -> DataStreamWriter:
+        return found.writeStream.option("checkpointLocation", str(self._checkpoint)).foreachBatch(self._take)
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        self._batches[number] = sorted(batch.collect(), key=lambda row: (row.node, row.tick))
+        if self.is_broken:
+            raise RuntimeError("the sink is broken")
+
+
+@pytest.fixture
+def sink(tmp_path: Path) -> Sink:
+    return Sink(tmp_path / "checkpoint")
+
+
+def write(server: Server, *values: int) -> None:
+    with server.client() as client:
+        for value in values:
+            client.set("x", value)
+
+
+def test_stream_of_what_is_there_delivers_all_once_and_goes_on_behind_it(
+    spark: SparkSession, solo: Server, sink: Sink
+) -> None:
+    write(solo, 1, 2, 3)
+    sink.take_all(stream(spark, solo))
+    assert sink.values() == ["1", "2", "3"]
+    sink.take_all(stream(spark, solo))
+    assert sink.values() == ["1", "2", "3"]
+    write(solo, 4)
+    sink.take_all(stream(spark, solo))
+    assert sink.values() == ["1", "2", "3", "4"]
+
+
+def test_running_stream_delivers_what_is_written_and_repeats_nothing_after_a_restart(
+    spark: SparkSession, solo: Server, sink: Sink
+) -> None:
+    write(solo, 1)
+    with sink.running(stream(spark, solo)):
+        wait_until(lambda: sink.values() == ["1"], "the stream delivers what was there")
+        write(solo, 2)
+        wait_until(lambda: sink.values() == ["1", "2"], "the stream delivers what is new")
+    write(solo, 3)
+    with sink.running(stream(spark, solo)):
+        wait_until(lambda: "3" in sink.values(), "the stream goes on")
+    assert sink.values() == ["1", "2", "3"]
+
+
+def test_batch_that_failed_is_repeated_as_it_was(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    write(solo, 1, 2)
+    sink.is_broken = True
+    with pytest.raises(PySparkException, match="the sink is broken"):
+        sink.take_all(stream(spark, solo))
+    first = sink.rows()
+    write(solo, 3)
+    sink.is_broken = False
+    query = sink.take_all(stream(spark, solo))
+    assert sink.rows()[: len(first)] == first
+    assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [2, 1]
+    assert sink.values() == ["1", "2", "3"]
+
+
+def test_batches_are_no_larger_than_they_may_be(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    with solo.client() as client:
+        client.batch([Set(f"x.k{number}", number) for number in range(50)])
+    query = sink.take_all(stream(spark, solo, maxRowsPerTrigger="20"))
+    counts = [progress.numInputRows for progress in query.recentProgress]
+    assert max(counts) <= 20
+    assert sum(counts) == len(sink.rows()) == 50
+
+
+def test_stream_begins_where_it_is_told_to(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    write(solo, 1)
+    sink.take_all(stream(spark, solo, startingTicks="latest"))
+    write(solo, 2)
+    sink.take_all(stream(spark, solo, startingTicks="latest"))
+    assert sink.values() == ["2"]
+
+
+def test_stream_goes_on_over_another_host_and_takes_what_only_that_has(
+    spark: SparkSession, solo: Server, servers: Servers, sink: Sink
+) -> None:
+    """The second host is one of its own here, with the first one's disk: so it holds what that wrote until then."""
+    write(solo, 1)
+    sink.take_all(stream(spark, solo))
+    write(solo, 2)
+    address = servers.add("b").address
+    solo.terminate()
+    solo.port = int(address.rpartition(":")[2])
+    solo.start("--transport", "solo").wait_ready()
+    write(solo, 3)
+    sink.take_all(stream(spark, solo))
+    assert sink.values() == ["1", "2", "3"]
+
+
+def test_what_has_no_content_is_a_gap_once(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    write(solo, 1, 2, 3)
+    solo.terminate()
+    file = solo.directory / "keep.yaml"
+    file.write_text("history: {keep: 0}\n")
+    solo.environment = {**solo.environment, "DISTKV_CONFIG": str(file)}
+    solo.start("--transport", "solo").wait_ready()
+    wait_until(lambda: solo.storage()["history_rows"] == 0, "history is let go")
+    sink.take_all(stream(spark, solo))
+    sink.take_all(stream(spark, solo))
+    rows = sink.rows()
+    assert [row.kind for row in rows].count("gap") == 1
+    assert [row.value for row in rows if row.kind == "set"] == ["3"]
+
+
+def test_checkpoint_of_another_network_is_refused(
+    spark: SparkSession, solo: Server, servers: Servers, sink: Sink
+) -> None:
+    write(solo, 1)
+    sink.take_all(stream(spark, solo))
+    other = servers.add("z").start("--transport", "solo", "--init", "hello")
+    other.wait_ready()
+    with pytest.raises(PySparkException, match="the checkpoint belongs to the network"):
+        sink.take_all(stream(spark, other))
+
+
+@pytest.mark.parametrize("view", ["state", "conflicts", "gaps"])
+def test_other_views_are_not_streamed(spark: SparkSession, solo: Server, sink: Sink, view: str) -> None:
+    with pytest.raises(PySparkException, match="state, conflicts and gaps can be read, not streamed"):
+        sink.take_all(stream(spark, solo, view=view))
+
+
+def test_host_that_is_away_at_the_start_ends_the_stream_in_a_line(spark: SparkSession, sink: Sink) -> None:
+    found = spark.readStream.format("distkv").option("hosts", "127.0.0.1:1").load()
+    with pytest.raises(PySparkException, match="UnreachableError: no host answers"):
+        sink.take_all(found)
+
+
+def test_stream_outlives_a_host_that_is_away_for_a_while(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    write(solo, 1)
+    with sink.running(stream(spark, solo)) as query:
+        wait_until(lambda: sink.values() == ["1"], "the stream delivers what was there")
+        solo.kill()
+        solo.start("--transport", "solo").wait_ready()
+        write(solo, 2)
+        wait_until(lambda: sink.values() == ["1", "2"], "the stream delivers what is new")
+        assert query.exception() is None
+
+
+def test_stream_whose_hosts_stay_away_ends_in_a_line(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    write(solo, 1)
+    with sink.running(stream(spark, solo, gapWait="2")) as query:
+        wait_until(lambda: sink.values() == ["1"], "the stream delivers what was there")
+        solo.kill()
+        wait_until(lambda: not query.isActive, "the stream ends")
+        assert "none has for 2 s (gapWait)" in str(query.exception())
+
+
+def test_idle_stream_asks_every_ten_seconds(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    """The node counts no requests; Spark tells how long each call took, in which the node is asked once."""
+    write(solo, 1)
+    with sink.running(stream(spark, solo)) as query:
+        wait_until(lambda: sink.values() == ["1"], "the stream delivers what was there")
+        idle = wait_until(
+            lambda: [each.durationMs["latestOffset"] for each in query.recentProgress[1:] if not each.numInputRows],
+            "the stream tells that it is idle",
+        )
+    assert min(idle) > 9000
+
+
+def test_what_is_written_to_an_idle_stream_is_a_row_at_once(spark: SparkSession, solo: Server, sink: Sink) -> None:
+    """Long before the ten seconds are over for which it waits."""
+    delays: list[float] = []
+    write(solo, 0)
+    with sink.running(stream(spark, solo)):
+        wait_until(lambda: sink.values() == ["0"], "the stream delivers what was there")
+        for number in range(1, 6):
+            write(solo, number)
+            begun = time.monotonic()
+            wait_until(lambda number=number: str(number) in sink.values(), "the stream delivers what is new")  # type: ignore[misc]
+            delays.append(time.monotonic() - begun)
+    assert min(delays) < 5

@@ -1,0 +1,48 @@
+"""The command line of `distkv pipeline`, up to where Spark would be started.
+
+Knows: what is refused before any job begins.  Does not know what the jobs do (tests/spark).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distkv.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["asof", "DIR"], "say which moment: one of --ticks FILE, --at TIME and --latest"),
+        (["asof", "DIR", "--latest", "--at", "5"], "say which moment"),
+        (["restore", "DIR"], "say which moment"),
+        (["export", "--to", "x", "--format", "csv", "--table", "DIR"], "say which moment"),
+        (["export", "--to", "x", "--format", "csv", "--latest"], "name it with --table DIR"),
+        (["export", "--to", "x", "--format", "xml"], "'xml' is not one of"),
+        (["archive"], "missing option '--to'"),
+        (["archive", "--to", "DIR", "--every", "0"], "--every is '0': write seconds, from 0.1 to 86400"),
+        (["archive", "--to", "DIR", "--max-rows", "-1"], "--max-rows is '-1': write a whole number, 1 or above"),
+        (["archive", "--to", "DIR", "--path", "a..b"], "has an empty element"),
+        (["--conf", "spark.x", "archive", "--to", "DIR"], "write KEY=VALUE"),
+        (["-p", "x", "archive", "--to", "DIR"], "must be a number from 1 to 65535"),
+        (["report"], "no such command 'report'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_command_line_is_refused_before_anything_begins(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], complaint: str
+) -> None:
+    place = str(tmp_path / "table")
+    assert run(["pipeline", *(word.replace("DIR", place) for word in words)]) == 2
+    told = capsys.readouterr()
+    assert complaint in told.err.lower() or complaint in told.err
+    assert (told.out, list(tmp_path.iterdir())) == ("", [])
+
+
+def test_files_of_what_is_no_table_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("hello")
+    assert run(["pipeline", "files", str(tmp_path)]) == 1
+    assert "is no event table, and not empty" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]

@@ -1,0 +1,92 @@
+"""The columns of events: their order, and how a form grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distkv.errors import FormatVersionError, LogDamagedError, StorageFailedError
+from distkv.spark.columns import EVENT_COLUMNS, FORM_KEY, TABLE_FORM, EventsForm, read_batches
+from distkv.spark.table import open_table
+from tests.unit.spark.event_files import NETWORK, event_row, write_rows
+
+FENCE = pa.field("fence", pa.struct([("token", pa.string()), ("epoch", pa.int64())]))
+NEWER = EventsForm(TABLE_FORM.number + 1, TABLE_FORM.columns.append(FENCE))
+ROWS: list[dict[str, object]] = [event_row("a", 1), event_row("a", 2, kind="delete")]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A data file of today's form."""
+    with open_table(tmp_path / "table", network=NETWORK, create=True) as table:
+        return table.new_place(write_rows(table, 0, ROWS).name)
+
+
+def rewritten(file: str, schema: pa.Schema) -> str:
+    pq.write_table(pa.Table.from_pylist(ROWS, schema=schema), file)
+    return file
+
+
+def test_table_has_the_columns_of_events_without_the_end_of_gaps() -> None:
+    assert TABLE_FORM.columns.names == [name for name in EVENT_COLUMNS.names if name != "tick_end"]
+
+
+def test_file_is_read_as_it_was_written(file: str) -> None:
+    (batch,) = read_batches(file)
+    assert batch == pa.RecordBatch.from_pylist(ROWS, schema=TABLE_FORM.columns)
+
+
+def test_file_tells_its_form(file: str) -> None:
+    assert pq.read_schema(file).metadata[FORM_KEY] == b"1"
+
+
+def test_few_columns_are_read_in_their_order(file: str) -> None:
+    (batch,) = read_batches(file, ["tick", "node"])
+    assert batch.to_pylist() == [{"tick": 1, "node": "a"}, {"tick": 2, "node": "a"}]
+
+
+def test_new_column_is_null_in_an_old_file(file: str) -> None:
+    (batch,) = read_batches(file, form=NEWER)
+    assert (batch.schema, batch["fence"].to_pylist()) == (NEWER.columns, [None, None])
+
+
+def test_new_column_alone_is_null_in_an_old_file(file: str) -> None:
+    (batch,) = read_batches(file, ["fence"], NEWER)
+    assert batch["fence"].to_pylist() == [None, None]
+
+
+def test_newer_file_is_refused(file: str) -> None:
+    with pytest.raises(FormatVersionError, match="events of form 2, this release knows 1: upgrade distkv"):
+        list(read_batches(rewritten(file, NEWER.schema)))
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (TABLE_FORM.columns, "holds no events of distkv"),
+        (TABLE_FORM.columns.with_metadata({FORM_KEY: b"one"}), "holds no events of distkv"),
+        (TABLE_FORM.schema.append(pa.field("more", pa.int64())), "a column 'more' that events have not"),
+        (TABLE_FORM.schema.set(0, pa.field("path", pa.list_(pa.binary()))), "a column 'path' that events have not"),
+    ],
+    ids=["no-form", "no-number", "more", "type"],
+)
+def test_file_with_other_columns_is_refused(file: str, schema: pa.Schema, words: str) -> None:
+    with pytest.raises(LogDamagedError, match=words):
+        list(read_batches(rewritten(file, schema)))
+
+
+@pytest.mark.parametrize("length", [0, 3, 100, 2000])
+def test_file_that_was_cut_is_damaged(file: str, length: int) -> None:
+    content = Path(file).read_bytes()
+    assert length < len(content)
+    Path(file).write_bytes(content[:length])
+    with pytest.raises(LogDamagedError, match=r"parquet.new is damaged: .*take the table from a copy$"):
+        list(read_batches(file))
+
+
+def test_file_that_is_missing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailedError, match="No such file"):
+        list(read_batches(str(tmp_path / "x.parquet")))
