@@ -17,6 +17,7 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import accumulate
 from itertools import chain as chained
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ from distkv.wire.records import unpack_events
 BATCH_BYTES: Final = 8 << 20
 """A larger batch is split, down to single rows."""
 PATHS_KEPT: Final = 1 << 15
-"""Most events are of paths that others are of, too; so many are kept as they are shown."""
+"""So many paths that need escapes are kept as they are shown: most events are of paths that others are of, too."""
 TIME_S_MAX: Final = 9e12
 """What a timestamp in microseconds can hold; a clock that shows more is told by `time_s` alone."""
 
@@ -121,32 +122,32 @@ def _columns(page: ChangePage, form: ValueForm, read_from: str) -> dict[str, Any
     if not rows:
         raise ValueError("a page without any")
     _, arrived, kinds, names, values, chains, tocks, times, truncated = zip(*rows, strict=True)
-    nodes = [chain[0] for chain in chains]
-    if set(nodes) != {page.node}:
+    count = len(rows)
+    ticks = [chain[1] for chain in chains]
+    if {chain[0] for chain in chains} != {page.node}:
         raise ValueError("some are of another node")
-    shown = [_shown(*path) for path in names]
+    texts, wholes, roots, systems = _paths(names)
     time_s = pa.array(times, pa.float64())
-    nothing = pa.nulls(len(rows))
     is_json, is_packed = form is not ValueForm.MSGPACK, form is not ValueForm.JSON
     return {
-        "path": [one[0] for one in shown],
-        "path_str": [one[1] for one in shown],
-        "root": [one[2] for one in shown],
-        "system": [one[3] for one in shown],
+        "path": texts,
+        "path_str": wholes,
+        "root": roots,
+        "system": systems,
         "kind": [_KINDS[kind] for kind in kinds],
-        "value": [None if v is None else packed_to_json(v) for v in values] if is_json else nothing.cast(pa.string()),
-        "value_msgpack": values if is_packed else nothing.cast(pa.binary()),
-        "node": nodes,
-        "tick": [chain[1] for chain in chains],
-        "tick_end": nothing.cast(pa.int64()),
+        "value": [v and packed_to_json(v) for v in values] if is_json else pa.nulls(count, pa.string()),
+        "value_msgpack": values if is_packed else pa.nulls(count, pa.binary()),
+        "node": pa.repeat(page.node, count),
+        "tick": ticks,
+        "tick_end": pa.nulls(count, pa.int64()),
         "tock": tocks,
-        "chain": _chains(chains),
+        "chain": _chains(chains, page.node, ticks),
         "truncated": truncated,
         "ttl": ttls,
         "time": timestamps(time_s),
         "time_s": time_s,
         "arrived": timestamps(pa.array([one or None for one in arrived], pa.float64())),
-        "read_from": [read_from] * len(rows),
+        "read_from": pa.repeat(read_from, count),
     }
 
 
@@ -163,16 +164,17 @@ def _ticks(ticks: Sequence[int], wanted: Ranges) -> Ranges:
     return found
 
 
-def _chains(chains: Sequence[list[Any]]) -> pa.Array:
-    """Nodes and ticks stand in turn."""
-    flat = list(chained.from_iterable(chains))
-    offsets = [0]
-    for chain in chains:
-        offsets.append(offsets[-1] + len(chain) // 2)
+def _chains(chains: Sequence[list[Any]], node: str, ticks: Sequence[int]) -> pa.Array:
+    """Nodes and ticks stand in turn; nearly always there is one of each."""
+    if max(map(len, chains)) == 2:
+        offsets: Sequence[int] = range(len(chains) + 1)
+        nodes, known = pa.repeat(node, len(chains)), ticks
+    else:
+        flat = list(chained.from_iterable(chains))
+        offsets = [0, *accumulate(len(chain) // 2 for chain in chains)]
+        nodes, known = pa.array(flat[::2], pa.string()), flat[1::2]
     kind = EVENT_COLUMNS.field("chain").type
-    links = pa.StructArray.from_arrays(
-        [pa.array(flat[::2], pa.string()), pa.array(flat[1::2], pa.int64())], fields=list(kind.value_type)
-    )
+    links = pa.StructArray.from_arrays([nodes, pa.array(known, pa.int64())], fields=list(kind.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), links, type=kind)
 
 
@@ -181,6 +183,31 @@ def timestamps(seconds: pa.Array) -> pa.Array:
     possible = pc.if_else(pc.less(pc.abs(seconds), TIME_S_MAX), seconds, None)
     micros = pc.cast(pc.round(pc.multiply(possible, 1e6)), pa.int64())
     return micros.view(pa.timestamp("us", "UTC"))
+
+
+def _paths(
+    paths: Sequence[list[Any]],
+) -> tuple[list[list[str]], list[str], list[str | None], list[bool]]:
+    """Of each path its names as text; the whole; its first name; and whether it is the system's.
+
+    Nearly always all names are text that needs no escape, and are their own text: see `Path.__str__`.
+    """
+    texts, wholes, roots, systems = [], [], list[str | None](), []
+    join = ".".join
+    for path in paths:
+        try:
+            whole = join(path)
+        except TypeError:
+            whole = ":"
+        if not path or ":" in whole or " " in whole or whole.count(".") >= len(path) or "" in path:
+            some, whole, root, is_system = _shown(*path)
+        else:
+            some, root, is_system = path, path[0], False
+        texts.append(some)
+        wholes.append(whole)
+        roots.append(root)
+        systems.append(is_system)
+    return texts, wholes, roots, systems
 
 
 @lru_cache(PATHS_KEPT, typed=True)
