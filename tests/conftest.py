@@ -13,6 +13,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No test fails on time: a machine may be busy. All else is as the library has it here or, with CI set, there.
+settings.register_profile("patient", parent=settings(), deadline=None)
+settings.load_profile("patient")
 
 FOLDERS = ("process", "netns", "spark", "browser")
 """Folders below tests/ whose tests get the marker of the same name."""
