@@ -17,7 +17,7 @@ import attrs
 
 from distkv.client.changes import ChangePage
 from distkv.client.protocol import Backoff
-from distkv.errors import DistkvError
+from distkv.errors import DecodeError, DistkvError
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
@@ -69,6 +69,8 @@ class Reading:
         node = self.read.node
         try:
             for source, page in pages(addr, {node: self.left}):
+                if page.node != node:
+                    raise DecodeError(f"changes of {page.node} came, and those of {node} were asked for", "bad_node")
                 found = rows_of(page, self.left, self.form, source)
                 self.left = self.left - found.ticks
                 yield found
