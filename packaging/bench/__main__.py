@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 
-from bench import durability, machine, replication, restart
+from bench import durability, machine, pipeline, replication, restart
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
 from bench.figures import rounds_table, summarize
 from bench.load import Generator, LoadError, build
@@ -31,6 +31,8 @@ from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
 PARTS: Final = ("rounds", "fanout", "restart", "replication")
+ASKED: Final = ("pipeline",)
+"""What is measured only when it is asked for: it needs Spark."""
 
 
 @attrs.frozen
@@ -44,10 +46,13 @@ class Plan:
     entries: int
     latencies: int
     burst: int
+    events: int
 
 
-FULL: Final = Plan(rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000)
-QUICK: Final = Plan(rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000)
+FULL: Final = Plan(
+    rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000, events=500_000
+)
+QUICK: Final = Plan(rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000)
 
 
 @attrs.define
@@ -98,7 +103,7 @@ def main(words: Sequence[str]) -> int:
 def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="packaging/bench/run", description="Measure distkv beside Redis and etcd.")
     parser.add_argument("--quick", action="store_true", help="less of everything: to see that it works")
-    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
+    parser.add_argument("--only", choices=(*PARTS, *ASKED), action="append", help="only this part; may be repeated")
     parser.add_argument("--directory", type=Path, default=ROOT / ".run", help="where the data lies meanwhile [.run]")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the results go [packaging/bench/results]")
     return parser.parse_args(words)
@@ -173,11 +178,20 @@ def _replication(report: Report, generator: Generator, directory: Path) -> None:
     report.add("Three nodes with Serf agents", replication.replication_table(latency, rate))
 
 
+def _pipeline(report: Report, _: Generator, directory: Path) -> None:
+    made = distkv(directory)
+    with open_servers({made.name: made}):
+        found = pipeline.measure(made, directory, report.plan.events, max(2, report.plan.rounds - 2))
+    report.data["pipeline"] = attrs.asdict(found)
+    report.add(f"The data pipeline: {found.events:,} events, local[2]", pipeline.pipeline_table(found))
+
+
 _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "rounds": _rounds,
     "fanout": _fanout,
     "restart": _restart,
     "replication": _replication,
+    "pipeline": _pipeline,
 }
 
 
