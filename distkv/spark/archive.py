@@ -30,6 +30,7 @@ from distkv.model.tick_ranges import TickRanges, common, count, joined, without
 from distkv.spark.hosts import HOST_FAILURES, Hosts
 from distkv.spark.manifest import DataFile, Manifest
 from distkv.spark.planning import Plan, Read, View, cut, first_of, held_by, plan
+from distkv.spark.progress import Waits
 from distkv.spark.table import Table, open_table
 from distkv.spark.writing import Part, Task, write
 
@@ -134,8 +135,8 @@ def archive_once(
     """
     hosts = Hosts(wishes.addresses)
     views = hosts.views()
-    with _opened(spark, directory, wishes, hosts, views, stopping or Stopping(), tell) as run:
-        run.catch_up(views, gap_wait_s=0.0)
+    with _opened(spark, directory, wishes, hosts, views, stopping or Stopping(), tell, Waits(0.0)) as run:
+        run.catch_up(views)
         return run.result()
 
 
@@ -156,12 +157,12 @@ def archive(
     """
     hosts = Hosts(wishes.addresses)
     views = hosts.views()
-    with _opened(spark, directory, wishes, hosts, views, stopping, tell) as run:
+    with _opened(spark, directory, wishes, hosts, views, stopping, tell, Waits(GAP_WAIT_S)) as run:
         pauses = Backoff(max_s=IDLE_S)
         while not stopping.is_set:
             begun = time.monotonic()
             try:
-                run.catch_up(views, gap_wait_s=GAP_WAIT_S)
+                run.catch_up(views)
                 run.wait_news(views)
                 stopping.sleep(begun + every_s - time.monotonic())
                 if not stopping.is_set:
@@ -185,13 +186,14 @@ def _opened(
     views: Sequence[View],
     stopping: Stopping,
     tell: Tell,
+    waits: Waits,
 ) -> Iterator[_Run]:
     path = None if wishes.path == ROOT else str(wishes.path)
     with open_table(directory, network=views[0].network, path=path, create=True) as table:
         parts = os.path.join(table.directory, PARTS)
         shutil.rmtree(parts, ignore_errors=True)  # of a run that was killed
         try:
-            yield _Run(spark, table, wishes, hosts, stopping, tell, parts)
+            yield _Run(spark, table, wishes, hosts, stopping, tell, parts, waits)
         finally:
             shutil.rmtree(parts, ignore_errors=True)
 
@@ -207,11 +209,10 @@ class _Run:
     _stopping: Stopping
     _tell: Tell
     _parts: str
+    _waits: Waits
     _first: Manifest = attrs.field(init=False)
     _begun: float = attrs.field(factory=time.monotonic)
     _looked_at_gaps: float = float("-inf")
-    _waiting: list[tuple[float, TickRanges]] = attrs.field(factory=list)
-    """What waits for a writer that is away, and since when."""
 
     def __attrs_post_init__(self) -> None:
         self._first = self._table.manifest
@@ -230,7 +231,7 @@ class _Run:
             round(time.monotonic() - self._begun, 3),
         )
 
-    def catch_up(self, views: Sequence[View], *, gap_wait_s: float) -> None:
+    def catch_up(self, views: Sequence[View]) -> None:
         """Take in what is held and new, in commits of a bounded size."""
         now, manifest = time.monotonic(), self._table.manifest
         known = manifest.ticks
@@ -242,16 +243,14 @@ class _Run:
         while left and not self._stopping.is_set:
             some = first_of(left, self._wishes.max_rows)
             found = self._hosts.carry_out(plan(views, some, discover=self._wishes.discover), self._wishes.path)
-            self._commit(self._written(found), found, self._given_up(found.waiting, now, gap_wait_s))
+            self._commit(self._written(found), found, self._waits.note(some, found.waiting, now))
             left = without(left, some)
             self._tell_progress(left)
 
     def wait_news(self, views: Sequence[View]) -> None:
         """Until a host holds something that is neither in the table nor known to be without content, or some time."""
         manifest = self._table.manifest
-        known = joined(manifest.ticks, manifest.gaps)
-        for _, ticks in self._waiting:
-            known = joined(known, ticks)
+        known = joined(joined(manifest.ticks, manifest.gaps), self._waits.ticks())
         if without(held_by(views), known):
             return  # content went between plan and read
         for view in views:
@@ -265,23 +264,6 @@ class _Run:
         self._stopping.sleep(1.0)
 
     # -- inside
-
-    def _given_up(self, waiting: TickRanges, now: float, gap_wait_s: float) -> TickRanges:
-        """The part of what waits that has waited long enough."""
-        if gap_wait_s <= 0:
-            return waiting
-        self._waiting = [(since, still) for since, ticks in self._waiting if (still := common(ticks, waiting))]
-        new = waiting
-        for _, ticks in self._waiting:
-            new = without(new, ticks)
-        if new:
-            self._waiting.append((now, new))
-        given_up: TickRanges = {}
-        for since, ticks in self._waiting:
-            if now - since >= gap_wait_s:
-                given_up = joined(given_up, ticks)
-        self._waiting = [(since, ticks) for since, ticks in self._waiting if now - since < gap_wait_s]
-        return given_up
 
     def _written(self, found: Plan) -> list[Part]:
         """Have workers read and write what was planned."""

@@ -1,4 +1,4 @@
-"""How a stream goes on: what its next batch has, and what it waits for.
+"""How a stream goes on: what its next batch has, and what it, or an archive, waits for.
 
 Knows: which ticks are new, which of them become a batch, and how long a tick whose content is away is waited for.  Does
 not know Spark, sockets nor clocks: plans are made by whoever calls, and time is an argument.
@@ -51,19 +51,56 @@ class _Waiting:
 
 
 @attrs.define
-class Progress:
-    """What a running stream remembers besides its offset; a restart begins every wait anew."""
+class Waits:
+    """Ticks that are held and whose content is away, each since it was first found to be; after `gap_wait_s` seconds it
+    is a gap. A restart begins every wait anew."""
 
     gap_wait_s: float
     _waits: list[_Waiting] = attrs.field(factory=list, init=False)
+
+    def note(self, asked: TickRanges, away: TickRanges, now_s: float) -> TickRanges:
+        """Of the ticks that were asked for these are away; the part that has waited long enough, and waits no more."""
+        self.forget(without(asked, away))
+        if fresh := without(away, self.ticks()):
+            self._waits.append(_Waiting(now_s, fresh))
+        given_up = without(away, self.ticks(since_s=now_s - self.gap_wait_s))
+        self.forget(given_up)
+        return given_up
+
+    def forget(self, ticks: TickRanges) -> None:
+        """These wait no more."""
+        self._waits = [_Waiting(w.since_s, left) for w in self._waits if (left := without(w.ticks, ticks))]
+
+    def ticks(self, *, since_s: float = float("-inf")) -> TickRanges:
+        """What waits, or has waited for less than since then."""
+        found: TickRanges = {}
+        for wait in self._waits:
+            if wait.since_s > since_s:
+                found = joined(found, wait.ticks)
+        return found
+
+    def begins(self, among: TickRanges) -> list[float]:
+        """When each wait began that some of these ticks are in."""
+        return [wait.since_s for wait in self._waits if common(wait.ticks, among)]
+
+
+@attrs.define
+class Progress:
+    """What a running stream remembers besides its offset."""
+
+    gap_wait_s: float
+    _waits: Waits = attrs.field(init=False)
     _tried_s: float = attrs.field(default=float("-inf"), init=False)
     """When content that is away was looked for the last time."""
     _new: TickRanges = attrs.field(factory=dict, init=False)
     """What was new at the last call."""
 
+    def __attrs_post_init__(self) -> None:
+        self._waits = Waits(self.gap_wait_s)
+
     def due_s(self, now_s: float) -> float | None:
         """In how many seconds something that waits is to be looked at again; None when nothing that is held waits."""
-        some = [wait.since_s for wait in self._waits if common(wait.ticks, self._new)]
+        some = self._waits.begins(self._new)
         if not some:
             return None
         ends = [end_s for since_s in some if (end_s := since_s + self.gap_wait_s) > now_s]
@@ -77,7 +114,7 @@ class Progress:
         `new` is what is held somewhere and not in `start`; `count_max` bounds the ticks of the batch. A tick that waits
         holds up no other one: as long as a plan finds nothing, the next ticks are planned.
         """
-        self._forget(start.ticks)
+        self._waits.forget(start.ticks)
         self._new = new
         left = without(new, self._resting(now_s))
         while left:
@@ -96,25 +133,9 @@ class Progress:
         if now_s - self._tried_s >= RETRY_S:
             self._tried_s = now_s
             return {}
-        return self._waiting(since_s=now_s - self.gap_wait_s)
-
-    def _waiting(self, *, since_s: float) -> TickRanges:
-        """What has waited for less than since then."""
-        found: TickRanges = {}
-        for wait in self._waits:
-            if wait.since_s > since_s:
-                found = joined(found, wait.ticks)
-        return found
+        return self._waits.ticks(since_s=now_s - self.gap_wait_s)
 
     def _conclude(self, start: Offset, asked: TickRanges, found: Plan, now_s: float) -> Offset:
-        self._forget(without(asked, found.waiting))
-        if fresh := without(found.waiting, self._waiting(since_s=float("-inf"))):
-            self._waits.append(_Waiting(now_s, fresh))
-        gaps = joined(found.gaps, without(found.waiting, self._waiting(since_s=now_s - self.gap_wait_s)))
-        self._forget(gaps)
+        gaps = joined(found.gaps, self._waits.note(asked, found.waiting, now_s))
         done = joined(joined(found.ticks, found.elsewhere), gaps)
         return Offset(found.network, joined(start.ticks, done), gaps) if done else start
-
-    def _forget(self, ticks: TickRanges) -> None:
-        """These wait no more."""
-        self._waits = [_Waiting(w.since_s, left) for w in self._waits if (left := without(w.ticks, ticks))]

@@ -14,7 +14,7 @@ from distkv.model.event import COUNT_BITS, Link, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, common, count, overlap, ranges_of, without
 from distkv.spark.offsets import Offset, read_offset
 from distkv.spark.planning import ALIVE, RETIRED, Member, Plan, View, chase, held_by, plan
-from distkv.spark.progress import RETRY_S, Progress, batch_of
+from distkv.spark.progress import RETRY_S, Progress, Waits, batch_of
 
 NODES = tuple(NodeName(name) for name in "abc")
 NET = bytes(8)
@@ -279,3 +279,17 @@ def test_offset_comes_back_with_its_gaps(ticks: set[tuple[NodeName, int]], gaps:
     assert list(again.to_plain()) == list(plain)
     assert str(again.to_plain()) == str(plain)
     assert not overlap(batch_of(Offset(NET, {}), offset).ticks, offset.gaps)
+
+
+@given(st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 8)), min_size=1, unique=True), st.integers(1, 3))
+def test_what_is_away_is_given_up_after_the_wait_however_the_questions_are_cut(
+    links: list[Link], size: int
+) -> None:
+    """Each part is asked for by itself, as an archive does; a wait outlives the answer to another part."""
+    waits = Waits(GAP_WAIT_S)
+    parts = [ranges_of(set(links[at : at + size])) for at in range(0, len(links), size)]
+    assert [waits.note(part, part, 0.0) for part in parts] == [{}] * len(parts)
+    assert waits.ticks() == ranges_of(set(links))
+    assert [waits.note(part, part, GAP_WAIT_S - 0.1) for part in parts] == [{}] * len(parts)
+    assert [waits.note(part, part, GAP_WAIT_S) for part in parts] == parts
+    assert waits.ticks() == {}
