@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,10 +21,11 @@ import attrs
 
 from distkv.cli import exits
 from distkv.cli.commands import Commands
-from distkv.cli.output import Form, complain, print_result
-from distkv.cli.session import Job, Session, output_option, read_addresses
+from distkv.cli.output import Form, binary_stdout, complain, print_result, rendered
+from distkv.cli.session import Job, Session, SparkPlace, output_option, read_addresses
 from distkv.errors import SettingsError, SparkFailedError
 from distkv.model.path import Path
+from distkv.wire.values import unpack_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,14 +43,6 @@ COMMANDS: Final = Commands(
         "export": "pipeline:export_command",
     }
 )
-
-
-@attrs.define
-class _Where:
-    """How Spark is started."""
-
-    master: str
-    conf: Mapping[str, str]
 
 
 @click.group("pipeline", commands=COMMANDS)
@@ -71,7 +64,7 @@ def pipeline(
     """
     session: Session = context.obj
     session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))
-    session.spark = _Where(master, dict(map(_setting, conf)))
+    session.spark = SparkPlace(master, dict(map(_setting, conf)))
 
 
 @click.command("archive")
@@ -257,9 +250,11 @@ def _asof(session: Session, directory: str, moment: _Moment, to: str | None, for
     }
     lines = _dump_lines(found.entries, moment.path)
     if to is None:
-        sys.stdout.writelines(lines)
+        out = binary_stdout()
+        out.writelines(lines)
+        out.flush()
         return
-    with open(to, "w", encoding="utf-8") as file:
+    with open(to, "wb") as file:
         file.writelines(lines)
     words = (
         f"{len(found.entries)} values, {found.conflicts} open conflicts"
@@ -302,13 +297,10 @@ def _export(session: Session, to: str, files: str, table: str | None, moment: _M
     print_result(f"{found.rows} values written" if form is Form.TEXT else attrs.asdict(found), form)
 
 
-def _dump_lines(entries: list[tuple[Path, bytes]], top: Path) -> Any:
+def _dump_lines(entries: list[tuple[Path, bytes]], top: Path) -> Iterator[bytes]:
     """As `distkv client dump -o json` writes them: paths relative to PATH."""
-    from distkv.wire.json_form import packed_to_json, to_json
-
     for path, value in entries:
-        relative = str(Path(path.names[len(top) :]))
-        yield f'{{"path": {to_json(relative)}, "value": {packed_to_json(value)}}}\n'
+        yield rendered({"path": str(Path(path.names[len(top) :])), "value": unpack_value(value)}, Form.JSON)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -318,23 +310,23 @@ def _on_spark(session: Session, run: Callable[[SparkSession], T]) -> T:
     """Carry out a job; what Spark raises is told in one line."""
     from distkv.spark.session import session as spark_session
 
-    where = session.spark
-    assert isinstance(where, _Where)
-    with spark_session(where.master, where.conf, shows_logs=session.verbosity > 0) as spark:
+    place = session.spark
+    with spark_session(place.master, place.conf, shows_logs=session.verbosity > 0) as spark:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             return run(spark)
         except (Py4JError, PySparkException) as error:
-            raise SparkFailedError(f"Spark failed: {_last_line(str(error))}; -v shows its log") from error
+            raise SparkFailedError(f"Spark failed: {_reason(str(error))}; -v shows its log") from error
 
 
-def _last_line(text: str) -> str:
-    """Of a worker's traceback the line that says what happened."""
+def _reason(text: str) -> str:
+    """Of what Spark says, with tracebacks of workers in it, the line that says what happened: ours, if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("distkv.") or "Error: " in line or "Exception: " in line]
-    return (told or lines or ["no reason given"])[0]
+    ours = [line for line in lines if line.startswith("distkv.")]
+    others = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (ours or others or lines or ["no reason given"])[0]
 
 
 def _read(file: str) -> str:

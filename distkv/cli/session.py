@@ -30,9 +30,17 @@ Decorated = TypeVar("Decorated", bound=Callable[..., object])
 Value = TypeVar("Value")
 
 
+@attrs.frozen
+class SparkPlace:
+    """Where Spark works, and its settings."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = attrs.field(factory=dict)
+
+
 @attrs.define
 class Session:
-    """The global options, and those of the group `client`."""
+    """The global options, and those of the groups `client` and `pipeline`."""
 
     verbosity: int = 0
     """How many -v, less how many -q."""
@@ -42,8 +50,8 @@ class Session:
     assignments: tuple[str, ...] = ()
     form: Form = Form.TEXT
     addresses: tuple[Address, ...] = ()
-    spark: object = None
-    """How Spark is started; of the group `pipeline`."""
+    spark: SparkPlace = attrs.field(factory=lambda: SparkPlace())
+    """Of the group `pipeline`."""
 
 
 def read_addresses(

@@ -111,6 +111,7 @@ class Driver:
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
         self.scrub = scrub
+        """Looks at the archive for damage; None where there is none."""
         self.change_reads = trio.CapacityLimiter(limits.change_reads)
         """Held while a page of changes is built and sent."""
         self._caller = caller

@@ -152,13 +152,13 @@ def archive(
 ) -> Archived:
     """The same, and go on: what is new is committed every `every_s` seconds at the latest, until it is told to end.
 
-    A fleet that is away is waited for, and `warn` told why. Raises as `archive_once`; UnreachableError only at the
-    start.
+    A fleet that is away is waited for, and `warn` told why, once. Raises as `archive_once`, but UnreachableError only
+    at the start.
     """
     hosts = Hosts(wishes.addresses)
     views = hosts.views()
     with _opened(spark, directory, wishes, hosts, views, stopping, tell, Waits(GAP_WAIT_S)) as run:
-        pauses = Backoff(max_s=IDLE_S)
+        pauses, is_away = Backoff(max_s=IDLE_S), False
         while not stopping.is_set:
             begun = time.monotonic()
             try:
@@ -166,10 +166,12 @@ def archive(
                 run.wait_news(views)
                 stopping.sleep(begun + every_s - time.monotonic())
                 if not stopping.is_set:
-                    views = hosts.views()
+                    views, is_away = hosts.views(), False
                     pauses.reset()
             except UnreachableError as error:
-                warn(str(error))
+                if not is_away:
+                    warn(f"{error}; it is waited for")
+                is_away = True
                 stopping.sleep(pauses.next_s(1.0))
         return run.result()
 

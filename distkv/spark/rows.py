@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import accumulate
@@ -114,6 +114,44 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
+@attrs.frozen
+class Shown:
+    """Paths as text, a list for each column."""
+
+    names: list[list[str]]
+    """Each name of a path in its text form."""
+    whole: list[str]
+    roots: list[str | None]
+    """The first name; None of the root."""
+    system: list[bool]
+
+
+def shown_paths(paths: Iterable[Any]) -> Shown:
+    """Paths that are given by their names, as text.
+
+    Nearly always all names are text that needs no escape, and are their own text: see `Path.__str__`.
+
+    Raises:
+        BadPathError: one is no path.
+    """
+    names, wholes, roots, system = list[list[str]](), list[str](), list[str | None](), list[bool]()
+    join = ".".join
+    for path in paths:
+        try:
+            whole = join(path)
+        except TypeError:
+            whole = ":"
+        if not path or ":" in whole or " " in whole or whole.count(".") >= len(path) or "" in path:
+            texts, whole, root, is_system = _shown(*path)
+        else:
+            texts, root, is_system = [*path], path[0], False
+        names.append(texts)
+        wholes.append(whole)
+        roots.append(root)
+        system.append(is_system)
+    return Shown(names, wholes, roots, system)
+
+
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
@@ -126,14 +164,14 @@ def _columns(page: ChangePage, form: ValueForm, read_from: str) -> dict[str, Any
     ticks = [chain[1] for chain in chains]
     if {chain[0] for chain in chains} != {page.node}:
         raise ValueError("some are of another node")
-    texts, wholes, roots, systems = _paths(names)
+    shown = shown_paths(names)
     time_s = pa.array(times, pa.float64())
     is_json, is_packed = form is not ValueForm.MSGPACK, form is not ValueForm.JSON
     return {
-        "path": texts,
-        "path_str": wholes,
-        "root": roots,
-        "system": systems,
+        "path": shown.names,
+        "path_str": shown.whole,
+        "root": shown.roots,
+        "system": shown.system,
         "kind": [_KINDS[kind] for kind in kinds],
         "value": [v and packed_to_json(v) for v in values] if is_json else pa.nulls(count, pa.string()),
         "value_msgpack": values if is_packed else pa.nulls(count, pa.binary()),
@@ -183,31 +221,6 @@ def timestamps(seconds: pa.Array) -> pa.Array:
     possible = pc.if_else(pc.less(pc.abs(seconds), TIME_S_MAX), seconds, None)
     micros = pc.cast(pc.round(pc.multiply(possible, 1e6)), pa.int64())
     return micros.view(pa.timestamp("us", "UTC"))
-
-
-def _paths(
-    paths: Sequence[list[Any]],
-) -> tuple[list[list[str]], list[str], list[str | None], list[bool]]:
-    """Of each path its names as text; the whole; its first name; and whether it is the system's.
-
-    Nearly always all names are text that needs no escape, and are their own text: see `Path.__str__`.
-    """
-    texts, wholes, roots, systems = [], [], list[str | None](), []
-    join = ".".join
-    for path in paths:
-        try:
-            whole = join(path)
-        except TypeError:
-            whole = ":"
-        if not path or ":" in whole or " " in whole or whole.count(".") >= len(path) or "" in path:
-            some, whole, root, is_system = _shown(*path)
-        else:
-            some, root, is_system = path, path[0], False
-        texts.append(some)
-        wholes.append(whole)
-        roots.append(root)
-        systems.append(is_system)
-    return texts, wholes, roots, systems
 
 
 @lru_cache(PATHS_KEPT, typed=True)

@@ -24,13 +24,13 @@ from distkv.client.blocking import Client
 from distkv.client.bulk import TreePage, tree_pages
 from distkv.client.conflicts import Loser
 from distkv.errors import BadPathError, DecodeError, DistkvError, UnreachableError
-from distkv.model.path import RESERVED, ROOT, Path, split_text
+from distkv.model.path import RESERVED, ROOT, Path
 from distkv.model.tick_ranges import TickRanges, joined, without
 from distkv.spark.columns import EVENT_COLUMNS
 from distkv.spark.hosts import HOST_FAILURES, Hosts, Patience
 from distkv.spark.options import ReadOptions
 from distkv.spark.planning import held_by, missing_at, plan
-from distkv.spark.rows import ValueForm, small, timestamps, without_collector
+from distkv.spark.rows import ValueForm, shown_paths, small, timestamps, without_collector
 from distkv.wire.json_form import strict_to_json, to_json
 from distkv.wire.packing import pack
 
@@ -172,13 +172,13 @@ def _values(page: TreePage, form: ValueForm) -> pa.RecordBatch:
 def _value_columns(page: TreePage, form: ValueForm) -> dict[str, Any]:
     items = page.items
     values = [item["value"] for item in items]
-    shown = [_texts(item["path"]) for item in items]
+    shown = shown_paths(item["path"] for item in items)
     links: list[Any] = [item["chain"] for item in items]
     time_s = pa.array([item["time"] for item in items], pa.float64())
     as_json = strict_to_json if page.is_strict else to_json
     return {
-        "path": [one[0] for one in shown],
-        "path_str": [one[1] for one in shown],
+        "path": shown.names,
+        "path_str": shown.whole,
         "value": [as_json(value) for value in values] if form is not ValueForm.MSGPACK else None,
         "value_msgpack": [pack(value) for value in values] if form is not ValueForm.JSON else None,
         "node": [link["node"] for link in links],
@@ -191,12 +191,12 @@ def _value_columns(page: TreePage, form: ValueForm) -> dict[str, Any]:
 
 
 def _losers(losers: Sequence[Loser], form: ValueForm) -> pa.RecordBatch:
-    shown = [_texts(list(loser.path.names)) for loser in losers]
+    shown = shown_paths(loser.path.names for loser in losers)
     live = [None if loser.is_deleted else loser for loser in losers]
     time_s = pa.array([loser.time for loser in losers], pa.float64())
     columns = {
-        "path": [one[0] for one in shown],
-        "path_str": [one[1] for one in shown],
+        "path": shown.names,
+        "path_str": shown.whole,
         "value": [one and to_json(one.value) for one in live] if form is not ValueForm.MSGPACK else None,
         "value_msgpack": [one and pack(one.value) for one in live] if form is not ValueForm.JSON else None,
         "node": [loser.link[0] for loser in losers],
@@ -230,16 +230,3 @@ def _batch(columns: dict[str, Any], schema: pa.Schema, count: int) -> pa.RecordB
             column = pa.nulls(count, field.type)
         arrays.append(column if isinstance(column, pa.Array) else pa.array(column, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _texts(names: Any) -> tuple[list[str], str]:
-    """A path as text, name by name, and whole; nearly always its names are text that needs no escape."""
-    try:
-        whole = ".".join(names)
-        if ":" not in whole and " " not in whole and whole.count(".") == len(names) - 1 and "" not in names:
-            return names, whole
-    except TypeError:
-        pass
-    path = Path(names)
-    whole = str(path)
-    return split_text(whole) if names else [], whole
