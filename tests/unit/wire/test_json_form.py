@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import BadValueError
-from distkv.wire.json_form import from_json, to_json
-from distkv.wire.values import ExtType, Timestamp, pack_value
+from distkv.wire.json_form import from_json, packed_to_json, to_json
+from distkv.wire.values import NESTING_MAX, ExtType, Timestamp, pack_value
 
 scalars = (
     st.none()
@@ -33,6 +34,19 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(k
 @given(values)
 def test_value_comes_back_as_it_was(value: object) -> None:
     assert pack_value(from_json(to_json(value))) == pack_value(value)
+
+
+@given(values | st.floats())
+def test_packed_value_is_shown_as_the_value_is(value: object) -> None:
+    assert packed_to_json(pack_value(value)) == to_json(value)
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "maps"])
+def test_packed_value_may_be_nested_as_deep_as_one_can_be_stored(wrap: Callable[[object], object]) -> None:
+    value: object = 1
+    for _ in range(NESTING_MAX):
+        value = wrap(value)
+    assert from_json(packed_to_json(pack_value(value))) == value
 
 
 @given(values)
