@@ -19,6 +19,7 @@ from trio.testing import MockClock
 from distkv.config import Limits
 from distkv.engine.changes import WON_UNKNOWN, PageBounds
 from distkv.model.event import COUNT_BITS, Kind
+from distkv.model.ranges import Ranges
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_records
 from tests.shell.nodes import Client, Node, new_world, solo_node, until
@@ -39,6 +40,13 @@ async def settled(node: Node) -> None:
     assert node.driver.settler is not None
     settler = node.driver.settler
     await until(lambda: settler.statistics()["unsettled"] == 0, 0.1)
+
+
+async def forgotten(node: Node, keep: int) -> None:
+    """The archive has all, and let go of all its history but so many rows."""
+    await settled(node)
+    assert node.opened is not None
+    node.opened.prune_history(keep=keep)
 
 
 async def asked(client: Client, nodes: object, **fields: object) -> tuple[list[EventRecord], bytes, object]:
@@ -102,9 +110,7 @@ async def test_event_that_only_the_tree_has_left_comes_without_its_arrival(
         await client.set("gone", 1)
         await client.set("gone", 2)
         await client.set("kept", 3)
-        await settled(node)
-        assert node.opened is not None
-        node.opened.prune_history(keep=0)
+        await forgotten(node, keep=0)
         await client.set("new", 4)
         records, won, absent = await asked(client, {"a": [[first, first + 4]]})
         assert shown(records) == [(first + 1, "gone", b"\2"), (first + 2, "kept", b"\3"), (first + 3, "new", b"\4")]
@@ -206,9 +212,7 @@ async def test_without_content_it_says_what_is_here(autojump_clock: MockClock, t
         first = node.replica.tick + 1
         for number in range(3):
             await client.set("x", number)
-        await settled(node)
-        assert node.opened is not None
-        node.opened.prune_history(keep=1)
+        await forgotten(node, keep=1)
         await client.set("y", 1)
         (item,) = await client.items("get_changes", nodes={"a": [[first, first + 9]], "q": [1]}, content=False)
         assert item["here"] == {"a": [[first + 2, first + 4]]}
@@ -287,3 +291,25 @@ async def test_more_readers_than_allowed_wait_for_their_turn(autojump_clock: Moc
             page = await second.receive()
             assert page is not None
             assert len(page["won"]) == 2
+
+
+async def test_what_retention_takes_between_two_pages_is_absent(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """The first page was sent; then history goes, and of the rest the tree has what is present."""
+    async with archiving(tmp_path) as (node, writer):
+        first = node.replica.tick + 1
+        for number in range(4):
+            await writer.set("x", bytes([number]) * (PAGE_BYTES // 2))
+        await settled(node)
+        async with node.client(lockstep=True) as reader:
+            await reader.receive()
+            assert (await reader.ask("get_changes", nodes={"a": [[first, first + 4]]}))["state"] == "start"
+            page = await reader.receive()
+            await forgotten(node, keep=0)
+            rest = [page, *[await reader.receive() for _ in range(3)]]
+        records = [one for item in rest if item and "records" in item for one in decode_records(item["records"])]
+        ticks = [one.event.tick for one in records if isinstance(one, EventRecord)]
+        absent = [item["absent"] for item in rest if item and "absent" in item]
+        assert ticks[0] == first
+        assert ticks[-1] == first + 3
+        assert absent == [{"a": Ranges.from_ticks(sorted({*range(first, first + 4)} - {*ticks})).to_list()}]
+        assert len(ticks) == 3
