@@ -1,0 +1,92 @@
+"""How every job of `distkv pipeline` is carried out, and the values of options that several have.
+
+Knows: Spark's session, and what Spark raises.  Does not know any job (`distkv.spark`), which is loaded when one is
+carried out.
+
+Invariant: a job ends with its result or with one line; progress is on stderr, and only on a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import asyncclick as click
+
+from distkv.cli.session import Session
+from distkv.errors import SparkFailedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+def on_spark(session: Session, run: Callable[[SparkSession], T]) -> T:
+    """Carry out a job; what Spark raises is told in one line."""
+    from distkv.spark.session import session as spark_session
+
+    place = session.spark
+    with spark_session(place.master, place.conf, shows_logs=session.verbosity > 0) as spark:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        try:
+            return run(spark)
+        except (Py4JError, PySparkException) as error:
+            raise SparkFailedError(f"Spark failed: {_reason(str(error))}; -v shows its log") from error
+
+
+def read_seconds(name: str, text: str) -> float:
+    """The value of the option `name`.
+
+    Raises:
+        UsageError: it is none, or too short or long.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.1 <= found <= 86_400:
+        raise click.UsageError(f"{name} is {text!r}: write seconds, from 0.1 to 86400")
+    return found
+
+
+def read_count(name: str, text: str) -> int:
+    """The value of the option `name`.
+
+    Raises:
+        UsageError: it is none, or not above 0.
+    """
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) < 2**31):
+        raise click.UsageError(f"{name} is {text!r}: write a whole number, 1 or above")
+    return int(text)
+
+
+class Progress:
+    """A line on a terminal that says how far a job is; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+
+    def tell(self, done: int, of: int) -> None:
+        """So many events of so many."""
+        if self._is_shown:
+            click.echo(f"\r{done} of {of} events", nl=False, err=True)
+
+    def end(self) -> None:
+        """What is printed from now on stands on a line of its own."""
+        if self._is_shown:
+            click.echo(err=True)
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _reason(text: str) -> str:
+    """Of what Spark says, with tracebacks of workers in it, the line that says what happened: ours, if there is one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("distkv.")]
+    others = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (ours or others or lines or ["no reason given"])[0]
