@@ -15,6 +15,7 @@ import logging
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -49,6 +50,10 @@ log = logging.getLogger("distkv.daemon")
 STATUS_S: Final = 1.0
 """How often we look whether the service manager should be told another state."""
 
+SWITCH_S: Final = 0.0005
+"""So long a thread keeps the interpreter at the most while another one wants it. A set needs it some five times: beside
+a thread that builds pages for a reader of all changes, Python's own 5 ms would be 25."""
+
 
 @attrs.frozen
 class Beginning:
@@ -76,6 +81,7 @@ async def serve(config: Config, beginning: Beginning) -> None:
         InitRefusedError, DuplicateNameError: what the network says.
     """
     manager = ServiceManager.of(os.environ)
+    sys.setswitchinterval(SWITCH_S)
     try:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:

@@ -4,8 +4,8 @@ Knows: where in a node an event may be: in history, among what is not settled ye
 present outlives its row of the history.  Does not know who asks, nor SQLite.
 
 What came into being before the first page is found wherever it goes meanwhile: what was not settled then is kept in
-mind, and all else is in the archive already. Pages are small, because each is built on a thread beside the event loop,
-and what waits for a slow reader is one of them.
+mind, and all else is in the archive already. Pages are small, because what waits for a slow reader is one of them. Each
+is built on a thread, in pieces: between two of them the event loop does what others wait for.
 
 Invariant: each tick that is wanted is in one page, or lies at another path, or is `absent`; of two contents of one tick
 the higher is shown.
@@ -13,6 +13,7 @@ the higher is shown.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
@@ -44,7 +45,9 @@ class PageBounds:
     size: int = 1 << 20
     """Bytes of records; the last one may take a page beyond."""
     ticks: int = 1 << 14
-    """So many are looked at in one go at the most, of which there may be few that have content."""
+    """So many are looked at for one page at the most, of which there may be few that have content."""
+    piece: int = 250
+    """So many records are read in one go; meanwhile other threads come by the interpreter only by taking it away."""
 
 
 @attrs.frozen
@@ -83,7 +86,8 @@ class Changes:
         """The ticks looked at so far whose content is not here."""
         self._past = past
         self._recent = recent
-        self._recent_of: dict[int, HistoryRow] = {}  # by tick, of the node that is read
+        self._recent_of: dict[int, HistoryRow] = {}  # by tick, of the node that is read; rising
+        self._recent_ticks: list[int] = []
         self._tree = tree
         self._below = path_key(path) if path != ROOT else None
         self._run_blocking = run_blocking
@@ -101,7 +105,7 @@ class Changes:
         """
         while (window := self._next_window()) is not None:
             node, wanted = window
-            rows, end = await self._run_blocking(self._read, node, wanted)
+            rows, end = await self._rows(node, wanted)
             looked_at = wanted & Ranges([(0, end)])
             if len(rows) < len(looked_at):
                 unseen = looked_at - Ranges.from_ticks(rows)
@@ -131,7 +135,7 @@ class Changes:
                 here.update(Ranges.from_ticks(e.tick for e in self._tree.present({node: wanted - here})))
                 self._note_absent(node, wanted - here)
             else:
-                rows, end = await self._run_blocking(self._read, node, wanted)
+                rows, end = await self._rows(node, wanted)
                 looked_at = wanted & Ranges([(0, end)])
                 events = self._tree.present({node: looked_at - Ranges.from_ticks(rows)})
                 keys = {tick: row.path for tick, row in rows.items()}
@@ -152,25 +156,42 @@ class Changes:
             self._window = next(self._left, None)
             if self._window is not None and self._window[0] != self._node:
                 self._node = self._window[0]
-                self._recent_of = {}
-                for row in self._recent:
-                    if row.node == self._node:
-                        before = self._recent_of.get(row.tick)
-                        self._recent_of[row.tick] = row if before is None else _higher(before, row)
+                self._choose_recent(self._node)
         return self._window
 
-    def _read(self, node: NodeName, wanted: Ranges) -> tuple[dict[int, HistoryRow], int]:
-        """The rows of these ticks, rising, and the tick up to which they were read. On a thread."""
-        begin, last = next(iter(wanted)), wanted.last()
-        rows, end = self._past.stretch(node, begin, last + 1, self._bounds.records, self._bounds.size)
+    def _choose_recent(self, node: NodeName) -> None:
+        found: dict[int, HistoryRow] = {}
+        for row in self._recent:
+            if row.node == node:
+                found[row.tick] = row if row.tick not in found else _higher(found[row.tick], row)
+        self._recent_ticks = sorted(found)
+        self._recent_of = {tick: found[tick] for tick in self._recent_ticks}
+
+    async def _rows(self, node: NodeName, wanted: Ranges) -> tuple[dict[int, HistoryRow], int]:
+        """The rows of these ticks, rising, as many as a page may have, and the tick up to which they were read."""
+        rows: dict[int, HistoryRow] = {}
+        size, at, end = 0, next(iter(wanted)), wanted.last() + 1
+        while at < end and len(rows) < self._bounds.records and size < self._bounds.size:
+            most = PageBounds(min(self._bounds.piece, self._bounds.records - len(rows)), self._bounds.size - size)
+            some, at = await self._run_blocking(self._read, node, wanted, at, end, most)
+            rows |= some
+            size += sum(len(row.record) for row in some.values())
+        return rows, at
+
+    def _read(
+        self, node: NodeName, wanted: Ranges, begin: int, end: int, most: PageBounds
+    ) -> tuple[dict[int, HistoryRow], int]:
+        """Some rows of these ticks from `begin` on, rising, and the tick up to which they were read. On a thread."""
+        rows, end = self._past.stretch(node, begin, end, most.records, most.size)
         found: dict[int, HistoryRow] = {}
         for row in rows:
             if row.tick in wanted:
                 found[row.tick] = row if row.tick not in found else _higher(found[row.tick], row)
-        more = {tick: row for tick, row in self._recent_of.items() if begin <= tick < end and tick in wanted}
+        recent = self._recent_ticks[bisect_left(self._recent_ticks, begin) : bisect_left(self._recent_ticks, end)]
+        more = {tick: self._recent_of[tick] for tick in recent if tick in wanted}
         for tick, row in more.items():
             found[tick] = row if tick not in found else _higher(found[tick], row)
-        return self._cut(dict(sorted(found.items())), end) if more else (found, end)
+        return _cut(dict(sorted(found.items())), end, most) if more else (found, end)
 
     def _with_events(
         self, rows: dict[int, HistoryRow], end: int, events: Sequence[Event]
@@ -184,18 +205,7 @@ class Changes:
             if size >= self._bounds.size:  # the others come with the next page
                 end = event.tick + 1
                 break
-        return self._cut({tick: rows[tick] for tick in sorted(rows) if tick < end}, end)
-
-    def _cut(self, rows: dict[int, HistoryRow], end: int) -> tuple[dict[int, HistoryRow], int]:
-        """As many of the rows, which rise, as a page may have, and the tick up to which that is all."""
-        found: dict[int, HistoryRow] = {}
-        size = 0
-        for tick, row in rows.items():
-            found[tick] = row
-            size += len(row.record)
-            if len(found) >= self._bounds.records or size >= self._bounds.size:
-                return found, tick + 1
-        return found, end
+        return _cut({tick: rows[tick] for tick in sorted(rows) if tick < end}, end, self._bounds)
 
     def _ticks(self, node: NodeName, wanted: Ranges) -> Ranges:
         """Those of the ticks that history has, or will have. On a thread."""
@@ -233,6 +243,18 @@ def _pieces(ranges: Ranges, size: int) -> Iterator[tuple[int, int]]:
     for begin, end in ranges.pairs():
         for at in range(begin, end, size):
             yield at, min(at + size, end)
+
+
+def _cut(rows: dict[int, HistoryRow], end: int, most: PageBounds) -> tuple[dict[int, HistoryRow], int]:
+    """As many of the rows, which rise, as are wanted at the most, and the tick up to which that is all."""
+    found: dict[int, HistoryRow] = {}
+    size = 0
+    for tick, row in rows.items():
+        found[tick] = row
+        size += len(row.record)
+        if len(found) >= most.records or size >= most.size:
+            return found, tick + 1
+    return found, end
 
 
 def _higher(one: HistoryRow, other: HistoryRow) -> HistoryRow:

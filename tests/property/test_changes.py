@@ -47,7 +47,13 @@ class Kept:
 kept = st.builds(Kept, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(PATHS), st.integers(0, 30))
 fleets = st.dictionaries(st.tuples(st.sampled_from(NODES), st.sampled_from(TICKS)), kept)
 wishes = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(TICKS)))
-bounds = st.builds(PageBounds, st.integers(1, 5), st.sampled_from([1, 60, 1000]), st.sampled_from([1, 3, 7, 500]))
+bounds = st.builds(
+    PageBounds,
+    st.integers(1, 5),
+    st.sampled_from([1, 60, 1000]),
+    st.sampled_from([1, 3, 7, 500]),
+    st.sampled_from([1, 2, 3, 250]),
+)
 
 
 @attrs.frozen
