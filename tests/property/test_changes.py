@@ -45,8 +45,9 @@ class Kept:
 
 
 kept = st.builds(Kept, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(PATHS), st.integers(0, 30))
-fleets = st.dictionaries(st.tuples(st.sampled_from(NODES), st.sampled_from(TICKS)), kept)
-wishes = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(TICKS)))
+link = st.tuples(st.sampled_from(NODES), st.sampled_from(TICKS))
+fleets = st.dictionaries(link, kept) | st.dictionaries(link, kept, min_size=15)
+links = st.sets(link)
 bounds = st.builds(
     PageBounds,
     st.integers(1, 5),
@@ -87,10 +88,16 @@ async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @settings(deadline=None, max_examples=150)
-@given(fleets, wishes, st.sampled_from(PATHS), bounds)
+@given(fleets, links, links, st.sampled_from(PATHS), bounds)
 def test_each_tick_is_in_one_page_or_elsewhere_or_absent(
-    fleet: dict[tuple[NodeName, int], Kept], wanted: set[tuple[NodeName, int]], path: Path, bound: PageBounds
+    fleet: dict[tuple[NodeName, int], Kept],
+    elsewhere: set[tuple[NodeName, int]],
+    unwanted: set[tuple[NodeName, int]],
+    path: Path,
+    bound: PageBounds,
 ) -> None:
+    wanted = (elsewhere | fleet.keys()) - unwanted
+
     async def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             archive = open_archive(str(FilePath(folder) / "state.sqlite"))
