@@ -202,14 +202,16 @@ def _check_remembered(events: DataFrame, chosen: DataFrame, manifest: Manifest, 
 
     if manifest.forgotten is None or (cut.ticks is None and cut.at is None):
         return
-    if cut.at is None:
-        old = sql.col("time_s") <= manifest.forgotten
-        is_whole = events.where(old).count() == chosen.where(old).count()
-    else:
-        is_whole = cut.at >= manifest.forgotten
-    if not is_whole:
+    forgotten = f"what was overwritten before {manifest.forgotten:.3f} was dropped from the table"
+    if cut.at is not None:
+        if cut.at < manifest.forgotten:
+            raise SettingsError(f"{forgotten}: choose a later moment")
+        return
+    old = sql.col("time_s") <= manifest.forgotten
+    if lacking := events.where(old).count() - chosen.where(old).count():
         raise SettingsError(
-            f"what was overwritten before {manifest.forgotten:.3f} was dropped from the table: choose a later moment"
+            f"{forgotten}, and the cut has not all changes that were made up to then ({lacking} are missing): choose a "
+            "later moment"
         )
 
 

@@ -33,18 +33,23 @@ class Folded:
     digest: int
 
 
-def rising(events: Iterable[Event]) -> pa.Table:
-    """Rows of the events' log records, sorted as Spark sorts them."""
+def rows_by_node(events: Iterable[Event]) -> list[pa.RecordBatch]:
+    """Rows of the events' log records, a batch for each node, in order of node and tick."""
     by_node: dict[NodeName, list[Event]] = {}
     for event in events:
         by_node.setdefault(event.node, []).append(event)
     batches = []
-    for node, some in by_node.items():
+    for node, some in sorted(by_node.items()):
         some.sort(key=lambda event: event.tick)
         records = b"".join(encode_record(EventRecord(event, 1.0)) for event in some)
         wanted = Ranges.from_ticks([event.tick for event in some])
         batches.append(rows_of(ChangePage(node, bytes(len(some)), records), wanted, ValueForm.BOTH, node).batch)
-    table = pa.Table.from_batches(batches).select([*EVENT_COLUMNS, "system"])
+    return batches
+
+
+def rising(events: Iterable[Event]) -> pa.Table:
+    """Rows of events, sorted as Spark sorts them."""
+    table = pa.Table.from_batches(rows_by_node(events)).select([*EVENT_COLUMNS, "system"])
     return table.append_column(IS_EXPIRY, pc.equal(table["kind"], "expire")).sort_by(list(RISING))
 
 
