@@ -56,9 +56,11 @@ def _compact(session: Session, directory: str, rows: int, forget: str | None, fo
 
     found = on_spark(session, run)
     progress.end()
-    now = f"{found.files} files with {found.rows} events"
     if found.files == found.files_before and not found.forgotten:
-        words = f"nothing to do: {now}"
+        words = f"nothing to do: {found.files} files with {found.rows} events"
     else:
-        words = f"{found.files_before} files became {now}; {found.forgotten} events forgotten"
+        words = (
+            f"{found.files_before} files became {found.files}, with {found.rows} events; {found.forgotten} events "
+            "forgotten"
+        )
     print_result(words if form is Form.TEXT else attrs.asdict(found), form)
