@@ -22,7 +22,7 @@ from distkv.spark.forgetting import FILE, ROW_COLUMNS, Settled, forgetter, settl
 from tests.property.folds import Folded, fold_events, rising
 from tests.property.histories import NAMES, History, histories, outcomes
 
-some = settings(max_examples=150, deadline=None)
+some = settings(max_examples=100, deadline=None)
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 X = Path(["x"])
@@ -157,7 +157,7 @@ def anything(seed: int, count: int, nodes: int) -> list[Event]:
     return sorted(found, key=order)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(1, 120), st.integers(1, 40), st.floats(0, 1), st.floats(0, 1))
 def test_path_with_more_open_losers_than_are_kept_gives_the_same_tree(
     seed: int, count: int, nodes: int, part: float, whole: float
@@ -215,6 +215,14 @@ def test_event_that_is_kept_for_what_may_come_is_not_open_for_want_of_what_close
     """b1 is kept as above; c1 alone names b1, and would not be kept otherwise."""
     events = [event("b1 a2", 3), event("c1 b1", 4), event("d1 c1", 5)]
     assert dropped_of(events, LAST) == set()
+    assert tree(without(events, [(C, Tick(1))])) != tree(events)
+
+
+def test_what_is_below_an_event_does_not_count_as_what_closed_it() -> None:
+    """No honest node names a tick before it was: x1 names b9, and is below b2, which c1 closed."""
+    events = [event("x1 b9", 1), event("b2 a5", 2), event("c1 b3", 3), event("d1 c1", 4)]
+    ticks = {NodeName(name): Ranges([(1, 10)]) for name in "bcdx"}
+    assert dropped_of(events, LAST, ticks) == set()
     assert tree(without(events, [(C, Tick(1))])) != tree(events)
 
 

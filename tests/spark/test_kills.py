@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.spark.table import open_table
+from tests.process.servers import wait_until
 from tests.spark.kills import JOB_S, hunt, kill, started
 from tests.spark.tables import check_whole, manifest, ticks_in
 from tests.unit.spark.event_files import NETWORK, write_events
@@ -60,10 +60,8 @@ def test_compaction_killed_in_the_middle_has_no_event_twice_and_the_next_job_fin
     job: subprocess.Popen[bytes], tmp_path: Path, sign: str, is_committed: bool | None
 ) -> None:
     """It is killed as soon as there is something of a name."""
-    table, deadline = tmp_path / "table", time.monotonic() + JOB_S
-    while not list(table.glob(sign)) and time.monotonic() < deadline:
-        assert job.poll() is None, job.communicate()
-        time.sleep(0.001)
+    table = tmp_path / "table"
+    wait_until(lambda: any(table.glob(sign)) or job.poll() is not None, sign, JOB_S, pause_s=0.001)
     kill(job)
     check_whole(table)
     commit = manifest(table)["commit"]
