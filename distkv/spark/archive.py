@@ -12,8 +12,6 @@ Invariant: the manifest is the only memory; after a crash anywhere the next run 
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,15 +22,16 @@ import attrs
 
 from distkv.client.addresses import Address
 from distkv.client.protocol import Backoff
-from distkv.errors import DistkvError, UnreachableError
+from distkv.errors import UnreachableError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, common, count, joined, without
 from distkv.spark.hosts import HOST_FAILURES, Hosts
-from distkv.spark.manifest import DataFile, Manifest
+from distkv.spark.manifest import Manifest
+from distkv.spark.parts import FILE_ROWS, Part, parts_folder, taken_in, work_out
 from distkv.spark.planning import Plan, Read, View, cut, first_of, held_by, plan
 from distkv.spark.progress import Waits
 from distkv.spark.table import Table, open_table
-from distkv.spark.writing import Part, Task, write
+from distkv.spark.writing import Task, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 EVERY_S: Final = 5.0
 COMMIT_ROWS: Final = 1_000_000
 """So many are committed at once at the most."""
-FILE_ROWS: Final = 250_000
 TASK_ROWS: Final = 20_000
 """A task that would read fewer costs more to start than to carry out."""
 GAP_WAIT_S: Final = 60.0
@@ -49,8 +47,6 @@ GAPS_AGAIN_S: Final = 600.0
 """So often it is seen whether the content of a gap has turned up."""
 IDLE_S: Final = 10.0
 """While nothing happens, a node is asked no more often."""
-PARTS: Final = "parts"
-"""The folder in the table's where files are before they are committed; nobody else's."""
 
 Tell = Callable[[int, int], None]
 """How far a run is: events in the table that were not there, and events that are known to be new."""
@@ -191,13 +187,11 @@ def _opened(
     waits: Waits,
 ) -> Iterator[_Run]:
     path = None if wishes.path == ROOT else str(wishes.path)
-    with open_table(directory, network=views[0].network, path=path, create=True) as table:
-        parts = os.path.join(table.directory, PARTS)
-        shutil.rmtree(parts, ignore_errors=True)  # of a run that was killed
-        try:
-            yield _Run(spark, table, wishes, hosts, stopping, tell, parts, waits)
-        finally:
-            shutil.rmtree(parts, ignore_errors=True)
+    with (
+        open_table(directory, network=views[0].network, path=path, create=True) as table,
+        parts_folder(table) as parts,
+    ):
+        yield _Run(spark, table, wishes, hosts, stopping, tell, parts, waits)
 
 
 @attrs.define
@@ -269,15 +263,7 @@ class _Run:
 
     def _written(self, found: Plan) -> list[Part]:
         """Have workers read and write what was planned."""
-        os.makedirs(self._parts, exist_ok=True)
-        tasks = list(self._tasks(found))
-        if not tasks:
-            return []
-        told = self._spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(write).collect()
-        for one in told:
-            if isinstance(one, DistkvError):
-                raise one
-        return [one for one in told if isinstance(one, Part)]
+        return work_out(self._spark, write, list(self._tasks(found)))
 
     def _tasks(self, found: Plan) -> Iterator[Task]:
         """Reads, put together until a task is worth its start; in order, so that each file is."""
@@ -300,11 +286,8 @@ class _Run:
     def _commit(self, parts: Sequence[Part], found: Plan, given_up: TickRanges) -> None:
         """Take in what was written, and what is known of the ticks that are no rows."""
         table, come = self._table, found.elsewhere
-        files: list[DataFile] = []
-        for number, part in enumerate(parts):
-            name = table.new_name(number)
-            os.rename(part.place, table.new_place(name))
-            files.append(DataFile(name, part.rows, part.size_bytes, part.ticks))
+        files = taken_in(table, parts)
+        for part in parts:
             come = joined(come, part.ticks)
         manifest = table.manifest
         ticks = joined(manifest.ticks, come)

@@ -16,7 +16,7 @@ Invariant: a result is of exactly the ticks of the cut, or is refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,16 +141,22 @@ def read_events(spark: SparkSession, files: list[str]) -> DataFrame:
 
 def entries_of(spark: SparkSession, events: DataFrame) -> DataFrame:
     """What each path holds that has a value after these events, as `folding.ENTRIES`."""
-    from pyspark.sql import functions as sql
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    return in_order(spark, events, (*EVENT_COLUMNS, IS_EXPIRY)).mapInArrow(fold, from_arrow_schema(ENTRIES))
+
+
+def in_order(spark: SparkSession, events: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """These columns of events, spread so that all of a path are in one place, in rising order."""
+    from pyspark.sql import functions as sql
+
     orders = [sql.col(name).asc() if way == "ascending" else sql.col(name).desc() for name, way in RISING]
-    ordered = (
-        events.select(*EVENT_COLUMNS, (sql.col("kind") == "expire").alias(IS_EXPIRY))
+    return (
+        events.withColumn(IS_EXPIRY, sql.col("kind") == "expire")
+        .select(*columns)
         .repartition(max(2, spark.sparkContext.defaultParallelism), "path_str")
         .sortWithinPartitions(*orders)
     )
-    return ordered.mapInArrow(fold, from_arrow_schema(ENTRIES))
 
 
 # -- the cut ------------------------------------------------------------------------------------------------------
@@ -196,14 +202,16 @@ def _check_remembered(events: DataFrame, chosen: DataFrame, manifest: Manifest, 
 
     if manifest.forgotten is None or (cut.ticks is None and cut.at is None):
         return
-    if cut.at is None:
-        old = sql.col("time_s") <= manifest.forgotten
-        is_whole = events.where(old).count() == chosen.where(old).count()
-    else:
-        is_whole = cut.at >= manifest.forgotten
-    if not is_whole:
+    forgotten = f"what was overwritten before {manifest.forgotten:.3f} was dropped from the table"
+    if cut.at is not None:
+        if cut.at < manifest.forgotten:
+            raise SettingsError(f"{forgotten}: choose a later moment")
+        return
+    old = sql.col("time_s") <= manifest.forgotten
+    if lacking := events.where(old).count() - chosen.where(old).count():
         raise SettingsError(
-            f"what was overwritten before {manifest.forgotten:.3f} was dropped from the table: choose a later moment"
+            f"{forgotten}, and the cut has not all changes that were made up to then ({lacking} are missing): choose a "
+            "later moment"
         )
 
 

@@ -104,7 +104,7 @@ TABLE_FORM: Final = EventsForm(EVENTS_FORM, pa.schema([field for field in EVENT_
 def read_batches(
     file: str, columns: Iterable[str] | None = None, form: EventsForm = TABLE_FORM
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one data file, some ten thousand at a time; `columns`: only these, in this order.
+    """The rows of one data file, some ten thousand at a time, never of two row groups; `columns`: only these, in order.
 
     Raises:
         FormatVersionError, LogDamagedError: see `EventsForm.check`; or it is no whole Parquet file.
@@ -114,8 +114,9 @@ def read_batches(
     with translated(file), _damage_told(file), pq.ParquetFile(file) as opened:
         form.check(opened.schema_arrow, file)
         there = [name for name in wanted.columns.names if name in opened.schema_arrow.names]
-        for batch in opened.iter_batches(columns=there):
-            yield wanted.fit(batch)
+        for group in range(opened.num_row_groups):  # a writer ends one when it is large, so this bounds a batch, too
+            for batch in opened.iter_batches(row_groups=[group], columns=there):
+                yield wanted.fit(batch)
 
 
 @contextmanager

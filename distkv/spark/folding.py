@@ -90,7 +90,7 @@ class _Folding:
         texts, kinds, values, tocks, times, truncated = (
             _listed(batch.column(name)) for name in ("path_str", "kind", "value_msgpack", "tock", "time_s", "truncated")
         )
-        chains, ttls = _chains(batch), _ttls(batch.column("ttl"))
+        chains, ttls = chains_of(batch), _ttls(batch.column("ttl"))
         if unknown := set(kinds).difference(_KINDS):
             raise DecodeError(f"there are rows of the kind {unknown.pop()!r}, which no event has", "bad_kind")
         self._count += batch.num_rows
@@ -159,7 +159,7 @@ def _ttls(column: pa.Array) -> Iterable[float | None]:
     return repeat(None, len(column)) if column.null_count == len(column) else found
 
 
-def _chains(batch: pa.RecordBatch) -> list[Chain]:
+def chains_of(batch: pa.RecordBatch) -> list[Chain]:
     """The chain of each row. All links of a batch lie one after another in the column."""
     column = batch.column("chain")
     links, lengths = column.flatten(), pc.list_value_length(column)

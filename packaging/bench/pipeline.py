@@ -38,10 +38,14 @@ VALUE: Final = {"unit": "C", "place": "kitchen-12"}
 """With a number beside it some 40 bytes as msgpack."""
 SET_PAUSE_S: Final = 0.01
 
+COMMITS: Final = 720
+"""An hour of commits every five seconds."""
+
 AIMS: Final = {
     "events, json": 80_000.0,
     "events, msgpack": 150_000.0,
     "table": 500_000.0,
+    "table, compacted": 500_000.0,
     "archive --once": 60_000.0,
 }
 """Rows in a second, at the least."""
@@ -49,6 +53,7 @@ RATIO_AIMS: Final = {
     ("events, json", "table"): 0.2,
     ("events, msgpack", "table"): 0.3,
     ("table", "plain Parquet"): 0.8,
+    ("table, compacted", "plain Parquet"): 0.8,
     ("view state", "client dump"): 3.0,
 }
 
@@ -140,9 +145,23 @@ class _Rounds:
         _plain(place, plain)
         self._keep("table", found, lambda: _written(self.spark.read.parquet(files)))
         self._keep("plain Parquet", found, lambda: _written(self.spark.read.parquet(str(plain))))
+        self._run_compacted(self.directory / f"small-{number}", plain, found)
         self.asof_s.append(_timed(lambda: asof(self.spark, str(place), Cut())))
         self._keep("view state", self.events // 2, partial(self.read, view="state"))
         self._keep("client dump", self.events // 2, partial(_dump, self.server))
+
+    def _run_compacted(self, place: Path, plain: Path, rows: int) -> None:
+        """The same rows in very many commits, read; then in few files, read again."""
+        from distkv.spark.compact import compact
+
+        _in_commits(place, plain, -(-rows // COMMITS))
+        files = str(place / "events" / "*.parquet")
+        self._keep(f"table, {COMMITS} commits", rows, lambda: _written(self.spark.read.parquet(files)))
+        begun = time.perf_counter()
+        if compact(self.spark, str(place)).rows != rows:
+            raise LoadError("a compaction lost rows")
+        self.rates.setdefault("compact", []).append(rows / (time.perf_counter() - begun))
+        self._keep("table, compacted", rows, lambda: _written(self.spark.read.parquet(files)))
 
     def read(self, **options: str) -> None:
         """All columns of all rows of the live node, to nowhere."""
@@ -182,6 +201,23 @@ def _plain(place: Path, file: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(pq.read_table(place / "events"), file)
+
+
+def _in_commits(place: Path, plain: Path, size: int) -> None:
+    """A table of the rows of a file, so many in each commit."""
+    import pyarrow.parquet as pq
+
+    from distkv.model.tick_ranges import joined
+    from distkv.spark.merging import ticks_of
+    from distkv.spark.parts import PartWriter, parts_folder, taken_in
+    from distkv.spark.table import open_table
+
+    with open_table(place, network=bytes(8), create=True) as table, parts_folder(table) as folder:
+        for batch in pq.read_table(plain).combine_chunks().to_batches(size):
+            writer = PartWriter(folder)
+            writer.add(batch, ticks_of(batch))
+            parts = writer.finish()
+            table.commit(taken_in(table, parts), ticks=joined(table.manifest.ticks, parts[0].ticks), gaps={})
 
 
 def _dump(server: Server) -> None:

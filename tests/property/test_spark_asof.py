@@ -7,44 +7,25 @@ Knows: records, rows, the fold.  Does not know Spark, which does the sorting in 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.client.changes import ChangePage
 from distkv.errors import DecodeError, SettingsError
 from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
-from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.spark.asof import Cut, read_time
-from distkv.spark.folding import EVENT_COLUMNS, IS_EXPIRY, RISING, fold
-from distkv.spark.rows import ValueForm, rows_of
-from distkv.wire.message import EventRecord
-from distkv.wire.records import encode_record
+from tests.property.folds import Folded, fold_events, folded, rising
 from tests.property.histories import PATHS, History, histories, tree_of
 
 few = settings(max_examples=100, deadline=None)
 
 A, B = NodeName("a"), NodeName("b")
 X, Y = Path(["x"]), Path(["y", 1.5, "a.b"])
-
-
-@attrs.frozen
-class Folded:
-    """All that a fold came to."""
-
-    values: dict[Path, tuple[Any, ...]]
-    conflicts: int
-    deletions: int
-    rows: int
-    digest: int
 
 
 def with_values(history: History, chance: random.Random) -> list[Event]:
@@ -56,31 +37,6 @@ def with_values(history: History, chance: random.Random) -> list[Event]:
             event = Fleeting(*parts, chance.choice([0.5, 60.0]))
         found.append(event)
     return found
-
-
-def rising(events: Iterable[Event]) -> pa.Table:
-    """Rows of the events' log records, sorted as Spark sorts them."""
-    by_node: dict[NodeName, list[Event]] = {}
-    for event in events:
-        by_node.setdefault(event.node, []).append(event)
-    batches = []
-    for node, some in by_node.items():
-        some.sort(key=lambda event: event.tick)
-        records = b"".join(encode_record(EventRecord(event, 1.0)) for event in some)
-        wanted = Ranges.from_ticks([event.tick for event in some])
-        batches.append(rows_of(ChangePage(node, bytes(len(some)), records), wanted, ValueForm.BOTH, node).batch)
-    table = pa.Table.from_batches(batches).select(EVENT_COLUMNS)
-    return table.append_column(IS_EXPIRY, pc.equal(table["kind"], "expire")).sort_by(list(RISING))
-
-
-def folded(batches: Sequence[pa.RecordBatch]) -> Folded:
-    rows = [row for batch in fold(batches) for row in batch.to_pylist()]
-    names = ("value_msgpack", "node", "tick", "tock", "time_s", "ttl", "conflicts")
-    sums = rows.pop()
-    assert sums["path_str"] is None
-    values = {Path.parse(row["path_str"]): tuple(row[name] for name in names) for row in rows}
-    assert len(values) == len(rows)
-    return Folded(values, sums["conflicts"], sums["deletions"], sums["rows"], int.from_bytes(sums["digest"], "big"))
 
 
 def held(tree: Tree, rows: int) -> Folded:
@@ -95,10 +51,6 @@ def held(tree: Tree, rows: int) -> Folded:
     }  # fmt: skip
     deletions = [loser for entry in entries for loser in entry.conflicts() if loser.kind is not Kind.SET]
     return Folded(values, tree.conflict_count, len(deletions), rows, tree.digest)
-
-
-def fold_events(events: Iterable[Event], rows_max: int = 1000) -> Folded:
-    return folded(rising(events).to_batches(rows_max))
 
 
 def set_event(node: NodeName, tick: int, path: Path = X, *, tock: int = 1, value: bytes = b"\x01") -> Event:

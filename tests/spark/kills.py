@@ -118,10 +118,13 @@ def _roots(cluster: Cluster) -> set[tuple[str, int]]:
 
 
 def _job(cluster: Cluster, table: Path, *options: str) -> subprocess.Popen[bytes]:
-    """The command, in a process group of its own; its JVM and Spark's workers are in it, too."""
     hosts = [part for server in cluster for part in ("-h", server.address)]
-    job = ["archive", "--to", str(table), "-o", "json", *options]
-    command = [*CHECKOUT, "pipeline", *hosts, "--master", "local[2]", *job]
+    return started(*hosts, "--master", "local[2]", "archive", "--to", str(table), "-o", "json", *options)
+
+
+def started(*words: str) -> subprocess.Popen[bytes]:
+    """`distkv pipeline`, in a process group of its own; its JVM and Spark's workers are in it, too."""
+    command = [*CHECKOUT, "pipeline", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(
         command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -145,10 +148,10 @@ def _kill_some_time(job: subprocess.Popen[bytes], table: Path, chance: random.Ra
     except subprocess.TimeoutExpired:
         pass
     finally:
-        _kill(job)
+        kill(job)
 
 
-def _kill(job: subprocess.Popen[bytes]) -> None:
+def kill(job: subprocess.Popen[bytes]) -> None:
     """All of its tree at once; some of Spark's workers have groups of their own, and are found by their parents."""
     tree = _tree(job.pid)
     for pid in tree:
@@ -188,7 +191,7 @@ def _once(cluster: Cluster, table: Path) -> dict[str, object]:
     try:
         out, err = job.communicate(timeout=JOB_S)
     except BaseException:
-        _kill(job)
+        kill(job)
         raise
     assert job.returncode == 0, err.decode()
     found: dict[str, object] = json.loads(out)

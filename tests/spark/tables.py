@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -21,6 +22,11 @@ def ticks_in(table: Path, *, system: bool = False) -> list[tuple[str, int]]:
     return [(node, tick) for node, tick in duckdb.sql(query).fetchall()]
 
 
+def rows_in(table: Path) -> list[tuple[object, ...]]:
+    """All columns of every row that DuckDB finds, in order of node and tick."""
+    return duckdb.sql(f"SELECT * FROM '{table}/events/*.parquet' ORDER BY node, tick").fetchall()
+
+
 def check_whole(table: Path) -> None:
     """At any moment: every file can be read, and no event is there twice."""
     for file in table.glob("events/*.parquet"):
@@ -29,6 +35,6 @@ def check_whole(table: Path) -> None:
     assert len(found) == len(set(found))
 
 
-def manifest(table: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads((table / "manifest.json").read_text())
+def manifest(table: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((table / "manifest.json").read_text())
     return found

@@ -53,14 +53,15 @@ def read_seconds(name: str, text: str) -> float:
     return found
 
 
-def read_count(name: str, text: str) -> int:
+def read_count(name: str, text: str, most: int | None = None) -> int:
     """The value of the option `name`.
 
     Raises:
-        UsageError: it is none, or not above 0.
+        UsageError: it is none, or not above 0, or above `most`.
     """
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) < 2**31):
-        raise click.UsageError(f"{name} is {text!r}: write a whole number, 1 or above")
+    if not (text.isascii() and text.isdecimal() and 0 < int(text[:12]) <= (most or 2**31 - 1)):
+        range_ = "1 or above" if most is None else f"from 1 to {most}"
+        raise click.UsageError(f"{name} is {text!r}: write a whole number, {range_}")
     return int(text)
 
 

@@ -12,6 +12,7 @@ FOUND = Found(
         "archive --once": [60_000.0, 60_000.0, 60_000.0],
         "table": [500_000.0, 200_000.0, 600_000.0],
         "plain Parquet": [500_000.0, 500_000.0, 500_000.0],
+        "table, compacted": [400_000.0, 300_000.0, 600_000.0],
         "view state": [90.0, 90.0, 90.0],
         "client dump": [30.0, 30.0, 30.0],
     },
@@ -36,6 +37,7 @@ def test_rates_are_medians_beside_their_aims() -> None:
 def test_ratios_are_taken_within_one_round() -> None:
     assert line("events, json is") == "events, json is 0.18 x table: MISSED, aim 0.2"
     assert line("table is") == "table is 1.00 x plain Parquet: ok, aim 0.8"
+    assert line("table, compacted is") == "table, compacted is 0.80 x plain Parquet: ok, aim 0.8"
     assert line("view state is") == "view state is 3.00 x client dump: ok, aim 3"
 
 

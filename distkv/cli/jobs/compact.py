@@ -1,0 +1,66 @@
+"""`distkv pipeline compact`: fewer and larger files in an event table.
+
+Knows: its options, and how its result is printed.  Does not know what it does (`spark.compact`).
+
+Invariant: a table of which nothing was gained is said to be as it was.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncclick as click
+import attrs
+
+from distkv.cli.jobs.running import Progress, on_spark, read_count
+from distkv.cli.output import Form, print_result
+from distkv.cli.session import Job, Session, output_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS_MAX: Final = 1_000_000
+"""As `spark.compact.FILE_ROWS_MAX`, which is loaded when the job is carried out."""
+
+
+@click.command("compact")
+@click.argument("directory", metavar="DIR", type=click.Path())
+@click.option("--rows", "rows", metavar="N", default="250000", show_default=True,
+              help="How many events a file is to have, 1 to 1000000.")  # fmt: skip
+@click.option("--forget", "forget", metavar="TIME", help="Drop also changes that were overwritten before TIME.")
+@output_option
+@click.pass_obj
+def compact_command(session: Session, directory: str, rows: str, forget: str | None, form: str | None) -> Job:
+    """Merge the small files of the event table DIR, so that it is read faster.
+
+    TIME is in seconds since 1970, or a date such as 2026-11-23T10:00:00+00:00. With --forget, no moment before TIME can
+    be had back from the table any more; all later ones can.
+    """
+    size = read_count("--rows", rows, ROWS_MAX)
+    return partial(_compact, session, directory, size, forget, Form(form) if form else session.form)
+
+
+# -- what it does -------------------------------------------------------------------------------------------------
+
+
+def _compact(session: Session, directory: str, rows: int, forget: str | None, form: Form) -> None:
+    progress = Progress()
+
+    def run(spark: SparkSession) -> Any:
+        from distkv.spark.asof import read_time
+        from distkv.spark.compact import compact
+
+        time = None if forget is None else read_time(forget)
+        return compact(spark, directory, rows=rows, forget=time, tell=progress.tell)
+
+    found = on_spark(session, run)
+    progress.end()
+    if found.files == found.files_before and not found.forgotten:
+        words = f"nothing to do: {found.files} files with {found.rows} events"
+    else:
+        words = (
+            f"{found.files_before} files became {found.files}, with {found.rows} events; {found.forgotten} events "
+            "forgotten"
+        )
+    print_result(words if form is Form.TEXT else attrs.asdict(found), form)

@@ -1,0 +1,173 @@
+"""Data files that become one: its rows, what is checked before, and what is told of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from distkv.errors import DistkvError, FormatVersionError, LogDamagedError
+from distkv.model.event import NodeName, Tick
+from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import joined, ranges_of
+from distkv.spark.columns import FORM_KEY, TABLE_FORM
+from distkv.spark.forgetting import DROPPED, FILE
+from distkv.spark.manifest import DataFile
+from distkv.spark.merging import Merge, Merged, Source, check, merge
+from distkv.spark.table import Table, open_table
+from tests.unit.spark.event_files import NETWORK, event_row, write_rows
+
+Links = list[tuple[str, int]]
+
+FIRST: Links = [("a", 1), ("a", 2), ("b", 1)]
+SECOND: Links = [("a", 3), ("b", 2), ("b", 4)]
+THIRD: Links = [("a", 4), ("b", 3), ("c", 1)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[Table]:
+    """A table whose folder takes files."""
+    with open_table(tmp_path / "table", network=NETWORK, create=True) as table:
+        yield table
+
+
+def source(table: Table, part: int, links: Links, dropped: Links | None = None) -> Source:
+    """A file of a table, of which some rows are to go."""
+    file = write_rows(table, part, [event_row(node, tick, value=tick) for node, tick in links])
+    places = ()
+    if dropped is not None:
+        places = (os.path.join(table.directory, f"dropped-{part}.parquet"),)
+        rows = [{FILE: file.name, "node": node, "tick": tick} for node, tick in dropped]
+        pq.write_table(pa.Table.from_pylist(rows, schema=DROPPED), places[0])
+    return Source(file, table.new_place(file.name), places)
+
+
+def merged(table: Table, *sources: Source, **options: int) -> Merged:
+    (told,) = merge(Merge(sources, table.directory, **options))
+    assert isinstance(told, Merged), told
+    return told
+
+
+def failure(table: Table, *sources: Source) -> DistkvError:
+    (told,) = merge(Merge(sources, table.directory))
+    assert isinstance(told, DistkvError)
+    return told
+
+
+def rows_in(place: str) -> Links:
+    return [(row["node"], row["tick"]) for row in pq.read_table(place, partitioning=None).to_pylist()]
+
+
+def ticks(links: Links) -> dict[NodeName, Ranges]:
+    return ranges_of((NodeName(node), Tick(tick)) for node, tick in links)
+
+
+def test_rows_of_all_files_are_in_one_in_order_and_as_they_were(table: Table) -> None:
+    told = merged(table, *(source(table, at, links) for at, links in enumerate((FIRST, SECOND, THIRD))))
+    (part,) = told.parts
+    every = sorted(FIRST + SECOND + THIRD)
+    wanted = pa.Table.from_pylist([event_row(*link, value=link[1]) for link in every], schema=TABLE_FORM.schema)
+    found = pq.read_table(part.place, partitioning=None)
+    assert found.equals(wanted)
+    assert found.schema.metadata[FORM_KEY] == b"1"
+    assert (part.rows, part.size_bytes, part.ticks) == (9, os.path.getsize(part.place), ticks(every))
+    assert pq.ParquetFile(part.place).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_rows_that_are_dropped_are_gone_and_their_ticks_stay(table: Table) -> None:
+    told = merged(table, source(table, 0, FIRST, [("a", 1), ("b", 1)]), source(table, 1, SECOND, [("b", 4)]))
+    (part,) = told.parts
+    assert rows_in(part.place) == [("a", 2), ("a", 3), ("b", 2)]
+    assert part.ticks == ticks(FIRST + SECOND)
+
+
+def test_files_of_which_all_is_dropped_leave_none(table: Table) -> None:
+    first = source(table, 0, FIRST, FIRST)
+    assert merged(table, first) == Merged((first.file.name,), ())
+
+
+def test_more_than_fits_into_memory_goes_into_several_files_each_in_order(table: Table) -> None:
+    sources = [source(table, at, links) for at, links in enumerate((FIRST, SECOND, THIRD))]
+    told = merged(table, *sources, bytes_max=1)
+    assert [rows_in(part.place) for part in told.parts] == [FIRST, SECOND, THIRD]
+    assert [part.ticks for part in told.parts] == [ticks(FIRST), ticks(SECOND), ticks(THIRD)]
+
+
+def test_ticks_of_dropped_rows_are_those_of_one_of_several_files(table: Table) -> None:
+    sources = [source(table, 0, FIRST, [("a", 1)]), source(table, 1, SECOND, [("b", 4)])]
+    parts = merged(table, *sources, bytes_max=1).parts
+    assert [rows_in(part.place) for part in parts] == [FIRST[1:], SECOND[:-1]]
+    assert joined(parts[0].ticks, parts[1].ticks) == ticks(FIRST + SECOND)
+    assert sum(len(some) for part in parts for some in part.ticks.values()) == 6
+
+
+def test_older_file_lacks_columns_and_gets_them(table: Table) -> None:
+    first, second = source(table, 0, FIRST), source(table, 1, SECOND)
+    older = pq.read_table(first.place, partitioning=None).drop_columns(["arrived", "read_from"])
+    pq.write_table(older, first.place)
+    (part,) = merged(table, first, second).parts
+    found = pq.read_table(part.place, partitioning=None)
+    assert found.schema.equals(TABLE_FORM.schema)
+    assert [row["read_from"] for row in found.to_pylist()] == [None, None, "a", None, "b", "b"]
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        [("a", 1), ("a", 2)],
+        [("a", 1), ("a", 2), ("a", 2)],
+        [("a", 1), ("a", 3), ("b", 1)],
+        [("a", 1), ("a", 2), ("b", 1), ("c", 1)],
+    ],
+    ids=["fewer", "twice", "another", "more"],
+)
+def test_file_with_other_rows_than_the_manifest_says_is_damaged(table: Table, there: Links) -> None:
+    wrong = source(table, 0, FIRST)
+    rows = [event_row(node, tick) for node, tick in there]
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLE_FORM.schema), wrong.place)
+    assert isinstance(failure(table, wrong), LogDamagedError)
+    (told,) = check([source(table, 1, SECOND), wrong])
+    assert isinstance(told, LogDamagedError)
+    assert f"{wrong.place} has {len(there)} rows" in str(told)
+
+
+def test_file_with_fewer_rows_than_ticks_is_whole_when_the_manifest_says_so(table: Table) -> None:
+    written = source(table, 0, [("a", 2), ("b", 1)])
+    file = DataFile(written.file.name, 2, written.file.size_bytes, ticks(FIRST))
+    (part,) = merged(table, attrs.evolve(written, file=file)).parts
+    assert (part.rows, part.ticks) == (2, ticks(FIRST))
+
+
+def test_file_whose_bytes_are_damaged_is_named(table: Table) -> None:
+    written = source(table, 0, FIRST)
+    data = bytearray(Path(written.place).read_bytes())
+    data[len(data) // 4 : len(data) // 2] = bytes(len(data) // 2 - len(data) // 4)
+    Path(written.place).write_bytes(data)
+    error = failure(table, written)
+    assert isinstance(error, LogDamagedError)
+    assert written.place in str(error)
+
+
+def test_file_of_a_newer_form_is_refused(table: Table) -> None:
+    written = source(table, 0, FIRST)
+    newer = pq.read_table(written.place, partitioning=None).replace_schema_metadata({FORM_KEY: b"2"})
+    pq.write_table(newer, written.place)
+    assert isinstance(failure(table, written), FormatVersionError)
+    (told,) = check([written])
+    assert isinstance(told, FormatVersionError)
+
+
+def test_rows_without_a_node_are_damage(table: Table) -> None:
+    written = source(table, 0, FIRST)
+    rows = pq.read_table(written.place, partitioning=None)
+    at = rows.schema.get_field_index("node")
+    nulls = rows.set_column(at, rows.schema.field(at), pa.array(["a", None, "b"]))
+    pq.write_table(nulls.replace_schema_metadata(TABLE_FORM.schema.metadata), written.place)
+    error = failure(table, written)
+    assert isinstance(error, LogDamagedError)
+    assert "without node or tick" in str(error)
