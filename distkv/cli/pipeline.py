@@ -23,6 +23,7 @@ COMMANDS: Final = Commands(
         "asof": "jobs.moments:asof_command",
         "restore": "jobs.moments:restore_command",
         "export": "jobs.export:export_command",
+        "audit": "jobs.audit:audit_command",
     }
 )
 

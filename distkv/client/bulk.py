@@ -21,7 +21,6 @@ from distkv.client.questions import Question, Repeat
 from distkv.errors import DecodeError, PeerError
 from distkv.model.event import NodeName
 from distkv.model.path import NAMES_MAX, Path
-from distkv.model.state import State
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
 from distkv.wire.packing import BulkUnpacker
@@ -61,7 +60,7 @@ def tree_pages(address: Address, path: Path, *, connect_s: float = 5.0, reply_s:
         lambda seq: encode_request(GetTree(seq, path, 0, NAMES_MAX, 1, None)), lambda item: item, Repeat.ANYWHERE
     )
     line = open_connection((address,), connect_s=connect_s)
-    if line.hello.state is not State.READY:
+    if not line.hello.state.is_serving:
         line.close()
         raise PeerError(f"{line.hello.node} at {line.name} is {line.hello.state.value}: ask another node, or later")
     try:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SHOWN_CHARS: Final = 200
-"""So much of what a cut lacks is told."""
+"""So much of ticks is told."""
 _PATTERN_CHARS: Final = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"})
 """Spark takes the name of a file for a pattern."""
 _RANGES: Final = pa.schema([("of", pa.string()), ("begin", pa.int64()), ("behind", pa.int64())])
@@ -118,7 +118,7 @@ def open_cut(
         lacked = _lacked(events, manifest, cut)
         if lacked and not allow_gaps:
             raise RequestError(
-                f"the cut covers {count(lacked)} ticks that the table has not ({_few(lacked)}): archive them, choose "
+                f"the cut covers {count(lacked)} ticks that the table has not ({few(lacked)}): archive them, choose "
                 "another cut, or take what there is (--allow-gaps)"
             )
         _check_remembered(events, chosen, manifest, cut)
@@ -260,7 +260,8 @@ def _result(found: pa.Table, lacked: TickRanges, *, is_whole: bool) -> AsOf:
     return AsOf(entries, conflicts, deletions, shown, rows, count(lacked))
 
 
-def _few(ticks: TickRanges) -> str:
+def few(ticks: TickRanges) -> str:
+    """Ticks for a message: all of them, or the first `SHOWN_CHARS` characters."""
     shown = ", ".join(f"{node} {some.to_list()}" for node, some in sorted(ticks.items()))
     return shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]} ..."
 

@@ -104,28 +104,39 @@ TABLE_FORM: Final = EventsForm(EVENTS_FORM, pa.schema([field for field in EVENT_
 def read_batches(
     file: str, columns: Iterable[str] | None = None, form: EventsForm = TABLE_FORM
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one data file, some ten thousand at a time, never of two row groups; `columns`: only these, in order.
+    """The rows of one data file, some ten thousand at a time, and never more than a row group of the file; `columns`:
+    only these, in this order.
 
     Raises:
-        FormatVersionError, LogDamagedError: see `EventsForm.check`; or it is no whole Parquet file.
+        FormatVersionError, LogDamagedError: see `EventsForm.check`; or it is no whole Parquet file, or a page of it has
+            another checksum.
         StorageFailedError: it cannot be read.
     """
     wanted = form if columns is None else form.only(columns)
-    with translated(file), _damage_told(file), pq.ParquetFile(file) as opened:
+    with translated(file), _damage_told(file), _opened(file) as opened:
         form.check(opened.schema_arrow, file)
         there = [name for name in wanted.columns.names if name in opened.schema_arrow.names]
-        for group in range(opened.num_row_groups):  # a writer ends one when it is large, so this bounds a batch, too
-            for batch in opened.iter_batches(row_groups=[group], columns=there):
+        for group in range(opened.num_row_groups):  # else Arrow puts groups together, whatever their size
+            for batch in opened.iter_batches(columns=there, row_groups=[group]):
                 yield wanted.fit(batch)
+
+
+def damaged(file: str, reason: str) -> LogDamagedError:
+    """What is said of a data file that is not as it was written."""
+    return LogDamagedError(f"{file} is damaged: {reason}: take the table from a copy")
+
+
+def _opened(file: str) -> pq.ParquetFile:
+    """Pages have a checksum; without a look at it a bit that was turned may be just another value."""
+    return pq.ParquetFile(file, page_checksum_verification=True)
 
 
 @contextmanager
 def _damage_told(file: str) -> Iterator[None]:
-    """Raise our error for Arrow's, of which some are OSErrors that no system call made."""
+    """Raise our error for Arrow's, of which some are OSErrors that no system call made; and for text that is none."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        reason = (str(error).splitlines() or ["it cannot be read"])[0]
-        raise LogDamagedError(f"{file} is damaged: {reason}: take the table from a copy") from error
+        raise damaged(file, (str(error).splitlines() or ["it cannot be read"])[0]) from error

@@ -50,6 +50,8 @@ class View:
     lost: TickRanges
     """The part of `missing` that nobody alive has."""
     members: tuple[Member, ...] = ()
+    digest: str = ""
+    """Equal on nodes that show the same."""
 
 
 @attrs.frozen
@@ -114,6 +116,7 @@ def read_view(addr: str, state: Fields) -> View:
             Member(read_node(member.get("node"), "members"), read_address(member), str(member.get("state")))
             for member in members
         ),
+        str(state.get("digest")),
     )
 
 

@@ -10,7 +10,7 @@ is twice; and the next `open_table` makes of the folder the table of the last ma
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -46,12 +46,15 @@ def open_table(
     network: bytes | None,
     path: str | None = None,
     create: bool = False,
+    takes_damaged: bool = False,
     folders: Folders = _FOLDERS,
 ) -> Iterator[Table]:
     """The table in a folder, which nobody else uses meanwhile; a commit that was broken off is finished or undone.
 
     `network` is the id of the network whose events come in; None takes any table, of whatever path, to read it. `path`
-    is the one path whose events are in the table. `create` makes a table of a folder that is empty or missing.
+    is the one path whose events are in the table. `create` makes a table of a folder that is empty or missing. With
+    `takes_damaged` a file that is missing or has another size is no error, but told by `Table.damage`; nothing is
+    touched then.
 
     Raises:
         BusyError: another job uses the folder.
@@ -79,8 +82,12 @@ def open_table(
                 data = _begin(folders, place, Manifest(network or b"", path=wanted))
             manifest = decode_manifest(data, os.path.join(place, MANIFEST))
             _check_same(manifest, network, wanted, place)
-            _finish(folders, place, manifest)
-        table = Table(place, manifest, folders)
+            damage = _damage(folders, place, manifest)
+            if damage and not takes_damaged:
+                raise LogDamagedError(next(iter(damage.values())))
+            if not damage:
+                _finish(folders, place, manifest)
+        table = Table(place, manifest, folders, damage)
         try:
             yield table
         finally:
@@ -100,11 +107,14 @@ def sync_file(file: str | os.PathLike[str]) -> None:
 class Table:
     """An open table, from `open_table`. One thread uses it at a time."""
 
-    def __init__(self, directory: str, manifest: Manifest, folders: Folders) -> None:
+    def __init__(self, directory: str, manifest: Manifest, folders: Folders, damage: Mapping[str, str]) -> None:
         self._directory = directory
         self._manifest = manifest
         self._folders = folders
-        self._ended = ""
+        self._ended = next(iter(damage.values()), "")
+        self.damage: Final = damage
+        """The names of files that are missing or have another size, each with the line that says so; such a table is
+        only read."""
 
     @property
     def directory(self) -> str:
@@ -117,8 +127,14 @@ class Table:
         return self._manifest
 
     def files(self) -> list[str]:
-        """The absolute names of all data files, in order."""
-        return [self._absolute(file.name) for file in self._manifest.files]
+        """The absolute names of all data files that are there, in order."""
+        return [self.place_of(file) for file in self._manifest.files if file.name not in self.damage]
+
+    def place_of(self, file: DataFile) -> str:
+        """The absolute name of a data file; of a damaged table, whose last commit may be unfinished, where it lies."""
+        place = self._absolute(file.name)
+        is_new = bool(self.damage) and self._folders.size(place) is None
+        return place + NEW if is_new else place
 
     def new_name(self, part: int) -> str:
         """The name of a data file of the next commit; `part` counts from 0.
@@ -294,13 +310,27 @@ def _paths(path: str | None) -> str:
     return "all paths" if path is None else f"the path {path!r}"
 
 
+def _damage(folders: Folders, place: str, manifest: Manifest) -> dict[str, str]:
+    """The files that are missing or have another size; of each the line that says so."""
+    found: dict[str, str] = {}
+    for file in manifest.files:
+        name = os.path.join(place, file.name)
+        size = folders.size(name)
+        if size is None:
+            size = folders.size(name + NEW)  # of a commit that was broken off
+        if size != file.size_bytes:
+            what = "is missing" if size is None else f"has {size} bytes instead of {file.size_bytes}"
+            found[file.name] = (
+                f"{name} {what}: nothing was changed. Take the table from a copy, or begin a new one in an empty folder"
+            )
+    return found
+
+
 def _finish(folders: Folders, place: str, manifest: Manifest) -> None:
-    """Bring the files in line with the manifest. Nothing is touched before everything was looked at."""
+    """Bring the files, none of which is damaged, in line with the manifest."""
     events = os.path.join(place, EVENTS_FOLDER)
     present = {f"{EVENTS_FOLDER}/{name}" for name in folders.names(events)}
     committed = [file.name for file in manifest.files if file.name not in present]
-    for file in manifest.files:
-        _check_file(file, folders.size(os.path.join(place, file.name + (NEW if file.name in committed else ""))), place)
     keep = {file.name for file in manifest.files}.difference(committed).union(name + NEW for name in committed)
     left = sorted(name for name in present - keep if name.endswith((PARQUET, PARQUET + NEW)))
     for name in left:
@@ -318,12 +348,3 @@ def _finish(folders: Folders, place: str, manifest: Manifest) -> None:
         folders.sync_folder(place)
     _remove(folders, events, [os.path.join(place, name) for name in left])
     _rename(folders, events, [os.path.join(place, name) for name in committed])
-
-
-def _check_file(file: DataFile, size: int | None, place: str) -> None:
-    if size != file.size_bytes:
-        found = "is missing" if size is None else f"has {size} bytes instead of {file.size_bytes}"
-        raise LogDamagedError(
-            f"{os.path.join(place, file.name)} {found}: nothing was changed. Take the table from a copy, or begin a "
-            "new one in an empty folder"
-        )

@@ -100,3 +100,7 @@ def test_result_that_does_not_end_as_it_should_raises(chunks: tuple[bytes, ...],
 def test_node_that_is_not_ready_is_not_asked() -> None:
     with node((), State.RECOVERING) as address, pytest.raises(PeerError, match=r"a at .* is recovering"):
         list(tree_pages(address, ROOT))
+
+
+def test_node_that_is_cut_off_serves() -> None:
+    assert [page.items[0]["path"] for page in pages(START, item(1), END, state=State.CUT_OFF)] == [["x", 1]]

@@ -1,0 +1,110 @@
+"""What a worker of the job `audit` does: is a data file what the manifest says?
+
+Knows: one file.  Does not know the others: no tick is given to two files by a manifest, so while each file has just its
+own ticks, each once, none is in two of them.
+
+Invariant: whatever was done to a file is told as its damage, and stops nobody; every column of every row is read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distkv.errors import (
+    BadValueError,
+    DecodeError,
+    FormatVersionError,
+    LogDamagedError,
+    StorageFailedError,
+    TooLargeError,
+)
+from distkv.model.event import NodeName
+from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, count, without
+from distkv.spark.asof import few
+from distkv.spark.columns import damaged, read_batches
+from distkv.spark.manifest import DataFile
+from distkv.spark.rows import without_collector
+from distkv.wire.json_form import from_json, packed_to_json
+from distkv.wire.values import canonical, pack_value
+
+_SET: Final = "set"
+
+
+@attrs.frozen
+class Checked:
+    """What was found of one file."""
+
+    place: str
+    damage: str | None
+    """In one line; None: it is whole."""
+    is_readable: bool = True
+    has_own_ticks: bool = True
+    """Whether its rows have no ticks but its own, none twice. Else an event may be in the table twice."""
+
+
+def check(place: str, file: DataFile) -> Checked | FormatVersionError:
+    """Read a file to its end. The error is given, since Spark would try what raises again, and hide it."""
+    rows = 0
+    ticks: TickRanges = {}
+    fault: str | None = None
+    try:
+        for batch in read_batches(place):
+            rows += batch.num_rows
+            _add_ticks(batch, ticks)
+            with without_collector():
+                fault = fault or _wrong_value(batch)
+    except FormatVersionError as error:
+        return error
+    except (LogDamagedError, StorageFailedError) as error:
+        return Checked(place, str(error), is_readable=False)
+    others = without(ticks, file.ticks)
+    wrong = _wrong_rows(rows, ticks, others, file) or fault
+    return Checked(
+        place, str(damaged(place, wrong)) if wrong else None, has_own_ticks=not others and rows == count(ticks)
+    )
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _add_ticks(batch: pa.RecordBatch, found: TickRanges) -> None:
+    """Take in the ticks of some rows, nearly always of one node, and rising."""
+    nodes, ticks = batch.column("node"), batch.column("tick")
+    for node in pc.unique(nodes).drop_null().to_pylist():
+        own = ticks.filter(pc.equal(nodes, node)).drop_null().sort()
+        found.setdefault(NodeName(node), Ranges()).update(Ranges.from_ticks(own.to_numpy().tolist()))
+
+
+def _wrong_rows(rows: int, ticks: TickRanges, others: TickRanges, file: DataFile) -> str | None:
+    if others:
+        return f"it has changes that the manifest does not give it: {few(others)}"
+    if rows != file.rows:
+        return f"it has {rows} rows instead of {file.rows}"
+    if rows != count(ticks):
+        return "it has a change twice, or one without its tick"
+    return None
+
+
+def _wrong_value(batch: pa.RecordBatch) -> str | None:
+    """The first value that cannot be read, or that is not the same in both of its columns."""
+    kinds, texts, values = (batch.column(name).to_pylist() for name in ("kind", "value", "value_msgpack"))
+    for at, (kind, text, value) in enumerate(zip(kinds, texts, values, strict=True)):
+        if (value is None) == (kind == _SET) or not _is_same(text, value):
+            row = batch.slice(at, 1).select(["node", "tick"]).to_pylist()[0]
+            return f"the value of {row['node']} {row['tick']} cannot be read, or differs from its JSON"
+    return None
+
+
+def _is_same(text: str | None, value: bytes | None) -> bool:
+    if text is None or value is None:
+        return text is None and value is None
+    try:
+        # A later release may write other JSON of the same.
+        return packed_to_json(value) == text or pack_value(from_json(text)) == canonical(value)
+    except (BadValueError, DecodeError, TooLargeError):
+        return False
