@@ -52,7 +52,7 @@ def figures_of(spark: SparkSession, events: DataFrame, made_s: float) -> Figures
     found = _by_writer(known)
     buckets = _buckets(own)
     found = attrs.evolve(found, buckets=buckets, **_rates(own, buckets, found.writers))
-    found = attrs.evolve(found, **_sizes(own))
+    found = attrs.evolve(found, largest=_largest(own))
     return attrs.evolve(found, **_by_path(spark, own, buckets, found.stretches))
 
 
@@ -94,6 +94,8 @@ def _by_writer(known: DataFrame) -> Figures:
     from pyspark.sql import functions as sql
 
     own = ~sql.col("system")
+    size_class = _class(sql.col("size"), SIZE_LIMITS)
+    classes = range(len(SIZE_LIMITS) + 1)
     rows = (
         known.groupBy("node")
         .agg(
@@ -104,6 +106,7 @@ def _by_writer(known: DataFrame) -> Figures:
             _sum(own & sql.col("at").isNull()).alias("odd"),
             sql.min(sql.when(own, sql.col("at"))).alias("first"),
             sql.max(sql.when(own, sql.col("at"))).alias("last"),
+            *(_sum(own & sql.col("size").isNotNull() & (size_class == n)).alias(f"class{n}") for n in classes),
         )
         .collect()
     )
@@ -122,6 +125,7 @@ def _by_writer(known: DataFrame) -> Figures:
             WriterFigures(row["node"], row["events"], row["first"], row["last"], row["odd"])
             for row in rows[:WRITERS_MAX]
         ),
+        sizes=tuple(sum(row[f"class{n}"] for row in rows) for n in classes),
     )
 
 
@@ -175,29 +179,19 @@ def _rates(own: DataFrame, buckets: Buckets | None, writers: Sequence[WriterFigu
     }
 
 
-# -- sizes --------------------------------------------------------------------------------------------------------
+# -- paths --------------------------------------------------------------------------------------------------------
 
 
-def _sizes(own: DataFrame) -> dict[str, Any]:
+def _largest(own: DataFrame) -> tuple[LargeValue, ...]:
     from pyspark.sql import functions as sql
 
-    values = own.where(sql.col("size").isNotNull())
-    rows = values.groupBy(_class(sql.col("size"), SIZE_LIMITS).alias("class")).count().collect()
-    largest = (
-        values.select("path_str", "size", "node", "tick", "at")
+    rows = (
+        own.where(sql.col("size").isNotNull())
+        .select("path_str", "size", "node", "tick", "at")
         .orderBy(sql.desc("size"), "path_str", "node", sql.desc("tick"))
         .limit(LARGEST_MAX)
-        .collect()
     )
-    return {"sizes": _filled(rows, SIZE_LIMITS), "largest": tuple(LargeValue(*row) for row in largest)}
-
-
-def _filled(rows: Sequence[Row], limits: Sequence[float]) -> tuple[int, ...]:
-    counts = {row["class"]: row["count"] for row in rows}
-    return tuple(counts.get(number, 0) for number in range(len(limits) + 1))
-
-
-# -- paths --------------------------------------------------------------------------------------------------------
+    return tuple(LargeValue(*row) for row in rows.collect())
 
 
 def _linked(own: DataFrame) -> DataFrame:
@@ -253,24 +247,33 @@ def _by_path(
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
     try:
-        found = _of_paths(paths)
-        found["conflicts"] = _conflicts(spark, own, paths)
+        found = _of_paths(spark, own, paths)
     finally:
         paths.unpersist()
     return {**found, **_lives(linked, buckets, stretches)}
 
 
-def _of_paths(paths: DataFrame) -> dict[str, Any]:
+def _of_paths(spark: SparkSession, own: DataFrame, paths: DataFrame) -> dict[str, Any]:
     from pyspark.sql import functions as sql
 
     sums = [_sum(sql.col(name)).alias(name) for name in ("events", "bytes", "conflicts")]
+    of_all = paths.agg(
+        sql.count("*").alias("paths"),
+        # A path of no name has no root, and counts as one.
+        (sql.count_distinct("root") + sql.max(sql.col("root").isNull().cast("int"))).alias("roots"),
+        _sum(sql.col("unknown")).alias("unknown"),
+        _sum(sql.col("conflicts")).alias("conflicts"),
+        _sum(sql.col("over_deletions")).alias("over_deletions"),
+        _sum(sql.col("conflicts") > 0).alias("disputed"),
+    ).collect()[0]
     by_root = paths.groupBy("root").agg(sql.count("*").alias("paths"), *sums)
     roots = by_root.orderBy(sql.desc("events"), "root").limit(ROOTS_MAX).collect()
     return {
-        "path_count": paths.count(),
+        "path_count": of_all["paths"],
         "hot_paths": _most(paths, "events", PATHS_MAX),
-        "root_count": by_root.count(),
+        "root_count": of_all["roots"] or 0,
         "roots": tuple(RootFigures(*row) for row in roots),
+        "conflicts": _conflicts(spark, own, paths, of_all) if of_all["unknown"] else Conflicts(),
     }
 
 
@@ -281,25 +284,16 @@ def _most(paths: DataFrame, column: str, count_max: int) -> tuple[PathFigures, .
     return tuple(PathFigures(*row) for row in rows.select("path_str", "events", "bytes", "conflicts").collect())
 
 
-def _conflicts(spark: SparkSession, own: DataFrame, paths: DataFrame) -> Conflicts:
+def _conflicts(spark: SparkSession, own: DataFrame, paths: DataFrame, of_all: Row) -> Conflicts:
     from pyspark.sql import functions as sql
 
-    unknown = paths.where(sql.col("unknown") > 0)
-    row = unknown.agg(
-        sql.count("*").alias("paths"),
-        _sum(sql.col("conflicts")).alias("conflicts"),
-        _sum(sql.col("over_deletions")).alias("over_deletions"),
-        _sum(sql.col("conflicts") > 0).alias("disputed"),
-    ).collect()[0]
-    if not row["paths"]:
-        return Conflicts()
-    entries = entries_of(spark, own.join(unknown.select("path_str"), "path_str", "left_semi"))
+    disputed = paths.where(sql.col("unknown") > 0).select("path_str")
+    entries = entries_of(spark, own.join(disputed, "path_str", "left_semi"))
     sums = entries.where(sql.col("path_str").isNull())  # a row of each worker
     open_all, open_deletions = sums.agg(_sum(sql.col("conflicts")), _sum(sql.col("deletions"))).collect()[0]
-    return Conflicts(
-        row["conflicts"], row["over_deletions"], row["disputed"], open_all, open_deletions,
-        _most(paths, "conflicts", PATHS_MAX),
-    )  # fmt: skip
+    top = _most(paths, "conflicts", PATHS_MAX)
+    counts = (of_all["conflicts"], of_all["over_deletions"], of_all["disputed"])
+    return Conflicts(*counts, open_all, open_deletions, top)
 
 
 def _lives(linked: DataFrame, buckets: Buckets | None, stretches: Sequence[Stretch]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -31,8 +31,6 @@ from distkv.spark.table import Table, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NEW: Final = ".new"
 
 
 @attrs.frozen
@@ -143,7 +141,7 @@ def _place(file: str) -> str:
 
 def _write(place: str, text: str) -> None:
     """Put a whole file where there was another one, or none."""
-    new = f"{place}{NEW}"
+    new = os.path.join(os.path.dirname(place), f".distkv-{os.getpid()}.new")  # nobody else's name
     with translated(place):
         try:
             with open(new, "w", encoding="utf-8") as opened:

@@ -196,7 +196,9 @@ def duration(seconds: float) -> str:
 
 
 def _digits(amount: float) -> str:
-    return f"{amount:.2f}" if amount < 1 else f"{amount:.1f}" if amount < 9.95 else f"{amount:,.0f}".replace(",", _THIN)
+    if amount < 9.95:
+        return f"{amount:.2f}" if amount < 0.9995 else f"{amount:.1f}"
+    return counted(round(amount))
 
 
 def width_name(width_s: int) -> str:

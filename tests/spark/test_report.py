@@ -10,6 +10,8 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cmp_to_key
+from itertools import groupby, pairwise
 from pathlib import Path as FilePath
 
 import attrs
@@ -25,9 +27,9 @@ from distkv.model.event import Event, Kind, NodeName
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
+from distkv.spark.columns import TABLE_FORM
 from distkv.spark.counting import figures_of
-from distkv.spark.figures import LIFE_LIMITS_S, SIZE_LIMITS, Figures, PathFigures, RootFigures
-from distkv.spark.folding import EVENT_COLUMNS
+from distkv.spark.figures import LIFE_LIMITS_S, Figures, PathFigures, RootFigures
 from distkv.spark.lag import lags
 from distkv.spark.report import report
 from distkv.spark.rows import ValueForm, rows_of
@@ -35,7 +37,7 @@ from distkv.spark.table import open_table
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from tests.process.cluster import open_cluster
-from tests.process.servers import Server
+from tests.process.servers import Server, Servers
 from tests.property.histories import compare, history_of, names, random_actions, tree_of
 from tests.spark.moments import archived
 from tests.unit.spark.event_files import NETWORK, event_row, write_rows
@@ -69,128 +71,127 @@ def make_table(
     forgotten: float | None = None,
 ) -> str:
     with open_table(place, network=NETWORK, path=path, create=True) as table:
-        added = [write_rows(table, 0, sorted(rows, key=lambda one: (str(one["node"]), str(one["tick"]))))] if rows else []
+        added = (
+            [write_rows(table, 0, sorted(rows, key=lambda one: (str(one["node"]), str(one["tick"]))))] if rows else []
+        )
         ticks = added[0].ticks if added else {}
         table.commit(added, ticks=joined(table.manifest.ticks, ticks), gaps=gaps or {}, forgotten=forgotten)
     return str(place)
 
 
 def counted(spark: SparkSession, rows: Iterable[dict[str, object]]) -> Figures:
-    from distkv.spark.columns import TABLE_FORM
-
     return figures_of(spark, spark.createDataFrame(pa.Table.from_pylist([*rows], schema=TABLE_FORM.columns)), MADE_S)
 
 
 # -- what is counted ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def known(tmp_path: FilePath) -> str:
-    """A day of two writers: one conflict that was decided, one that is open, a value that expired."""
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An hour of two writers: one conflict that was decided, one that is open, a value that expired."""
+    gone = {"value": None, "value_msgpack": None}
     return make_table(
-        tmp_path / "events",
+        tmp_path_factory.mktemp("known") / "events",
         [
             row("a", 1, "hall.light", value_msgpack=b"\xc4\x20" + bytes(32)),
-            row("a", 2, "hall.light", knows=[("a", 1)], kind="delete", value=None, value_msgpack=None, tock=2),
-            row("b", 3, "hall.light", knows=[("a", 2)], tock=3),
-            row("a", 4, "hall.heat", NOW_S + 4),
-            row("b", 5, "hall.heat", NOW_S + 5, tock=5),
-            row("a", 6, "hall.heat", NOW_S + 3600, knows=[("b", 5), ("a", 4)], tock=6),
+            row("a", 2, "hall.light", knows=[("a", 1)], kind="delete", **gone),
+            row("b", 3, "hall.light", knows=[("a", 2)]),
+            row("a", 4, "hall.heat"),
+            row("b", 5, "hall.heat"),
+            row("a", 6, "hall.heat", NOW_S + 3600, knows=[("b", 5), ("a", 4)]),
             row("a", 7, "door", ttl=60.0),
-            row("a", 8, "door", knows=[("a", 7)], kind="expire", value=None, value_msgpack=None, tock=8),
+            row("a", 8, "door", knows=[("a", 7)], kind="expire", **gone),
             row("b", 9, "door", tock=8),
-            row("b", 10, "lamp", tock=10),
-            row("a", 11, "lamp", tock=11),
+            row("b", 10, "lamp"),
+            row("a", 11, "lamp"),
             row("a", 12, ":null.node.a", root=":null", system=True),
         ],
         gaps={NodeName("b"): Ranges([(20, 23)])},
-    )  # fmt: skip
+    )
 
 
-def test_figures_of_a_known_table_are_those_counted_by_hand(
+@pytest.fixture(scope="module")
+def figures(spark: SparkSession, known: str) -> Figures:
+    with open_table(known, network=None) as table:
+        return figures_of(spark, spark.read.parquet(*table.files()), MADE_S)
+
+
+def test_page_takes_the_place_of_what_a_link_leads_to_and_the_figures_are_told(
     spark: SparkSession, known: str, tmp_path: FilePath
 ) -> None:
-    file = tmp_path / "report.html"
-    found = report(spark, known, str(file), addresses=NOBODY, made_s=MADE_S)
+    target, link = tmp_path / "there.html", tmp_path / "link.html"
+    target.write_text("old")
+    link.symlink_to(target)
+    found = report(spark, known, str(link), addresses=NOBODY, made_s=MADE_S)
     assert attrs.asdict(found) == {
         "events": 11, "gaps": 3, "writers": 2, "paths": 4, "conflicts": 2, "open": 1, "lag": None,
-        "bytes": 34 + 8, "file": str(file),
+        "bytes": 34 + 8, "file": str(target),
     }  # fmt: skip
-    page = file.read_text()
+    page = target.read_text()
     for words in ("2023-11-14 22:13:21 to 23:13:20 UTC", "0123456789abcdef", "commit 1, 1 file", "hall.light"):
         assert words in page
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["events", "report.html"]
+    assert link.is_symlink()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["link.html", "there.html"]
 
 
-def test_figures_in_detail_are_those_of_duckdb(spark: SparkSession, known: str) -> None:
-    with open_table(known, network=None) as table:
-        files = table.files()
-    found = figures_of(spark, spark.read.parquet(*files), MADE_S)
+def test_sums_are_those_of_duckdb(known: str, figures: Figures) -> None:
     events = f"(SELECT *, octet_length(value_msgpack) AS size FROM '{known}/events/*.parquet' WHERE NOT system)"
 
     def rows(query: str) -> list[tuple[object, ...]]:
         return duckdb.sql(query.replace("EVENTS", events)).fetchall()
 
-    assert [(one.node, one.events, one.first_s, one.last_s) for one in found.writers] == rows(
+    assert [(one.node, one.events, one.first_s, one.last_s) for one in figures.writers] == rows(
         "SELECT node, count(*), min(time_s), max(time_s) FROM EVENTS GROUP BY node ORDER BY count(*) DESC, node"
     )
     sums = "count(*), coalesce(sum(size), 0)::bigint"
-    assert [(one.path, one.events, one.bytes) for one in found.hot_paths] == rows(
+    assert [(one.path, one.events, one.bytes) for one in figures.hot_paths] == rows(
         f"SELECT path_str, {sums} FROM EVENTS GROUP BY path_str ORDER BY count(*) DESC, path_str"
     )
-    assert [(one.root, one.paths, one.events, one.bytes) for one in found.roots] == rows(
+    assert [(one.root, one.paths, one.events, one.bytes) for one in figures.roots] == rows(
         f"SELECT root, count(DISTINCT path_str), {sums} FROM EVENTS GROUP BY root ORDER BY count(*) DESC, root"
     )
-    assert [(one.path, one.bytes, one.tick) for one in found.largest] == rows(
-        "SELECT path_str, size, tick FROM EVENTS WHERE kind = 'set' ORDER BY size DESC, path_str, node, tick DESC LIMIT 10"
+    assert [(one.path, one.bytes, one.tick) for one in figures.largest] == rows(
+        "SELECT path_str, size, tick FROM EVENTS WHERE kind = 'set' ORDER BY size DESC, path_str, node, tick DESC"
     )
-    assert found.buckets is not None
-    begin, width = found.buckets.begin_s, found.buckets.width_s
-    told = {n: one.sets + one.deletes + one.expiries for n, one in enumerate(found.stretches) if one.events}
-    assert list(told.items()) == rows(
-        f"SELECT floor((time_s - {begin}) / {width})::int AS n, count(*) FROM EVENTS GROUP BY n ORDER BY n"
+    assert figures.buckets is not None
+    number = f"floor((time_s - {figures.buckets.begin_s}) / {figures.buckets.width_s})::int"
+    assert [(n, one.events) for n, one in enumerate(figures.stretches) if one.events] == rows(
+        f"SELECT {number} AS n, count(*) FROM EVENTS GROUP BY n ORDER BY n"
     )
-    assert found.sizes == (8, 0) + (0,) * (len(SIZE_LIMITS) - 1) or sum(found.sizes) == found.values
 
 
-def test_kinds_classes_and_lifetimes_are_those_counted_by_hand(spark: SparkSession, known: str) -> None:
-    with open_table(known, network=None) as table:
-        found = figures_of(spark, spark.read.parquet(*table.files()), MADE_S)
-    stretches = found.stretches
+def test_kinds_classes_and_lifetimes_are_those_counted_by_hand(figures: Figures) -> None:
+    stretches = figures.stretches
     kinds = tuple(sum(getattr(one, name) for one in stretches) for name in ("sets", "deletes", "expiries", "conflicts"))
     assert kinds == (9, 1, 1, 2)
-    assert (found.system, found.values, found.sizes[:3]) == (1, 9, (8, 1, 0))
-    assert [sum(writer.series) for writer in found.writers] == [7, 4]
-    # a:1 1 s, a:4 1 s, b:5 3595 s, a:7 1 s, b:10 1 s; what was deleted or expired is no value
-    assert {LIFE_LIMITS_S[n]: count for n, count in enumerate(found.lives) if count} == {1.0: 4, 3600.0: 1}
-    assert found.conflicts.top == (PathFigures("hall.heat", 3, 3, 1), PathFigures("lamp", 2, 2, 1))
-    assert found.roots[0] == RootFigures("hall", 2, 6, 3 + 35, 1)
+    assert (figures.system, figures.values, figures.sizes[:3]) == (1, 9, (8, 1, 0))
+    assert [sum(writer.series) for writer in figures.writers] == [7, 4]
+    # Of a:1, a:4, a:7 and b:10 a second, of b:5 nearly an hour; a deletion and an expiry are no value.
+    assert {LIFE_LIMITS_S[n]: count for n, count in enumerate(figures.lives) if count} == {1.0: 4, 3600.0: 1}
+    assert figures.conflicts.top == (PathFigures("hall.heat", 3, 3, 1), PathFigures("lamp", 2, 2, 1))
+    assert figures.roots[0] == RootFigures("hall", 2, 6, 3 + 35, 1)
 
 
-def test_deletion_that_was_not_known_is_told_apart_and_two_are_no_conflict(spark: SparkSession) -> None:
+def test_what_was_not_known_is_told_apart_by_what_it_is(spark: SparkSession) -> None:
+    """x: over a deletion; y: a deletion of what was deleted; z: another life of the writer that was known."""
     delete = {"kind": "delete", "value": None, "value_msgpack": None}
     rows = [
         row("a", 1, "x"),
-        row("a", 2, "x", knows=[("a", 1)], tock=2, **delete),
-        row("b", 3, "x", tock=3),
+        row("a", 2, "x", knows=[("a", 1)], **delete),
+        row("b", 3, "x"),
         row("a", 4, "y"),
-        row("a", 5, "y", knows=[("a", 4)], tock=5, **delete),
-        row("b", 6, "y", knows=[("a", 4)], tock=6, **delete),
+        row("a", 5, "y", knows=[("a", 4)], **delete),
+        row("b", 6, "y", knows=[("a", 4)], **delete),
+        row("a", (1 << 32) + 5, "z", NOW_S),
+        row("b", 7, "z", knows=[("a", (2 << 32) + 1)], tock=1 << 40),
     ]
     found = counted(spark, rows).conflicts
-    assert (found.count, found.over_deletions, found.paths, found.open, found.open_deletions) == (1, 1, 1, 1, 1)
-
-
-def test_another_life_of_the_writer_before_is_not_the_one_that_was_known(spark: SparkSession) -> None:
-    rows = [row("a", (1 << 32) + 5, "x", NOW_S), row("b", 1, "x", NOW_S, knows=[("a", (2 << 32) + 1)], tock=1 << 40)]
-    assert counted(spark, rows).conflicts.count == 1
+    assert {one.path: one.conflicts for one in found.top} == {"x": 1, "z": 1}
+    assert (found.count, found.over_deletions, found.paths, found.open, found.open_deletions) == (2, 1, 2, 2, 1)
 
 
 def conflicts_by_the_text(events: Iterable[Event]) -> int:
     """Those of `figures.Conflicts`, by the words of the protocol."""
-    from functools import cmp_to_key
-    from itertools import groupby, pairwise
-
     found = 0
     by_path = sorted(events, key=lambda event: str(event.path))
     for _, some in groupby(by_path, key=lambda event: str(event.path)):
@@ -203,22 +204,27 @@ def conflicts_by_the_text(events: Iterable[Event]) -> int:
 def test_conflicts_of_random_histories_are_those_of_the_protocol(spark: SparkSession) -> None:
     """Of short chains and of long ones; what is open at the end is what a node would show."""
     events: list[Event] = []
+    is_open = 0
     for seed in range(40):
-        for event in history_of(random_actions(seed, 120), (2, 5)[seed % 2]).events:
-            path = Path(["h", seed, *map(str, event.path.names)])
-            events.append(
-                Event(path, event.kind, event.value, event.chain, event.tock, NOW_S, event.truncated)
-            )
-    wanted = conflicts_by_the_text(events)
-    rows = []
-    for at, event in enumerate(events):
-        page = ChangePage(event.node, b"\0", encode_record(EventRecord(event, 1.0)))
-        rows.append(rows_of(page, Ranges([(event.tick, event.tick + 1)]), ValueForm.BOTH, f"n{at}").batch)
+        history = [_moved(event, seed) for event in history_of(random_actions(seed, 120), (2, 5)[seed % 2]).events]
+        is_open += tree_of(history).conflict_count
+        events += history
+    rows = [
+        rows_of(
+            ChangePage(event.node, b"\0", encode_record(EventRecord(event, 1.0))),
+            Ranges([(event.tick, event.tick + 1)]), ValueForm.BOTH, event.node,
+        ).batch
+        for event in events
+    ]  # fmt: skip
     found = figures_of(spark, spark.createDataFrame(pa.Table.from_batches(rows).drop_columns("tick_end")), MADE_S)
-    assert wanted > 100
-    assert found.conflicts.count == wanted
-    assert found.conflicts.open == tree_of(events).conflict_count > 10
-    assert set(EVENT_COLUMNS) <= set(rows[0].schema.names)
+    assert (found.conflicts.count, found.conflicts.open) == (conflicts_by_the_text(events), is_open)
+    assert found.conflicts.count > 500 > is_open > 100
+
+
+def _moved(event: Event, seed: int) -> Event:
+    """The same on a path that no other history has, and that is not the system's."""
+    path = Path(["h", seed, *map(str, event.path.names)])
+    return Event(path, event.kind, event.value, event.chain, event.tock, NOW_S, event.truncated)
 
 
 # -- tables that are odd ------------------------------------------------------------------------------------------
@@ -242,66 +248,40 @@ def test_one_event_gives_a_page(spark: SparkSession, tmp_path: FilePath) -> None
     assert "2023-11-14 22:13:21 UTC" in page
 
 
-def test_times_that_cannot_be_are_counted_and_not_drawn(spark: SparkSession, tmp_path: FilePath) -> None:
-    wrong = [0.0, -1e12, 12.5, 4e9, 1e15, 1e300, MADE_S + 2 * 86_400]
-    rows = [row("a", n, "x", at_s) for n, at_s in enumerate(wrong, 1)]
-    table = make_table(tmp_path / "events", [*rows, row("b", 1, "x", NOW_S)])
-    found = counted(spark, [*rows, row("b", 1, "x", NOW_S)])
-    assert (found.odd_times, found.first_s, found.last_s) == (len(wrong), NOW_S, NOW_S)
-    assert found.buckets is not None
-    assert found.buckets.count == 1
-    assert f"{len(wrong)} events have times before the year 2000 or in the future" in written(spark, table, tmp_path)
+WRONG_S = (0.0, -1e12, 12.5, 4e9, 1e15, 1e300, MADE_S + 2 * 86_400)
+"""Times that cannot be."""
 
 
-def test_few_events_of_a_clock_that_was_years_behind_do_not_squeeze_the_rest(spark: SparkSession) -> None:
-    rows = [row("a", n, "x", NOW_S + n) for n in range(1, 100)]
-    found = counted(spark, [row("b", 1, "x", 1.2e9), *rows])
-    assert found.buckets is not None
-    assert found.buckets.begin_s > NOW_S - 86_400
-    assert sum(one.events for one in found.stretches) == 99
-    assert found.first_s == 1.2e9
-
-
-def test_table_of_one_path_that_forgot_says_so(spark: SparkSession, tmp_path: FilePath) -> None:
-    table = make_table(tmp_path / "events", [row("a", 1, "hall.x")], path="hall", forgotten=NOW_S)
-    page = written(spark, table, tmp_path)
+def test_odd_table_gives_a_page_that_says_what_is_odd(spark: SparkSession, tmp_path: FilePath) -> None:
+    rows = [row("a", n, "hall.x", at_s) for n, at_s in enumerate(WRONG_S, 1)]
+    rows += [row("b", n, "hall", path_str=evil, root=evil) for n, evil in enumerate(EVIL, 1)]
+    page = written(spark, make_table(tmp_path / "<b>", rows, path="hall", forgotten=NOW_S), tmp_path)
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+    assert f"{len(WRONG_S)} events have times before the year 2000 or in the future" in page
     assert "The table has only what is at and below" in page
     assert "What was overwritten before 2023-11-14 22:13:20 UTC was dropped" in page
 
 
-def test_many_paths_and_writers_bring_few_rows(spark: SparkSession) -> None:
+def test_many_names_bring_few_rows_and_few_wrong_clocks_do_not_squeeze_the_rest(spark: SparkSession) -> None:
     rows = [row(f"n{n}", 1, f"r{n}.x", NOW_S + n) for n in range(150)]
+    rows += [row("late", n, "late", at_s) for n, at_s in enumerate((1.2e9, *WRONG_S), 1)]
     found = counted(spark, rows)
-    assert (found.writer_count, found.path_count, found.root_count) == (150, 150, 150)
+    assert (found.writer_count, found.path_count, found.root_count) == (151, 151, 151)
     assert (len(found.writers), len(found.hot_paths), len(found.roots), len(found.largest)) == (100, 20, 20, 10)
+    assert (found.odd_times, found.first_s, found.last_s) == (len(WRONG_S), 1.2e9, NOW_S + 149)
+    assert found.buckets is not None
+    assert found.buckets.begin_s > NOW_S - 86_400
     assert sum(one.events for one in found.stretches) == 150
-
-
-def test_paths_that_look_like_markup_are_text(spark: SparkSession, tmp_path: FilePath) -> None:
-    rows = [row("a", n, "x", path_str=evil, root=evil) for n, evil in enumerate(EVIL, 1)]
-    page = written(spark, make_table(tmp_path / "<b>", rows), tmp_path)
-    assert "<script" not in page
-    assert "<img" not in page
-    assert "&lt;script&gt;" in page
 
 
 # -- the file -----------------------------------------------------------------------------------------------------
 
 
-def test_page_takes_the_place_of_what_was_there_also_through_a_link(
-    spark: SparkSession, known: str, tmp_path: FilePath
-) -> None:
-    target, link = tmp_path / "there.html", tmp_path / "link.html"
-    target.write_text("old")
-    link.symlink_to(target)
-    report(spark, known, str(link), addresses=NOBODY, made_s=MADE_S)
-    assert link.is_symlink()
-    assert target.read_text().startswith("<!DOCTYPE html>")
-
-
 @pytest.mark.parametrize(
     ("file", "complaint"),
-    [("nowhere/x.html", "there is no folder .*nowhere"), ("folder", "is no file"), ("events", "is no file")],
+    [("nowhere/x.html", "there is no folder .*nowhere"), ("folder", "is no file")],
 )
 def test_file_that_cannot_be_is_refused_and_leaves_nothing(
     spark: SparkSession, known: str, tmp_path: FilePath, file: str, complaint: str
@@ -311,6 +291,23 @@ def test_file_that_cannot_be_is_refused_and_leaves_nothing(
     with pytest.raises(RequestError, match=complaint):
         report(spark, known, str(tmp_path / file), addresses=NOBODY)
     assert sorted(map(str, tmp_path.rglob("*"))) == before
+
+
+def test_command_tells_one_object_and_of_a_page_that_cannot_be_written_one_line(
+    servers: Servers, known: str, tmp_path: FilePath
+) -> None:
+    file = tmp_path / "report.html"
+    ran = servers.run(
+        "pipeline", "-h", "127.0.0.1:1", "--master", "local[1]", "report", known, "--to", str(file), "-o", "json"
+    )
+    assert (ran.code, ran.err) == (0, b"")
+    fields = ["events", "gaps", "writers", "paths", "conflicts", "open", "lag", "bytes", "file"]
+    told = json.loads(ran.out)
+    assert list(told) == fields
+    assert (told["events"], told["lag"], told["file"]) == (11, None, str(file))
+    ran = servers.run("pipeline", "-h", "127.0.0.1:1", "--master", "local[1]", "report", known, "--to", "/proc/x.html")
+    assert (ran.code, ran.out, ran.err.count(b"\n")) == (1, b"", 1)
+    assert b"/proc" in ran.err
 
 
 # -- lag ----------------------------------------------------------------------------------------------------------

@@ -56,7 +56,12 @@ def busy() -> Report:
         for number, (node, part) in enumerate(shares)
     )  # fmt: skip
     hot = tuple(
-        PathFigures(f"site.{'ABCDEFGH'[at % 8]}.sensor{at * 7 % 11}.temperature", 61_200 // (at + 2), 840_000 // (at + 2), at % 4)
+        PathFigures(
+            f"site.{'ABCDEFGH'[at % 8]}.sensor{at * 7 % 11}.temperature",
+            61_200 // (at + 2),
+            840_000 // (at + 2),
+            at % 4,
+        )
         for at in range(20)
     )
     roots = (
@@ -70,9 +75,9 @@ def busy() -> Report:
         first_s=MADE_S - 259_000, last_s=MADE_S, buckets=buckets, stretches=stretches, writer_count=4, writers=writers,
         path_count=478, hot_paths=hot, root_count=4, roots=roots,
         sizes=(60_132, 121_001, 42_000, 7013, 812, 90, 12, 0, 3, 0),
-        largest=tuple(LargeValue(f"config.blob{at}", 900_000 >> at, "hut1", (7 << 32) + at, MADE_S) for at in range(10)),
+        largest=tuple(LargeValue(f"config.blob{at}", 900_000 >> at, "a", (7 << 32) + at, MADE_S) for at in range(10)),
         lives=(12, 401, 1502, 90_313, 40_311, 2310, 212, 40, 3, 0, 0), backward=17,
-        conflicts=Conflicts(183, 9, 14, 3, 1, tuple(PathFigures(f"site.A.switch{at}", 900, 0, 60 >> at) for at in range(6))),
+        conflicts=Conflicts(183, 9, 14, 3, 1, tuple(PathFigures(f"site.A.s{at}", 900, 0, 60 >> at) for at in range(6))),
     )  # fmt: skip
     lags = Lags(
         tuple(
@@ -84,7 +89,9 @@ def busy() -> Report:
         ("10.0.0.3:27586: refused",),
     )
     gaps = {NodeName("valley"): Ranges([(17, 19), (400, 4012)]), NodeName("hut2"): Ranges([(5 << 32, (5 << 32) + 3)])}
-    return Report(TableFacts("events", "0123456789abcdef", 1284, 42, 61_231_871, gaps=gaps), figures, lags, MADE_S, "0.1.0")
+    return Report(
+        TableFacts("events", "0123456789abcdef", 1284, 42, 61_231_871, gaps=gaps), figures, lags, MADE_S, "0.1.0"
+    )
 
 
 def odd() -> Report:
@@ -94,14 +101,17 @@ def odd() -> Report:
     paths = tuple(PathFigures(path, 3, 1 << 60, 1) for path in EVIL)
     figures = Figures(
         events=15, values=15, bytes=5 << 60, odd_times=13, first_s=MADE_S, last_s=MADE_S, buckets=buckets,
-        stretches=stretches, writer_count=1, writers=(WriterFigures(EVIL[0], 15, None, 1e300, 13, (1,) * buckets.count),),
+        stretches=stretches, writer_count=1,
+        writers=(WriterFigures(EVIL[0], 15, None, 1e300, 13, (1,) * buckets.count),),
         path_count=5, hot_paths=paths, root_count=5,
         roots=tuple(RootFigures(path, 1, 3, 1 << 60, 1) for path in EVIL),
         sizes=(0, 0, 0, 0, 0, 0, 0, 0, 0, 15),
         largest=tuple(LargeValue(path, 1 << 60, path, 2**62, None) for path in EVIL),
         lives=(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1), conflicts=Conflicts(5, 0, 5, 5, 0, paths),
     )  # fmt: skip
-    facts = TableFacts(EVIL[1], "0123456789abcdef", 1, 1, 1, EVIL[0], 1e9, {NodeName("n"): Ranges([(2**62, 2**62 + 9)])})
+    facts = TableFacts(
+        EVIL[1], "0123456789abcdef", 1, 1, 1, EVIL[0], 1e9, {NodeName("n"): Ranges([(2**62, 2**62 + 9)])}
+    )
     lags = Lags((Lag("n", "m", 1, math.inf, -1e12, 1e18, 1e300),), ("n",), 0, (f"{EVIL[0]}: refused",))
     return Report(facts, figures, lags, MADE_S, "0.1.0")
 
