@@ -297,17 +297,15 @@ def test_command_tells_one_object_and_of_a_page_that_cannot_be_written_one_line(
     servers: Servers, known: str, tmp_path: FilePath
 ) -> None:
     file = tmp_path / "report.html"
-    ran = servers.run(
-        "pipeline", "-h", "127.0.0.1:1", "--master", "local[1]", "report", known, "--to", str(file), "-o", "json"
-    )
-    assert (ran.code, ran.err) == (0, b"")
-    fields = ["events", "gaps", "writers", "paths", "conflicts", "open", "lag", "bytes", "file"]
+    command = ("pipeline", "-h", "127.0.0.1:1", "--master", "local[1]", "report", known, "--to")
+    ran = servers.run(*command, str(file), "-o", "json")
+    assert (ran.code, ran.err) == (0, "")
     told = json.loads(ran.out)
-    assert list(told) == fields
+    assert list(told) == ["events", "gaps", "writers", "paths", "conflicts", "open", "lag", "bytes", "file"]
     assert (told["events"], told["lag"], told["file"]) == (11, None, str(file))
-    ran = servers.run("pipeline", "-h", "127.0.0.1:1", "--master", "local[1]", "report", known, "--to", "/proc/x.html")
-    assert (ran.code, ran.out, ran.err.count(b"\n")) == (1, b"", 1)
-    assert b"/proc" in ran.err
+    ran = servers.run(*command, "/proc/x.html")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, b"", 1)
+    assert "/proc" in ran.err
 
 
 # -- lag ----------------------------------------------------------------------------------------------------------
