@@ -15,6 +15,7 @@ from distkv.spark.charts import Columns, Series, bar, figure, spark
 from distkv.spark.figures import (
     LIFE_LIMITS_S,
     SIZE_LIMITS,
+    WRITERS_MAX,
     Figures,
     LargeValue,
     PathFigures,
@@ -100,9 +101,7 @@ def _title(buckets: Buckets, number: int, one: Stretch) -> str:
 
 def writers(figures: Figures, facts: TableFacts) -> Iterator[str]:
     """Who wrote how much, and when."""
-    others = [WriterFigures(node, 0, None, None, 0) for node in sorted(facts.gaps)]
-    there = {writer.node for writer in figures.writers}
-    writers = [*figures.writers, *(one for one in others if one.node not in there)]
+    writers = [*figures.writers, *_silent(figures, facts)]
     if not writers:
         yield paragraph("Nobody has written anything.", "soft")
         return
@@ -121,6 +120,14 @@ def writers(figures: Figures, facts: TableFacts) -> Iterator[str]:
     ))  # fmt: skip
     if figures.writer_count > len(figures.writers):
         yield paragraph(f"There are {counted(figures.writer_count)} writers; these have most events.", "soft")
+
+
+def _silent(figures: Figures, facts: TableFacts) -> Sequence[WriterFigures]:
+    """Those of whom there is nothing but gaps."""
+    there = {writer.node for writer in figures.writers}
+    if len(there) >= WRITERS_MAX:
+        return []  # of the others some have written, too
+    return [WriterFigures(node, 0, None, None, 0) for node in sorted(facts.gaps.keys() - there)][:WRITERS_MAX]
 
 
 def _series(writer: WriterFigures, top: int) -> str:

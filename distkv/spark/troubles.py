@@ -18,6 +18,8 @@ from distkv.spark.scale import Buckets, counted, counted_as, days, duration, mom
 
 GAPS_MAX: Final = 100
 """So many ranges of ticks are named."""
+LAGS_MAX: Final = 200
+"""So many pairs of nodes are told, those with the longest lag."""
 _DEFINED: Final = (
     "A change is a conflict when its chain does not name the change before it on its path, in the order of events: "
     "whoever made it did not know that one. It is none where that one is an expiry, or both are deletions."
@@ -114,10 +116,12 @@ def lag(lags: Lags) -> Iterator[str]:
 
 def _lag_table(rows: Sequence[Lag]) -> str:
     figures = (Column(name, "n") for name in ("events", "median", "90 %", "99 %", "longest"))
-    return table("From each writer to each node", [Column("at node", "w"), Column("of writer", "w"), *figures], (
+    most = sorted(sorted(rows, key=lambda one: -one.p99_s)[:LAGS_MAX], key=lambda one: (one.node, one.writer))
+    caption = of_all("From each writer to each node", len(most), len(rows))
+    return table(caption, [Column("at node", "w"), Column("of writer", "w"), *figures], (
         [
             path(one.node), path(one.writer), counted(one.events),
             *map(duration, (one.median_s, one.p90_s, one.p99_s, one.max_s)),
         ]
-        for one in rows
+        for one in most
     ))  # fmt: skip

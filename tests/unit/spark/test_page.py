@@ -10,11 +10,14 @@ from html.parser import HTMLParser
 import attrs
 import pytest
 
+from distkv.model.event import NodeName
+from distkv.model.ranges import Ranges
 from distkv.spark import scale
 from distkv.spark.charts import Columns, Series, bar, columns, spark
-from distkv.spark.figures import Conflicts, Figures, Lags, Report
+from distkv.spark.figures import WRITERS_MAX, Conflicts, Figures, Lag, Lags, Report, WriterFigures
 from distkv.spark.markup import text
 from distkv.spark.page import SECTIONS, page
+from distkv.spark.troubles import GAPS_MAX, LAGS_MAX
 from tests.unit.spark.reports import EVIL, busy, empty, odd
 
 REPORTS = [busy, empty, odd]
@@ -114,6 +117,25 @@ def test_page_says_what_must_be_known_to_read_it() -> None:
 )
 def test_figures_that_are_hardly_any_are_told_in_words(figures: Figures, told: str) -> None:
     assert told in _Elements(page(attrs.evolve(empty(), figures=figures))).text
+
+
+def test_page_of_a_large_fleet_stays_small() -> None:
+    writers = tuple(WriterFigures(f"n{n}", 1, None, None, 0) for n in range(WRITERS_MAX))
+    figures = Figures(events=900, writer_count=900, writers=writers)
+    gaps = {NodeName(f"n{n}"): Ranges([(1, 2), (4, 5)]) for n in range(900)}
+    lags = tuple(Lag("at", f"n{n}", 1, 0.0, 0.0, float(n), 0.0) for n in range(900))
+    made = attrs.evolve(empty(), figures=figures, lags=Lags(lags, ("at",)))
+    found = _Elements(page(attrs.evolve(made, table=attrs.evolve(made.table, gaps=gaps))))
+    assert len(found.named("tr")) == 3 + WRITERS_MAX + GAPS_MAX + LAGS_MAX
+    assert f"From each writer to each node: {LAGS_MAX} of 900" in found.text
+    assert "n899" in found.text
+
+
+def test_node_of_which_there_are_only_gaps_is_among_the_writers() -> None:
+    made = attrs.evolve(empty(), table=attrs.evolve(empty().table, gaps={NodeName("silent"): Ranges([(1, 4)])}))
+    cells = re.findall(r'<section id="writers".*?</section>', page(made), re.DOTALL)[0]
+    assert "silent" in cells
+    assert cells.endswith('<td class="n">3</td></tr>\n</tbody></table></div>\n</figure>\n</section>')
 
 
 def test_lag_that_is_not_known_is_never_shown_as_none() -> None:
