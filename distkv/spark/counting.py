@@ -233,7 +233,8 @@ def _by_path(
     from pyspark import StorageLevel
     from pyspark.sql import functions as sql
 
-    linked = _linked(own)
+    # As many parts as there are workers: Spark's own 200 cost more to begin than a small table to count.
+    linked = _linked(own.repartition(max(2, spark.sparkContext.defaultParallelism), "path_str"))
     paths = (
         linked.groupBy("path_str")
         .agg(
