@@ -24,6 +24,7 @@ COMMANDS: Final = Commands(
         "restore": "jobs.moments:restore_command",
         "export": "jobs.export:export_command",
         "audit": "jobs.audit:audit_command",
+        "report": "jobs.report:report_command",
     }
 )
 

@@ -113,12 +113,18 @@ class Browser:
         log = self._ask("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in log if entry["level"] == "SEVERE"]
 
-    def prefer_dark(self, *, dark: bool) -> None:
-        """What the user's system prefers."""
+    def prefer_dark(self, *, dark: bool, on_paper: bool = False) -> None:
+        """What the user's system prefers; `on_paper`: the page is as it would be printed."""
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._ask(
-            "POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [feature]}}
-        )
+        media = {"media": "print" if on_paper else "", "features": [feature]}
+        self._ask("POST", "/goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": media})
+
+    def narrow(self, width: int | None) -> None:
+        """Show pages as wide as this, which may be narrower than any window; None: as wide as the window."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        command = "clearDeviceMetricsOverride" if width is None else "setDeviceMetricsOverride"
+        params = {} if width is None else size
+        self._ask("POST", "/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": params})
 
     def resize(self, width: int, height: int) -> None:
         """The window."""

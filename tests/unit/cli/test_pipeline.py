@@ -30,7 +30,9 @@ from distkv.cli.main import run
         (["archive", "--to", "DIR", "--path", "a..b"], "has an empty element"),
         (["--conf", "spark.x", "archive", "--to", "DIR"], "write KEY=VALUE"),
         (["-p", "x", "archive", "--to", "DIR"], "must be a number from 1 to 65535"),
-        (["report"], "no such command 'report'"),
+        (["report", "--to", "x.html"], "missing argument 'DIR'"),
+        (["report", "DIR"], "missing option '--to'"),
+        (["audit-all"], "no such command 'audit-all'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
