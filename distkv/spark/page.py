@@ -78,7 +78,7 @@ def _head(report: Report) -> Iterator[str]:
         ("Values", size(figures.bytes), f"in {counted_as(figures.values, 'set', 'sets')}"),
         ("Conflicts", counted(conflicts.count), f"{counted(conflicts.open)} open at the end"),
         ("Gaps", counted(gaps), "without content" if gaps else ""),
-        ("Lag", "–" if worst_s is None else duration(worst_s), "not known" if worst_s is None else "for 99 % of changes"),
+        ("Lag", "not known", "") if worst_s is None else ("Lag", duration(worst_s), "for 99 % of changes"),
     )
     yield pairs("tiles", ((name, f"{value}<small>{escape(more)}</small>") for name, value, more in tiles))
     yield pairs("facts", (
