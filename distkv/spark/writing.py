@@ -107,7 +107,9 @@ class _Files:
             return
         if self._file is None:
             self._place = os.path.join(self._folder, f"{uuid.uuid4().hex}.parquet")
-            self._file = pq.ParquetWriter(self._place, TABLE_FORM.schema, compression="zstd")
+            self._file = pq.ParquetWriter(
+                self._place, TABLE_FORM.schema, compression="zstd", write_page_checksum=True
+            )
         table = pa.Table.from_batches(self._batches).cast(TABLE_FORM.schema)
         self._file.write_table(table, row_group_size=GROUP_ROWS)
         self._rows += self._count
