@@ -70,7 +70,7 @@ class Limits:
     """Open `events_wait` of one connection, and likewise writes that wait for replicas; a further one is refused with
     `busy`."""
     change_reads: int = attrs.field(default=4, validator=_above_zero)
-    """How many `get_changes` are answered at a time, by one page each; further ones wait."""
+    """Of so many `get_changes` a page is made at a time; others wait, but for nobody who reads slowly."""
     traces: int = attrs.field(default=8, validator=_above_zero)
     """How many may listen to the steps of this node at once; a further one is refused with `busy`."""
     trace_moments: int = attrs.field(default=4096, validator=_above_zero)

@@ -3,7 +3,8 @@
 Knows: the items of the answer, and how many answers are made at a time.  Does not know where content is kept
 (`engine.changes`).
 
-Invariant: each page leaves when what it shows is durable; of a reader that does not read, one page is in memory.
+Invariant: each page leaves when what it shows is durable; of a reader that does not read, one page is in memory, and no
+other reader waits for it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ async def send_changes(driver: Driver, request: GetChanges, send: Callable[[int,
     if request.content:
         is_more = True
         while is_more:
-            async with driver.change_reads:
+            async with driver.change_reads:  # not while it is sent: a reader may stop reading for ever
                 page = await changes.next_page()
-                is_more = page is not None
-                if page is not None:
-                    await send(seq, encode_changes(seq, page.node, page.won, page.records))
+            is_more = page is not None
+            if page is not None:
+                await send(seq, encode_changes(seq, page.node, page.won, page.records))
     else:
         async with driver.change_reads:
             fields["here"] = range_map(await changes.here())

@@ -39,6 +39,7 @@ SHOWN_CHARS: Final = 200
 """So much of ticks is told."""
 _PATTERN_CHARS: Final = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"})
 """Spark takes the name of a file for a pattern."""
+_CHECKED: Final = "parquet.page.verify-checksum.enabled"
 _RANGES: Final = pa.schema([("of", pa.string()), ("begin", pa.int64()), ("behind", pa.int64())])
 
 
@@ -128,7 +129,7 @@ def open_cut(
 
 
 def read_events(spark: SparkSession, files: list[str]) -> DataFrame:
-    """The rows of a table's files."""
+    """The rows of a table's files; an action on them fails where a page of a file is damaged."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from distkv.spark.columns import TABLE_FORM
@@ -136,7 +137,8 @@ def read_events(spark: SparkSession, files: list[str]) -> DataFrame:
     schema = from_arrow_schema(TABLE_FORM.columns)
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*(file.translate(_PATTERN_CHARS) for file in files))
+    reader = spark.read.schema(schema).option(_CHECKED, "true")  # a byte that rotted fails, else it is a wrong value
+    return reader.parquet(*(file.translate(_PATTERN_CHARS) for file in files))
 
 
 def entries_of(spark: SparkSession, events: DataFrame) -> DataFrame:

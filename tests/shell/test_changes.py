@@ -271,24 +271,37 @@ async def test_answer_waits_until_what_it_shows_is_durable(autojump_clock: MockC
         assert ([one.event.tick for one in records], node.committer.durable_mark) == ([tick], tick)
 
 
-async def test_more_readers_than_allowed_wait_for_their_turn(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """The first one takes no more than its first page; the second is answered when the first has gone."""
+async def test_more_pages_than_allowed_wait_until_one_is_made(autojump_clock: MockClock, tmp_path: Path) -> None:
+    async with archiving(tmp_path, limits=Limits(change_reads=1)) as (node, client):
+        first = node.replica.tick + 1
+        await client.set("x", 1)
+        async with node.client() as reader:
+            await reader.ask("ping")
+            async with node.driver.change_reads:
+                await reader.stream.send_all(reader.frame("get_changes", nodes={"a": [first]}))
+                with trio.move_on_after(60) as patience:
+                    assert (await reader.replies(1))[0] == {"seq": 2, "state": "start"}
+                    await reader.receive()
+                assert patience.cancelled_caught
+            page = await reader.receive()
+            assert page is not None
+            assert len(page["won"]) == 1
+
+
+async def test_reader_that_stops_reading_holds_up_nobody(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """It takes nothing behind its request; the other one, with as many allowed, gets all."""
     async with archiving(tmp_path, limits=Limits(change_reads=1)) as (node, client):
         first = node.replica.tick + 1
         for number in range(4):
             await client.set(f"k{number}", bytes(PAGE_BYTES // 2))
         wanted = {"a": [[first, first + 4]]}
-        async with node.client(lockstep=True) as stalled, node.client() as second:
+        async with node.client(lockstep=True) as stalled, node.client() as other:
             await stalled.receive()
             assert (await stalled.ask("get_changes", nodes=wanted))["state"] == "start"
-            await second.ask("ping")
-            await second.stream.send_all(second.frame("get_changes", nodes=wanted))
-            with trio.move_on_after(60) as patience:
-                assert (await second.replies(1))[0] == {"seq": 2, "state": "start"}
-                await second.receive()
-            assert patience.cancelled_caught
-            await trio.aclose_forcefully(stalled.stream)
-            page = await second.receive()
+            with trio.fail_after(60):
+                records, _, absent = await asked(other, wanted)
+            assert (len(records), absent) == (4, {})
+            page = await stalled.receive()
             assert page is not None
             assert len(page["won"]) == 2
 

@@ -2,8 +2,8 @@
 
     python -m tests.spark.kills --count 10 --seed 1
 
-Knows: the command as a user types it, its process tree, and what each moment after a kill must look like.  Does not
-know how a commit becomes whole.
+Knows: what each moment after a kill must look like.  Does not know how a job is killed (`jobs`), nor how a commit
+becomes whole.
 
 Invariant: whatever was started has ended when `hunt` returns, by its pid or its process group.
 """
@@ -11,16 +11,12 @@ Invariant: whatever was started has ended when `hunt` returns, by its pid or its
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +25,11 @@ import attrs
 from distkv.client.questions import Delete, Set
 from distkv.errors import DistkvError
 from tests.process.cluster import Cluster, open_cluster
-from tests.process.servers import CHECKOUT, ROOT, Server, wait_until
+from tests.process.servers import Server, wait_until
+from tests.spark.exact import root_of
+from tests.spark.jobs import end_of, kill, start_job
 from tests.spark.tables import check_whole, manifest, ticks_in
 
-JOB_S: Final = 600.0
 EARLY_S: Final = 12.0
 """A kill within so long meets the start of Spark, or the first commit, which has most to do."""
 LATE_S: Final = 3.0
@@ -101,34 +98,16 @@ def hunt(folder: Path, count: int, seed: int) -> str:
         there = ticks_in(table)
         own = {(node, tick) for node, tick in there if (node, tick) not in acknowledged}
         assert acknowledged <= set(there), f"{len(acknowledged - set(there))} acknowledged events are not in the table"
-        assert own <= _roots(cluster), f"rows that nobody wrote: {sorted(own)[:5]}"
+        assert own <= root_of(next(iter(cluster))), f"rows that nobody wrote: {sorted(own)[:5]}"
         assert manifest(table)["gaps"] == {}
         again = _once(cluster, table)
         assert (again["events"], again["commit"]) == (0, first["commit"])
         return f"{count} kills, {len(acknowledged)} writes answered, commits after each kill: {commits}"
 
 
-def _roots(cluster: Cluster) -> set[tuple[str, int]]:
-    """What a founding writes itself that is not the system's: the value of the root."""
-    found: set[tuple[str, int]] = set()
-    with next(iter(cluster)).client() as client:
-        for past in client.history(":"):
-            found.add((past.chain[0][0], past.chain[0][1]))
-    return found
-
-
 def _job(cluster: Cluster, table: Path, *options: str) -> subprocess.Popen[bytes]:
-    hosts = [part for server in cluster for part in ("-h", server.address)]
-    return started(*hosts, "--master", "local[2]", "archive", "--to", str(table), "-o", "json", *options)
-
-
-def started(*words: str) -> subprocess.Popen[bytes]:
-    """`distkv pipeline`, in a process group of its own; its JVM and Spark's workers are in it, too."""
-    command = [*CHECKOUT, "pipeline", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    addresses = [server.address for server in cluster]
+    return start_job(addresses, "archive", "--to", str(table), "-o", "json", *options)
 
 
 def _commit_of(table: Path) -> object:
@@ -151,51 +130,8 @@ def _kill_some_time(job: subprocess.Popen[bytes], table: Path, chance: random.Ra
         kill(job)
 
 
-def kill(job: subprocess.Popen[bytes]) -> None:
-    """All of its tree at once; some of Spark's workers have groups of their own, and are found by their parents."""
-    tree = _tree(job.pid)
-    for pid in tree:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    job.communicate()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() and _is_running(pid) for pid in tree), "the tree is gone")
-
-
-def _tree(root: int) -> list[int]:
-    found, parents = [root], _parents()
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found
-
-
-def _parents() -> dict[int, int]:
-    found: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (OSError, ValueError):
-                continue
-    return found
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 def _once(cluster: Cluster, table: Path) -> dict[str, object]:
-    job = _job(cluster, table, "--once")
-    try:
-        out, err = job.communicate(timeout=JOB_S)
-    except BaseException:
-        kill(job)
-        raise
-    assert job.returncode == 0, err.decode()
-    found: dict[str, object] = json.loads(out)
-    return found
+    return end_of(_job(cluster, table, "--once")).result
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -15,7 +14,8 @@ from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.spark.table import open_table
 from tests.process.servers import wait_until
-from tests.spark.kills import JOB_S, hunt, kill, started
+from tests.spark.jobs import JOB_S, end_of, kill, run_job, start_job
+from tests.spark.kills import hunt
 from tests.spark.tables import check_whole, manifest, ticks_in
 from tests.unit.spark.event_files import NETWORK, write_events
 
@@ -46,7 +46,7 @@ def small_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def job(small_files: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A compaction into forty files, under way in `table` below the folder of the test."""
     shutil.copytree(small_files, tmp_path / "table")
-    found = started("--master", "local[2]", "compact", str(tmp_path / "table"), "--rows", "50", "-o", "json")
+    found = start_job((), "compact", str(tmp_path / "table"), "--rows", "50", "-o", "json")
     yield found
     kill(found)
 
@@ -66,16 +66,16 @@ def test_compaction_killed_in_the_middle_has_no_event_twice_and_the_next_job_fin
     check_whole(table)
     commit = manifest(table)["commit"]
     assert is_committed in (None, commit == FILES + 1)
-    listing = started("files", str(table))
-    out, err = listing.communicate(timeout=JOB_S)
-    assert (listing.returncode, err) == (0, b"")
-    assert [Path(line).name for line in out.decode().splitlines()] == sorted(os.listdir(table / "events"))
-    assert len(out.splitlines()) == (40 if commit == FILES + 1 else FILES)
+    listing = run_job((), "files", str(table))
+    assert (listing.code, listing.err) == (0, "")
+    names = [Path(line).name for line in listing.out.splitlines()]
+    assert names == sorted(os.listdir(table / "events"))
+    assert len(names) == (40 if commit == FILES + 1 else FILES)
     assert ticks_in(table) == [("a", tick) for tick in range(1, FILES * FILE_ROWS + 1)]
 
 
 def test_compaction_prints_what_it_did(job: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    out, err = job.communicate(timeout=JOB_S)
-    assert (job.returncode, err) == (0, b"")
-    assert json.loads(out) == {"files_before": FILES, "files": 40, "rows": FILES * FILE_ROWS, "forgotten": 0}
+    done = end_of(job)
+    assert done.err == ""
+    assert done.result == {"files_before": FILES, "files": 40, "rows": FILES * FILE_ROWS, "forgotten": 0}
     check_whole(tmp_path / "table")

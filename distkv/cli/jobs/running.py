@@ -8,9 +8,11 @@ Invariant: a job ends with its result or with one line; progress is on stderr, a
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import asyncclick as click
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+
+_UNREAD_FILE: Final = re.compile(r"Encountered error while reading file (file:\S+?)\.\s")
+_CAUSE: Final = "Caused by: "
 
 
 def on_spark(session: Session, run: Callable[[SparkSession], T]) -> T:
@@ -35,7 +40,20 @@ def on_spark(session: Session, run: Callable[[SparkSession], T]) -> T:
         try:
             return run(spark)
         except (Py4JError, PySparkException) as error:
-            raise SparkFailedError(f"Spark failed: {_reason(str(error))}; -v shows its log") from error
+            raise SparkFailedError(f"Spark failed: {reason_in(str(error))}; -v shows its log") from error
+
+
+def reason_in(text: str) -> str:
+    """Of what Spark says, with tracebacks of workers in it, the line that says what happened: ours, if there is one,
+    else the file that it could not read, else the cause of all others."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("distkv.")]
+    if not ours and (found := _UNREAD_FILE.search(text)) is not None:
+        place = unquote(urlsplit(found[1]).path)
+        return f"{place} is damaged, or cannot be read: take the table from a copy"
+    causes = [line.removeprefix(_CAUSE) for line in reversed(lines) if line.startswith(_CAUSE)]
+    others = [line for line in lines if "Error: " in line or "Exception: " in line]
+    return (ours or causes or others or lines or ["no reason given"])[0]
 
 
 def read_seconds(name: str, text: str) -> float:
@@ -80,14 +98,3 @@ class Progress:
         """What is printed from now on stands on a line of its own."""
         if self._is_shown:
             click.echo(err=True)
-
-
-# -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _reason(text: str) -> str:
-    """Of what Spark says, with tracebacks of workers in it, the line that says what happened: ours, if there is one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("distkv.")]
-    others = [line for line in lines if "Error: " in line or "Exception: " in line]
-    return (ours or others or lines or ["no reason given"])[0]

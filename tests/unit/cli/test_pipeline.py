@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from distkv.cli.jobs.running import reason_in
 from distkv.cli.main import run
+
+UNREAD = """\
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file \
+file:///srv/a%20b.c/1-000.parquet.  SQLSTATE: KD001
+	at org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(QueryExecutionErrors.scala:920)
+Caused by: org.apache.parquet.io.ParquetDecodingException: could not verify page integrity
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +53,30 @@ def test_wrong_command_line_is_refused_before_anything_begins(
     told = capsys.readouterr()
     assert complaint in told.err.lower() or complaint in told.err
     assert (told.out, list(tmp_path.iterdir())) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "PythonException: thrown\nTraceback ...\ndistkv.errors.PeerError: b is of another network\n",
+            "distkv.errors.PeerError: b is of another network",
+        ),
+        (
+            UNREAD,
+            "/srv/a b.c/1-000.parquet is damaged, or cannot be read: take the table from a copy",
+        ),
+        (
+            ": X: Exception: in awaitResult\nCaused by: Y: first\nCaused by: Z: last\n",
+            "Z: last",
+        ),
+        ("nothing\nIOError: no room\n", "IOError: no room"),
+        ("", "no reason given"),
+    ],
+    ids=["ours", "file", "cause", "error", "nothing"],
+)
+def test_what_spark_says_is_told_in_the_line_that_says_most(text: str, reason: str) -> None:
+    assert reason_in(text) == reason
 
 
 def test_files_of_what_is_no_table_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
