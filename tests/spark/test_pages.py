@@ -31,7 +31,8 @@ def test_python_examples_run(
     assert len(found) == 5
     for block in found:
         code = textwrap.dedent(block).replace("10.0.0.1,10.0.0.2", solo.address).replace("27588", str(solo.port))
-        for folder in ("stream", "checkpoint", "copied"):  # Java has a directory of its own, which is not that of this test
+        # Java has a directory of its own, which is not that of this test.
+        for folder in ("stream", "checkpoint", "copied"):
             code = code.replace(f'"{folder}"', f'"{tmp_path / folder}"')
         exec(compile(code, str(PIPELINE), "exec"), {"spark": spark})
     assert (tmp_path / "events" / "manifest.json").exists()
