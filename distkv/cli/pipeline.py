@@ -22,6 +22,7 @@ COMMANDS: Final = Commands(
         "asof": "jobs.moments:asof_command",
         "restore": "jobs.moments:restore_command",
         "export": "jobs.export:export_command",
+        "import": "jobs.imports:import_command",
     }
 )
 
