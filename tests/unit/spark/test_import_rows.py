@@ -180,3 +180,9 @@ def test_dry_run_only_looks() -> None:
     _, last, server = carry_out([row("x", 2), row("y", 3), row("z", 4)], looked, dry=True)
     assert counts(last) == (2, 1, 0)
     assert "SetValue" not in repr(server.requests)
+
+
+def test_dry_run_with_a_ttl_would_renew_what_is_there() -> None:
+    there = {"value": 1, "tock": 1, "time": 0.0, "chain": {"node": "a", "tick": 9}}
+    _, done, _ = carry_out([row("x", 2)], reply({"results": [there]}), dry=True, how=wanted(ttl=5.0))
+    assert counts(done) == (1, 0, 0)
