@@ -149,7 +149,7 @@ def _in_one_line(text: str) -> str:
 
 
 def _yaml(value: object) -> str:
-    from distkv.cli import yaml  # takes longer to load than all the rest
+    from distkv.text import yaml  # takes longer to load than all the rest
 
     return yaml.dump(value)
 

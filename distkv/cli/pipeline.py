@@ -25,6 +25,7 @@ COMMANDS: Final = Commands(
         "export": "jobs.export:export_command",
         "audit": "jobs.audit:audit_command",
         "report": "jobs.report:report_command",
+        "import": "jobs.imports:import_command",
     }
 )
 

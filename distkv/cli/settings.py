@@ -20,9 +20,9 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.cli.schema import YamlError, scalar
 from distkv.config import Config, DeleteConfig, HistoryConfig, Limits, LogConfig, PingConfig, ScrubConfig, SerfConfig
 from distkv.errors import SettingsError
+from distkv.text.schema import YamlError, scalar
 
 Section: TypeAlias = (
     type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
@@ -203,7 +203,7 @@ def _given(file: str | None, assignments: Sequence[str], tell: Tell) -> dict[str
 
 
 def _read_file(path: Path, tell: Tell) -> dict[str, Given]:
-    from distkv.cli import yaml  # takes longer to load than all the rest, and many starts have no file
+    from distkv.text import yaml  # takes longer to load than all the rest, and many starts have no file
 
     def tell_twice(names: Sequence[object], line: int) -> None:
         tell(f"{path}:{line}", f"{'.'.join(map(str, names))} stands twice: leave one")
@@ -228,7 +228,7 @@ def _read_file(path: Path, tell: Tell) -> dict[str, Given]:
 
 def _keys_in(node: object, prefix: str, path: Path, tell: Tell) -> Iterator[tuple[str, Given]]:
     """The settings below one map of the file; a section without content is as good as none."""
-    from distkv.cli import yaml
+    from distkv.text import yaml
 
     assert isinstance(node, yaml.Node)
     if node.value is None:
@@ -249,7 +249,7 @@ def _keys_in(node: object, prefix: str, path: Path, tell: Tell) -> Iterator[tupl
 
 
 def _read_assignment(text: str, tell: Tell) -> dict[str, Given]:
-    from distkv.cli import yaml
+    from distkv.text import yaml
 
     where = f"-C {text}"
     key, equals, word = text.partition("=")

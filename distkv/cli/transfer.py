@@ -24,20 +24,20 @@ import attrs
 
 from distkv.cli.input import STDIN, standard_input
 from distkv.cli.output import Form, print_items
-from distkv.cli.schema import YamlError
 from distkv.cli.session import Job, Session, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.client.questions import Set
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, SettingsError, TooLargeError
 from distkv.model.path import Path
+from distkv.text.schema import YamlError
 from distkv.wire import packing
 from distkv.wire.framing import FrameReader
 from distkv.wire.json_form import from_json, from_plain, to_plain
 from distkv.wire.values import VALUE_BYTES_MAX, pack_value
 
 if TYPE_CHECKING:
-    from distkv.cli.yaml import Node
+    from distkv.text.yaml import Node
 
 BATCH_OPS: Final = 500
 BATCH_BYTES: Final = 256 << 10
@@ -96,7 +96,7 @@ def print_dump(values: Iterable[tuple[Path, object]], form: Form, advance: Calla
 
 def _yaml_lines(path: Path, value: object) -> str:
     """A piece of one map, without the newline at its end."""
-    from distkv.cli import yaml  # it takes longer to load than all the rest
+    from distkv.text import yaml  # it takes longer to load than all the rest
 
     return yaml.dump({str(path): to_plain(value)})[:-1]
 
@@ -218,7 +218,7 @@ def _read_msgpack(chunks: Iterator[bytes]) -> Iterator[Item]:
 
 
 def _read_yaml(chunks: Iterator[bytes]) -> Iterator[Item]:
-    from distkv.cli import yaml  # it takes longer to load than all the rest
+    from distkv.text import yaml  # it takes longer to load than all the rest
 
     try:
         root = yaml.read(b"".join(chunks).decode())
@@ -237,7 +237,7 @@ def _read_yaml(chunks: Iterator[bytes]) -> Iterator[Item]:
 
 
 def _from_yaml(node: Node) -> object:
-    from distkv.cli import yaml
+    from distkv.text import yaml
 
     try:
         return from_plain(yaml.plain(node))

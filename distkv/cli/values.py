@@ -1,7 +1,7 @@
 """How a value is written on the command line (docs/shell.rst, Values).
 
-Knows: which texts are numbers, collections or text, and which are refused because they could be meant in two ways.
-Does not know what is done with the value.
+Knows: the options that say how VALUE is meant, and what is refused.  Does not know which texts are numbers, collections
+or text (`text.argument`), nor what is done with the value.
 
 Invariant: what comes out is what a user sees written; nothing is a value by accident (a date, a comment, null).
 """
@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.cli.schema import YamlError, scalar
 from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.model.event import Link, read_tick_text
+from distkv.text import argument
+from distkv.text.schema import YamlError
 from distkv.wire.json_form import from_json
 from distkv.wire.values import pack_value
 
-_COLLECTIONS: Final = "[{\"'"
-_MARKS: Final = "&*!"
 _NULL_HINT: Final = "null is no value: to delete, use 'distkv client delete'; for the text, add -s or quote it"
 
 
@@ -57,20 +56,10 @@ def read_argument(text: str) -> object:
     Raises:
         BadValueError: null, anchors, tags, a collection or quoted text that does not end well.
     """
-    begin = text.lstrip()[:1]
-    if not begin:
-        return text
-    if begin in _MARKS:
-        raise BadValueError(f"{text[:40]!r} begins like an anchor, an alias or a tag: for the text, add -s or quote it")
-    try:
-        if begin in _COLLECTIONS:
-            return _read_yaml(text)
-        found = scalar(text.strip())
-    except YamlError as error:
-        raise BadValueError(f"{text[:40]!r} cannot be read ({error}): for the text, add -s") from None
+    found = argument.read_argument(text, "add -s")
     if found is None:
         raise BadValueError(_NULL_HINT)
-    return text if isinstance(found, str) else found
+    return found
 
 
 def read_aside(option: str, text: str) -> object:
@@ -132,7 +121,7 @@ def _read_document(text: str) -> object:
 
 
 def _read_yaml(text: str) -> object:
-    from distkv.cli import yaml  # it takes longer to load than all the rest, and few values need it
+    from distkv.text import yaml  # it takes longer to load than all the rest, and few values need it
 
     node = yaml.read(text)
     return None if node.is_empty else yaml.plain(node)

@@ -204,12 +204,17 @@ def set_command(
     head, previous = _read_head(if_chain), _read_previous(if_value)
     if ttl is not None and idem:
         raise SettingsError("--ttl is not for --idem, which would not renew it: leave one out")
-    seconds = None if ttl is None else _read_ttl(ttl)
+    seconds = None if ttl is None else read_ttl(ttl)
     conditions = _Conditions(new, idem, head, previous, seconds)
     return partial(_set, session, where, packed, conditions, wish, Report.of(session, form))
 
 
-def _read_ttl(text: str) -> float:
+def read_ttl(text: str) -> float:
+    """The value of --ttl, in seconds.
+
+    Raises:
+        SettingsError: it is none, or longer than anything can stay.
+    """
     try:
         found = float(text)
     except ValueError:

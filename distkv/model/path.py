@@ -198,6 +198,8 @@ def _name_text(name: Name) -> str:
 
 def split_text(text: str) -> list[str]:
     """Cut at the dots that no colon escapes; the parts keep their escapes."""
+    if ":" not in text:
+        return text.split(".")
     parts, start, at = [], 0, 0
     while at < len(text):
         if text[at] == ":":
@@ -236,6 +238,8 @@ def _parse_name(part: str, text: str) -> Name:
 
 
 def _unescape(part: str, text: str) -> str:
+    if ":" not in part:
+        return part
     out, at = [], 0
     while at < len(part):
         c = part[at]

@@ -9,7 +9,6 @@ Invariant: a folder that has something in it is left as it is; a value is the JS
 from __future__ import annotations
 
 import enum
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from distkv.client.blocking import Client
 from distkv.errors import SettingsError
 from distkv.model.path import ROOT, Path
 from distkv.spark.asof import Cut, entries_of, open_cut
+from distkv.spark.places import check_empty, save
 from distkv.wire.json_form import packed_to_json, to_json
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def export(
     """
     if (addresses is None) == (table is None) or (cut is not None and table is None):
         raise SettingsError("an export is of the live tree or of a table: name hosts, or a table and a cut of it")
-    _check_empty(directory_to)
+    check_empty(directory_to)
     if addresses is not None:
         live = _live(addresses, path)
-        _write(spark.createDataFrame(live), directory_to, form)
+        save(spark.createDataFrame(live), directory_to, form.value, _OPTIONS[form])
         return Exported(live.num_rows)
     assert table is not None
     with open_cut(spark, table, cut or Cut(), path=path, allow_gaps=allow_gaps) as chosen:
@@ -125,9 +125,6 @@ def _chunk(rows: list[tuple[str, str]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], schema=COLUMNS)
 
 
-# -- writing ------------------------------------------------------------------------------------------------------
-
-
 def _write_counted(entries: DataFrame, directory_to: str, form: ExportForm) -> int:
     """Write them; how many there were."""
     from pyspark.sql import Observation
@@ -136,41 +133,5 @@ def _write_counted(entries: DataFrame, directory_to: str, form: ExportForm) -> i
 
     seen = Observation()
     values = entries.mapInArrow(_texts, from_arrow_schema(COLUMNS))
-    _write(values.observe(seen, sql.count(sql.lit(1)).alias("rows")), directory_to, form)
+    save(values.observe(seen, sql.count(sql.lit(1)).alias("rows")), directory_to, form.value, _OPTIONS[form])
     return int(seen.get["rows"])
-
-
-def _write(values: DataFrame, directory_to: str, form: ExportForm) -> None:
-    from pyspark.errors import AnalysisException
-
-    place = directory_to if _is_url(directory_to) else os.path.abspath(directory_to)
-    # A folder of this machine was looked at, and may be there, empty; of others Spark knows.
-    mode = "errorifexists" if _is_url(directory_to) else "append"
-    try:
-        values.write.format(form.value).options(**_OPTIONS[form]).mode(mode).save(place)
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_ALREADY_EXISTS":
-            raise
-        raise _not_empty(directory_to) from error
-
-
-def _check_empty(directory_to: str) -> None:
-    if _is_url(directory_to):
-        return
-    try:
-        is_empty = not os.listdir(directory_to)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise SettingsError(f"{directory_to}: {error.strerror}: name a folder that is empty or missing") from None
-    if not is_empty:
-        raise _not_empty(directory_to)
-
-
-def _is_url(place: str) -> bool:
-    """Whether Spark alone knows what is there, as in hdfs://..."""
-    return "://" in place
-
-
-def _not_empty(place: str) -> SettingsError:
-    return SettingsError(f"{place} is there already, and not empty: nothing was written; name another folder")

@@ -1,6 +1,6 @@
 """The options of the data source, as a user writes them.
 
-Knows: which there are, their values and defaults.  Does not know what is done with them.
+Knows: which there are to read and to write, their values and defaults.  Does not know what is done with them.
 
 Spark makes small letters of every key, so they are compared that way; the texts name them as they are documented.
 
@@ -10,17 +10,21 @@ Invariant: options that exist were understood, every one of them; an unknown one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_hosts
-from distkv.errors import DistkvError, SettingsError
+from distkv.client.arguments import check_ttl
+from distkv.errors import DistkvError, RequestError, SettingsError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, common
 from distkv.naming import is_node_name
 from distkv.spark.offsets import read_ticks
 from distkv.spark.rows import ValueForm
+
+_Option: TypeAlias = tuple[str, str, Callable[[str, str], Any]]
+"""Its documented name, its field, and what reads it."""
 
 VIEWS: Final = ("events", "state", "conflicts", "gaps")
 """What can be read; all but events as it is now, and not as a stream."""
@@ -33,6 +37,9 @@ _TAKEN: Final = {
 """The options of the views that have not all of them."""
 ROWS_PER_PARTITION: Final = 100_000
 GAP_WAIT_S: Final = 60.0
+BATCH_SIZE: Final = 100
+_OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+"""What Spark gives the sink of a stream, and keeps for itself."""
 
 
 @attrs.frozen
@@ -70,20 +77,94 @@ def read_options(given: Mapping[str, Any]) -> ReadOptions:
     Raises:
         SettingsError: an option is unknown, or its value is none that it can have; or the view has not that option.
     """
-    found: dict[str, Any] = {}
-    names: list[str] = []
-    for key, value in given.items():
-        option = _OPTIONS.get(key.lower())
-        if option is None:
-            known = ", ".join(name for name, _, _ in _OPTIONS.values())
-            raise SettingsError(f"there is no option {key!r}; a read has {known}")
-        name, field, read = option
-        found[field] = read(name, str(value))
-        names.append(name)
+    found, names = _read(given, _READ, "a read")
     view = found.get("view", "events")
     if view in _TAKEN and (wrong := [name for name in names if name not in _TAKEN[view]]):
         raise SettingsError(f"the view {view} has no option {wrong[0]}: it has {', '.join(sorted(_TAKEN[view]))}")
     return ReadOptions(**{"hosts": (DEFAULT_ADDRESS,), "starting": {}, **found})
+
+
+@attrs.frozen
+class WriteOptions:
+    """How to write."""
+
+    hosts: tuple[Address, ...]
+    path: Path | None = None
+    """Where all rows are, at it or below; None: anywhere."""
+    ttl: float | None = None
+    """Of rows that say nothing of it, in seconds; None: they stay."""
+    batch_size: int = BATCH_SIZE
+    """How many rows are written in one step, at the most."""
+    ignore_nulls: bool = False
+    """Whether a row without value is passed over; else it deletes."""
+    rate: int | None = None
+    """Rows per second that a task writes at the most."""
+    if_unchanged: bool = False
+    """Write a row only while its `node` and `tick` are the last change of its path."""
+    confirm_overwrite: bool = False
+
+
+def write_options(given: Mapping[str, Any], *, overwrite: bool = False, is_stream: bool = False) -> WriteOptions:
+    """What a user wrote.
+
+    Args:
+        given: as Spark has it.
+        overwrite: what is below the path and not in the rows is to be deleted.
+        is_stream: rows come in batches for ever.
+
+    Raises:
+        SettingsError: an option is unknown, or its value is none that it can have; or it does not go with the others.
+    """
+    if is_stream:
+        given = {key: value for key, value in given.items() if key.lower() not in _OF_SPARK}
+    found, _ = _read(given, _WRITE, "a write")
+    options = WriteOptions(**{"hosts": (DEFAULT_ADDRESS,), **found})
+    if is_stream:
+        _check_stream(options, overwrite)
+    elif overwrite:
+        _check_overwrite(options)
+    return options
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _read(given: Mapping[str, Any], known: Mapping[str, _Option], what: str) -> tuple[dict[str, Any], list[str]]:
+    """The fields that were given, and the options by the names under which they are documented."""
+    found: dict[str, Any] = {}
+    names: list[str] = []
+    for key, value in given.items():
+        option = known.get(key.lower())
+        if option is None:
+            raise SettingsError(
+                f"there is no option {key!r}; {what} has {', '.join(name for name, _, _ in known.values())}"
+            )
+        name, field, read = option
+        found[field] = read(name, str(value))
+        names.append(name)
+    return found, names
+
+
+def _check_stream(options: WriteOptions, overwrite: bool) -> None:
+    if overwrite:
+        raise SettingsError("a stream is written with outputMode append or update: complete would write all rows again")
+    if options.if_unchanged:
+        raise SettingsError(
+            "ifUnchanged is for batch writes: a stream whose rows do not fit would stop at the same rows for ever; "
+            "use foreachBatch, and write each batch with it"
+        )
+
+
+def _check_overwrite(options: WriteOptions) -> None:
+    if options.path is None:
+        raise SettingsError("mode overwrite needs the option path: what is there and below, and in no row, is deleted")
+    if not options.confirm_overwrite:
+        raise SettingsError(
+            f"mode overwrite deletes what is at and below {options.path} and in no row: "
+            "set confirmOverwrite=true if that is meant, or use mode append"
+        )
+    if options.if_unchanged:
+        raise SettingsError("ifUnchanged is for mode append: with overwrite, all values shall be those of the rows")
 
 
 # -- one reader per kind of value ---------------------------------------------------------------------------------
@@ -145,13 +226,29 @@ def _seconds(name: str, value: str) -> float:
     return found
 
 
+def _ttl(name: str, value: str) -> float:
+    found = _seconds(name, value)
+    try:
+        check_ttl(found)
+    except RequestError as error:
+        raise SettingsError(str(error)) from None
+    return found
+
+
+def _written_path(name: str, value: str) -> Path:
+    found = _path(name, value)
+    if found.is_reserved:
+        raise SettingsError(f"{name} is {value!r}, which belongs to the system: it cannot be written")
+    return found
+
+
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise SettingsError(f"{name} is {value!r}: it can be {', '.join(allowed)}")
     return value
 
 
-_TABLE: Final[tuple[tuple[str, str, Callable[[str, str], Any]], ...]] = (
+_READ_TABLE: Final[tuple[_Option, ...]] = (
     ("hosts", "hosts", _hosts),
     ("view", "view", _view),
     ("path", "path", _path),
@@ -166,4 +263,15 @@ _TABLE: Final[tuple[tuple[str, str, Callable[[str, str], Any]], ...]] = (
     ("gapWait", "gap_wait_s", _seconds),
     ("failOnDataLoss", "fail_on_data_loss", _flag),
 )
-_OPTIONS: Final = {name.lower(): (name, field, read) for name, field, read in _TABLE}
+_WRITE_TABLE: Final[tuple[_Option, ...]] = (
+    ("hosts", "hosts", _hosts),
+    ("path", "path", _written_path),
+    ("ttl", "ttl", _ttl),
+    ("batchSize", "batch_size", _count),
+    ("ignoreNulls", "ignore_nulls", _flag),
+    ("rate", "rate", _count),
+    ("ifUnchanged", "if_unchanged", _flag),
+    ("confirmOverwrite", "confirm_overwrite", _flag),
+)
+_READ: Final = {option[0].lower(): option for option in _READ_TABLE}
+_WRITE: Final = {option[0].lower(): option for option in _WRITE_TABLE}

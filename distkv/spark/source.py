@@ -1,7 +1,7 @@
 """The data source `distkv`: what Spark calls, and what it is given.
 
 Knows: PySpark's classes and when each of their methods is called.  Does not know how a plan is made (`planning`), read
-(`partitions`) or shown (`rows`).
+(`partitions`) or shown (`rows`), nor how rows are written (`sink`).
 
 Spark makes the source anew in several processes, and wraps what it raises into a worker's traceback, whose last line is
 ours. Sockets are opened where they are used, since nothing of a source may be more than can be sent to a worker.
@@ -15,26 +15,40 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from distkv.errors import SettingsError
 from distkv.model.tick_ranges import joined, without
 from distkv.spark.hosts import Hosts
-from distkv.spark.options import ReadOptions, read_options
+from distkv.spark.options import ReadOptions, read_options, write_options
 from distkv.spark.partitions import Partition, read_partition
 from distkv.spark.planning import Plan, cut, held_by, plan
 from distkv.spark.pushdown import Narrowing, is_offered, narrowed
+from distkv.spark.sink import RowsStreamWriter, RowsWriter
 from distkv.spark.stream import EventsStreamReader
 from distkv.spark.views import COLUMNS, ViewReader
 
 
 class DistkvSource(DataSource):
-    """`spark.read.format("distkv")`."""
+    """`spark.read.format("distkv")`, and the same with readStream, write and writeStream."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = read_options(dict(options))
+        self._given = dict(options)
+
+    @property
+    def _options(self) -> ReadOptions:
+        """Of a read: a write has others."""
+        return read_options(self._given)
 
     @classmethod
     def name(cls) -> str:
@@ -54,6 +68,12 @@ class DistkvSource(DataSource):
                 f"view is {self._options.view!r}: state, conflicts and gaps can be read, not streamed: leave view out"
             )
         return EventsStreamReader(self._options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return RowsWriter(schema, write_options(self._given, overwrite=overwrite), overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return RowsStreamWriter(schema, write_options(self._given, overwrite=overwrite, is_stream=True))
 
 
 class EventsReader(DataSourceReader):

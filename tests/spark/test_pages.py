@@ -55,10 +55,11 @@ def test_python_examples_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = python_blocks(PIPELINE)
-    assert len(found) == 3
+    assert len(found) == 5
     for block in found:
         code = block.replace("10.0.0.1,10.0.0.2", solo.address).replace("27588", str(solo.port))
-        for folder in ("stream", "checkpoint"):  # Java has a directory of its own, which is not that of this test
+        # Java has a directory of its own, which is not that of this test.
+        for folder in ("stream", "checkpoint", "copied"):
             code = code.replace(f'"{folder}"', f'"{tmp_path / folder}"')
         exec(compile(code, str(PIPELINE), "exec"), {"spark": spark})
     assert (tmp_path / "events" / "manifest.json").exists()

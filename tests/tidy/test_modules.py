@@ -93,10 +93,10 @@ def test_msgpack_is_imported_by_wire_only() -> None:
     assert [name for name in _importers("msgpack") if not name.startswith("distkv/wire/")] == []
 
 
-def test_ruyaml_is_imported_by_one_module_of_cli_at_most() -> None:
+def test_ruyaml_is_imported_by_one_module_at_most() -> None:
     importers = _importers("ruyaml")
     assert len(importers) <= 1
-    assert all(name.startswith("distkv/cli/") for name in importers)
+    assert all(name == "distkv/text/yaml.py" for name in importers)
 
 
 def test_asyncclick_is_imported_by_cli_only() -> None:

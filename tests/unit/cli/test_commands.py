@@ -121,7 +121,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
         (["config"], "check show"),
         (["client"], "backup bench conflicts delete dump get history list load node ping scrub set state watch"),
         (["client", "node"], "list retire"),
-        (["pipeline"], "archive asof audit compact export files report restore"),
+        (["pipeline"], "archive asof audit compact export files import report restore"),
     ],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:

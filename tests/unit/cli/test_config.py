@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from distkv.cli import yaml
 from distkv.cli.main import run
 from distkv.cli.settings import SETTINGS, read_settings
+from distkv.text import yaml
 
 Capture = pytest.CaptureFixture[str]
 

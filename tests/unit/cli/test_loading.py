@@ -23,7 +23,7 @@ LONG = (
     "anyio", "asyncio", "concurrent", "decimal", "email", "logging", "ruyaml", "shutil", "sqlite3", "ssl", "statistics",
     "tempfile", "trio",
     "distkv.cli.completion", "distkv.cli.doctor", "distkv.cli.graph", "distkv.cli.settings", "distkv.cli.sim",
-    "distkv.cli.yaml", "distkv.client.async_client", "distkv.config", "distkv.core", "distkv.daemon", "distkv.engine",
+    "distkv.text.yaml", "distkv.client.async_client", "distkv.config", "distkv.core", "distkv.daemon", "distkv.engine",
     "distkv.graph", "distkv.model.ledger", "distkv.model.tree", "distkv.services", "distkv.sim", "distkv.storage",
     "distkv.transport", "distkv.wire.codec", "distkv.wire.frames", "distkv.wire.message",
 )  # fmt: skip

@@ -42,6 +42,13 @@ Caused by: org.apache.parquet.io.ParquetDecodingException: could not verify page
         (["report", "--to", "x.html"], "missing argument 'DIR'"),
         (["report", "DIR"], "missing option '--to'"),
         (["audit-all"], "no such command 'audit-all'"),
+        (["import", "F", "--format", "csv", "--to", "x.{a}"], "either --value COLUMN or --columns A,B"),
+        (["import", "F", "--format", "csv", "--to", "x.{a}", "--value", "v", "--columns", "v"], "either --value"),
+        (["import", "F", "--format", "csv", "--to", "x", "--value", "v"], "name a column, as in site.{room}"),
+        (["import", "F", "--format", "json", "--to", "{a}", "--value", "v", "--string"], "--string is for CSV"),
+        (["import", "F", "--format", "csv", "--to", "{a}", "--value", "v", "--ttl", "0"], "--ttl is '0'"),
+        (["import", "F", "--format", "csv", "--to", "{a}", "--columns", "v,v"], "--columns is 'v,v': name each once"),
+        (["import", "--format", "csv", "--to", "{a}", "--value", "v"], "missing argument 'file...'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -32,7 +32,7 @@ from ruyaml.events import (
 from ruyaml.nodes import Node as YamlNode
 from ruyaml.representer import SafeRepresenter
 
-from distkv.cli.schema import Scalar, YamlError, scalar
+from distkv.text.schema import Scalar, YamlError, scalar
 from distkv.wire.values import ExtType, Timestamp
 
 NESTING_MAX: Final = 256
