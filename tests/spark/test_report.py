@@ -173,7 +173,8 @@ def test_kinds_classes_and_lifetimes_are_those_counted_by_hand(figures: Figures)
 
 
 def test_what_was_not_known_is_told_apart_by_what_it_is(spark: SparkSession) -> None:
-    """x: over a deletion; y: a deletion of what was deleted; z: another life of the writer that was known."""
+    """x: over a deletion; y: a deletion of what was deleted, w: the same, and a value that knew only one of the two; z:
+    another life of the writer that was known."""
     delete = {"kind": "delete", "value": None, "value_msgpack": None}
     rows = [
         row("a", 1, "x"),
@@ -182,12 +183,16 @@ def test_what_was_not_known_is_told_apart_by_what_it_is(spark: SparkSession) -> 
         row("a", 4, "y"),
         row("a", 5, "y", knows=[("a", 4)], **delete),
         row("b", 6, "y", knows=[("a", 4)], **delete),
+        row("a", 8, "w"),
+        row("a", 9, "w", knows=[("a", 8)], **delete),
+        row("b", 10, "w", knows=[("a", 8)], **delete),
+        row("b", 11, "w", knows=[("a", 8)]),
         row("a", (1 << 32) + 5, "z", NOW_S),
         row("b", 7, "z", knows=[("a", (2 << 32) + 1)], tock=1 << 40),
     ]
     found = counted(spark, rows).conflicts
     assert {one.path: one.conflicts for one in found.top} == {"x": 1, "z": 1}
-    assert (found.count, found.over_deletions, found.paths, found.open, found.open_deletions) == (2, 1, 2, 2, 1)
+    assert (found.count, found.over_deletions, found.paths, found.open, found.open_deletions) == (2, 1, 2, 3, 2)
 
 
 def conflicts_by_the_text(events: Iterable[Event]) -> int:
