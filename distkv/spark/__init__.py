@@ -19,6 +19,6 @@ __all__ = ["register"]
 
 def register(spark: SparkSession) -> None:
     """Make `format("distkv")` known to a session, where `pyspark_distkv` is not installed but sent along."""
-    from distkv.spark.source import DistkvSource
+    from distkv.spark.source.source import DistkvSource
 
     spark.dataSource.register(DistkvSource)

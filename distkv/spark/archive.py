@@ -25,12 +25,12 @@ from distkv.client.protocol import Backoff
 from distkv.errors import UnreachableError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, common, count, joined, without
-from distkv.spark.hosts import HOST_FAILURES, Hosts
-from distkv.spark.manifest import Manifest
-from distkv.spark.parts import FILE_ROWS, Part, parts_folder, taken_in, work_out
-from distkv.spark.planning import Plan, Read, View, cut, first_of, held_by, plan
-from distkv.spark.progress import Waits
-from distkv.spark.table import Table, open_table
+from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
+from distkv.spark.nodes.planning import Plan, Read, View, cut, first_of, held_by, plan
+from distkv.spark.source.progress import Waits
+from distkv.spark.table.manifest import Manifest
+from distkv.spark.table.parts import FILE_ROWS, Part, parts_folder, taken_in, work_out
+from distkv.spark.table.store import Table, open_table
 from distkv.spark.writing import Task, write
 
 if TYPE_CHECKING:

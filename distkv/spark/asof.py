@@ -29,8 +29,8 @@ from distkv.model.path import ROOT, Path, split_text
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.folding import ENTRIES, EVENT_COLUMNS, IS_EXPIRY, RISING, fold
-from distkv.spark.manifest import Manifest
-from distkv.spark.table import open_table
+from distkv.spark.table.manifest import Manifest
+from distkv.spark.table.store import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,7 +132,7 @@ def read_events(spark: SparkSession, files: list[str]) -> DataFrame:
     """The rows of a table's files; an action on them fails where a page of a file is damaged."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from distkv.spark.columns import TABLE_FORM
+    from distkv.spark.table.columns import TABLE_FORM
 
     schema = from_arrow_schema(TABLE_FORM.columns)
     if not files:

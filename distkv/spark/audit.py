@@ -21,8 +21,8 @@ from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.asof import few, read_events
 from distkv.spark.checking import Checked, check
 from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, Content, Fleet
-from distkv.spark.manifest import DataFile, Manifest
-from distkv.spark.table import Table, open_table
+from distkv.spark.table.manifest import DataFile, Manifest
+from distkv.spark.table.store import Table, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,9 +26,9 @@ from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.asof import few
-from distkv.spark.columns import damaged, read_batches
-from distkv.spark.manifest import DataFile
-from distkv.spark.rows import without_collector
+from distkv.spark.nodes.rows import without_collector
+from distkv.spark.table.columns import damaged, read_batches
+from distkv.spark.table.manifest import DataFile
 from distkv.wire.json_form import from_json, packed_to_json
 from distkv.wire.values import canonical, pack_value
 

@@ -1,7 +1,8 @@
 """The job `compact`: few files instead of many, and without what was overwritten long ago, if that is wished.
 
 Knows: which files are worth to be merged, and in which steps a table is made smaller.  Does not know how files are
-merged (`spark.merging`), which events may be dropped (`spark.forgetting`), nor how a commit becomes whole (`table`).
+merged (`spark.table.merging`), which events may be dropped (`spark.forgetting`), nor how a commit becomes whole
+(`table`).
 
 A file is small below half of the size that is aimed at. Only small ones are merged, in the order of their commits, as
 many as fit into one; so all but the last file that comes of it are no longer small, and are never read again.
@@ -23,12 +24,12 @@ import pyarrow.parquet as pq
 from distkv.errors import SettingsError
 from distkv.model.event import NodeName, Tick, Writer
 from distkv.spark.asof import in_order, read_events
-from distkv.spark.folder import translated
 from distkv.spark.forgetting import DROPPED, FILE, ROW_COLUMNS, Settled, forgetter, settled
-from distkv.spark.manifest import EVENTS_FOLDER, PART_MAX, DataFile
-from distkv.spark.merging import Merge, Merged, Source, check, merge
-from distkv.spark.parts import FILE_ROWS, parts_folder, taken_in, work_out
-from distkv.spark.table import Table, open_table
+from distkv.spark.table.folder import translated
+from distkv.spark.table.manifest import EVENTS_FOLDER, PART_MAX, DataFile
+from distkv.spark.table.merging import Merge, Merged, Source, check, merge
+from distkv.spark.table.parts import FILE_ROWS, parts_folder, taken_in, work_out
+from distkv.spark.table.store import Table, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,7 +24,7 @@ from distkv.model.event import Event, Kind, Link, NodeName, Order, Tock, order, 
 from distkv.model.index import place_of
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges, common, without
-from distkv.spark.planning import View, held_by, missing_at
+from distkv.spark.nodes.planning import View, held_by, missing_at
 from distkv.wire.fields import Fields, read_int, read_link, read_map, read_path
 from distkv.wire.json_form import to_json
 from distkv.wire.packing import pack

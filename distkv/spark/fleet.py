@@ -36,8 +36,8 @@ from distkv.spark.comparing import (
     told,
     told_losers,
 )
-from distkv.spark.hosts import HOST_FAILURES, Hosts, Patience
-from distkv.spark.planning import ALIVE, View, held_by, plan
+from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts, Patience
+from distkv.spark.nodes.planning import ALIVE, View, held_by, plan
 from distkv.wire.fields import Fields
 
 PAUSE_S: Final = 0.5

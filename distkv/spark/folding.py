@@ -23,7 +23,7 @@ from distkv.model.entry import Entry
 from distkv.model.event import Chain, Event, Fleeting, Kind, Tock
 from distkv.model.path import ROOT, Path
 from distkv.model.tree import share
-from distkv.spark.rows import without_collector
+from distkv.spark.nodes.rows import without_collector
 
 EVENT_COLUMNS: Final = (
     "path_str", "kind", "value_msgpack", "node", "tick", "tock", "chain", "truncated", "ttl", "time_s"

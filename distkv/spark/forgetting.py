@@ -39,7 +39,7 @@ from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import COUNT_BITS, Chain, Link, Tick, Writer, first_tick
 from distkv.model.tick_ranges import TickRanges, lives
 from distkv.spark.folding import IS_EXPIRY, chains_of
-from distkv.spark.rows import without_collector
+from distkv.spark.nodes.rows import without_collector
 
 KEPT_MAX: Final = LOSERS_MAX + 1
 """So many events of a path are the winner and losers that are all open, at the most."""

@@ -22,11 +22,11 @@ import attrs
 from distkv.client.addresses import Address
 from distkv.client.arguments import check_ttl
 from distkv.errors import RequestError, SettingsError
-from distkv.spark.hosts import Hosts
-from distkv.spark.import_rows import Done, Row, Wanted, lane, parse, write
+from distkv.spark.importing.import_rows import Done, Row, Wanted, lane, parse, write
+from distkv.spark.importing.records import ImportForm, Piece, pieces_of
+from distkv.spark.importing.templates import read_template
+from distkv.spark.nodes.hosts import Hosts
 from distkv.spark.places import check_empty, save
-from distkv.spark.records import ImportForm, Piece, pieces_of
-from distkv.spark.templates import read_template
 
 if TYPE_CHECKING:
     from pyspark import RDD

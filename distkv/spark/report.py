@@ -1,7 +1,8 @@
 """The job `report`: a page about an event table, and about how fast events get around.
 
 Knows: what is looked at in which order, and how the page gets its name.  Does not know what is counted
-(`spark.counting`), what nodes are asked (`spark.lag`), nor what the page says (`spark.page`).
+(`spark.reporting.counting`), what nodes are asked (`spark.reporting.lag`), nor what the page says
+(`spark.reporting.page`).
 
 Invariant: the file is the whole page, or what it was before; nothing else is left in its folder.
 """
@@ -22,12 +23,12 @@ from distkv.errors import RequestError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import count
 from distkv.spark.asof import read_events
-from distkv.spark.counting import figures_of
-from distkv.spark.figures import Figures, Report, TableFacts
-from distkv.spark.folder import translated
-from distkv.spark.lag import lags
-from distkv.spark.page import page
-from distkv.spark.table import Table, open_table
+from distkv.spark.reporting.counting import figures_of
+from distkv.spark.reporting.figures import Figures, Report, TableFacts
+from distkv.spark.reporting.lag import lags
+from distkv.spark.reporting.page import page
+from distkv.spark.table.folder import translated
+from distkv.spark.table.store import Table, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

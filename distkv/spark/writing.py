@@ -2,7 +2,7 @@
 
 Knows: one task.  Does not know what is new, nor what is committed: a file counts when the driver says so.
 
-Invariant: what a task tells is what it wrote (`spark.parts`), not what it was to read.
+Invariant: what a task tells is what it wrote (`spark.table.parts`), not what it was to read.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import attrs
 from distkv.client.addresses import Address
 from distkv.errors import NoSpaceError, StorageFailedError
 from distkv.model.path import Path
-from distkv.spark.folder import translated
-from distkv.spark.hosts import Hosts
-from distkv.spark.parts import Part, PartWriter
-from distkv.spark.planning import Read
-from distkv.spark.reading import Reading
-from distkv.spark.rows import ValueForm
+from distkv.spark.nodes.hosts import Hosts
+from distkv.spark.nodes.planning import Read
+from distkv.spark.nodes.reading import Reading
+from distkv.spark.nodes.rows import ValueForm
+from distkv.spark.table.folder import translated
+from distkv.spark.table.parts import Part, PartWriter
 
 
 @attrs.frozen

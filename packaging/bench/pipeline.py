@@ -208,9 +208,9 @@ def _in_commits(place: Path, plain: Path, size: int) -> None:
     import pyarrow.parquet as pq
 
     from distkv.model.tick_ranges import joined
-    from distkv.spark.merging import ticks_of
-    from distkv.spark.parts import PartWriter, parts_folder, taken_in
-    from distkv.spark.table import open_table
+    from distkv.spark.table.merging import ticks_of
+    from distkv.spark.table.parts import PartWriter, parts_folder, taken_in
+    from distkv.spark.table.store import open_table
 
     with open_table(place, network=bytes(8), create=True) as table, parts_folder(table) as folder:
         for batch in pq.read_table(plain).combine_chunks().to_batches(size):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distkv.spark.figures import Report
-from distkv.spark.page import page
+from distkv.spark.reporting.figures import Report
+from distkv.spark.reporting.page import page
 from tests.browser.browser import Browser
 from tests.unit.spark.reports import busy, empty, odd
 

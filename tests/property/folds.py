@@ -17,7 +17,7 @@ from distkv.model.event import Event, NodeName
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.spark.folding import EVENT_COLUMNS, IS_EXPIRY, RISING, fold
-from distkv.spark.rows import ValueForm, rows_of
+from distkv.spark.nodes.rows import ValueForm, rows_of
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 

@@ -10,7 +10,19 @@ from distkv.client.changes import Located
 from distkv.model.event import COUNT_BITS, NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, common, count, joined, overlap, without
-from distkv.spark.planning import ALIVE, RETIRED, Ask, Member, Plan, View, cut, first_of, held_by, missing_at, plan
+from distkv.spark.nodes.planning import (
+    ALIVE,
+    RETIRED,
+    Ask,
+    Member,
+    Plan,
+    View,
+    cut,
+    first_of,
+    held_by,
+    missing_at,
+    plan,
+)
 
 NODES = tuple(NodeName(name) for name in "abcd")
 TICKS = (*range(1, 7), *range((2 << COUNT_BITS) + 1, (2 << COUNT_BITS) + 4))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from distkv.client.changes import Located
 from distkv.model.event import COUNT_BITS, Link, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, common, count, overlap, ranges_of, without
-from distkv.spark.offsets import Offset, read_offset
-from distkv.spark.planning import ALIVE, RETIRED, Member, Plan, View, chase, held_by, plan
-from distkv.spark.progress import RETRY_S, Progress, Waits, batch_of
+from distkv.spark.nodes.planning import ALIVE, RETIRED, Member, Plan, View, chase, held_by, plan
+from distkv.spark.source.offsets import Offset, read_offset
+from distkv.spark.source.progress import RETRY_S, Progress, Waits, batch_of
 
 NODES = tuple(NodeName(name) for name in "abc")
 NET = bytes(8)

@@ -9,7 +9,7 @@ from distkv.client.questions import Entry
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.index import place_of
 from distkv.model.path import Path
-from distkv.spark.restore import Difference, differences
+from distkv.spark.nodes.differences import Difference, differences
 from distkv.wire.values import pack_value, unpack_value
 from tests.property import strategies
 

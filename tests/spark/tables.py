@@ -1,6 +1,7 @@
 """What tests look at in an event table, as readers do that know nothing of us.
 
-Knows: DuckDB, pyarrow, and the manifest as JSON.  Does not know `distkv.spark.table`, but to take the list of files.
+Knows: DuckDB, pyarrow, and the manifest as JSON.  Does not know `distkv.spark.table.store`, but to take the list of
+files.
 """
 
 from __future__ import annotations

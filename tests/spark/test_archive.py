@@ -17,7 +17,7 @@ from distkv.client.questions import Set
 from distkv.errors import BusyError, UnreachableError, WrongDirectoryError
 from distkv.model.path import Path as KeyPath
 from distkv.spark.archive import Archived, Stopping, Wishes, archive, archive_once
-from distkv.spark.table import open_table
+from distkv.spark.table.store import open_table
 from tests.process.cluster import open_cluster
 from tests.process.servers import Server, wait_until
 from tests.spark.tables import check_whole, manifest, ticks_in

@@ -16,7 +16,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
 from distkv.spark.asof import AsOf, Cut, asof
-from distkv.spark.table import open_table
+from distkv.spark.table.store import open_table
 from tests.process.cluster import open_cluster
 from tests.process.servers import Server
 from tests.spark.moments import Moment, archived, moment, write_some

@@ -28,9 +28,9 @@ from distkv.model.tick_ranges import count
 from distkv.spark.archive import Wishes, archive_once
 from distkv.spark.audit import Audited, audit
 from distkv.spark.checking import Checked, check
-from distkv.spark.columns import read_batches
-from distkv.spark.manifest import DataFile, Manifest, decode_manifest
-from distkv.spark.table import open_table
+from distkv.spark.table.columns import read_batches
+from distkv.spark.table.manifest import DataFile, Manifest, decode_manifest
+from distkv.spark.table.store import open_table
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Load
 from tests.process.servers import Server, Servers

@@ -24,9 +24,9 @@ from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, joined, ranges_of, without
 from distkv.spark.archive import Wishes, archive_once
 from distkv.spark.asof import AsOf, Cut, asof
-from distkv.spark.columns import TABLE_FORM
 from distkv.spark.compact import Compacted, compact
-from distkv.spark.table import open_table
+from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.store import open_table
 from distkv.wire.fields import read_ranges
 from tests.process.servers import Server, die_with_parent
 from tests.property.folds import rows_by_node

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from distkv.client.addresses import read_address
 from distkv.client.questions import Set
 from distkv.errors import SettingsError, UnreachableError
-from distkv.spark import records
+from distkv.spark.importing import records
+from distkv.spark.importing.records import ImportForm
 from distkv.spark.imports import Imported, import_files
-from distkv.spark.records import ImportForm
 from distkv.wire.json_form import to_json
 from tests.process.servers import Server, run_command
 

@@ -12,7 +12,7 @@ import pytest
 
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
-from distkv.spark.table import open_table
+from distkv.spark.table.store import open_table
 from tests.process.servers import wait_until
 from tests.spark.jobs import JOB_S, end_of, kill, run_job, start_job
 from tests.spark.kills import hunt

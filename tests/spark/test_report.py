@@ -27,13 +27,13 @@ from distkv.model.event import Event, Kind, NodeName
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
-from distkv.spark.columns import TABLE_FORM
-from distkv.spark.counting import figures_of
-from distkv.spark.figures import LIFE_LIMITS_S, Figures, PathFigures, RootFigures
-from distkv.spark.lag import lags
+from distkv.spark.nodes.rows import ValueForm, rows_of
 from distkv.spark.report import report
-from distkv.spark.rows import ValueForm, rows_of
-from distkv.spark.table import open_table
+from distkv.spark.reporting.counting import figures_of
+from distkv.spark.reporting.figures import LIFE_LIMITS_S, Figures, PathFigures, RootFigures
+from distkv.spark.reporting.lag import lags
+from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.store import open_table
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from tests.process.cluster import open_cluster

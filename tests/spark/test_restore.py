@@ -15,7 +15,8 @@ from distkv.client.questions import Set
 from distkv.errors import RequestError, SettingsError, UnreachableError
 from distkv.model.path import Path
 from distkv.spark.asof import Cut
-from distkv.spark.restore import PATHS_KEPT, Difference, Restored, carry_out, differences, restore
+from distkv.spark.nodes.differences import PATHS_KEPT, Difference, Restored, carry_out, differences
+from distkv.spark.restore import restore
 from distkv.wire.values import pack_value
 from tests.process.servers import Server, Servers
 from tests.spark.moments import archived, moment, write_some

@@ -65,7 +65,7 @@ def import_command(
         raise click.UsageError("say what the value is: either --value COLUMN or --columns A,B")
     if as_text and files_form != "csv":
         raise click.UsageError("--string is for CSV: in other files values have their types")
-    from distkv.spark.templates import read_template
+    from distkv.spark.importing.templates import read_template
 
     read_template(to)
     seconds = None if ttl is None else read_ttl(ttl)
@@ -86,8 +86,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _import(session: Session, order: Order, form: Form) -> int:
     def run(spark: SparkSession) -> Any:
+        from distkv.spark.importing.records import ImportForm
         from distkv.spark.imports import import_files
-        from distkv.spark.records import ImportForm
 
         return import_files(
             spark, order.files, ImportForm(order.form), order.to, session.addresses,

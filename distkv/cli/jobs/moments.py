@@ -57,7 +57,7 @@ class Moment:
             SettingsError: the file or the time cannot be read.
         """
         from distkv.spark.asof import Cut, read_time
-        from distkv.spark.offsets import read_ticks
+        from distkv.spark.source.offsets import read_ticks
 
         wanted = None if self.ticks is None else read_ticks(_read(self.ticks), f"the file {self.ticks}")
         return Cut(wanted, None if self.at is None else read_time(self.at))

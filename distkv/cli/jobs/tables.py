@@ -1,6 +1,7 @@
 """`distkv pipeline archive` and `files`: keeping an event table.
 
-Knows: their options, and how their results are printed.  Does not know what they do (`spark.archive`, `spark.table`).
+Knows: their options, and how their results are printed.  Does not know what they do (`spark.archive`,
+`spark.table.store`).
 
 Invariant: SIGTERM ends an archive after the commit that is under way.
 """
@@ -80,7 +81,7 @@ def _archive(
 
 
 def _files(directory: str) -> None:
-    from distkv.spark.table import open_table
+    from distkv.spark.table.store import open_table
 
     with open_table(directory, network=None) as table:
         for file in table.files():

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import ranges_of
-from distkv.spark.columns import TABLE_FORM
-from distkv.spark.folder import Folders
-from distkv.spark.manifest import DataFile
-from distkv.spark.table import Table, sync_file
+from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.folder import Folders
+from distkv.spark.table.manifest import DataFile
+from distkv.spark.table.store import Table, sync_file
 
 NETWORK = bytes.fromhex("0123456789abcdef")
 Links = Iterable[tuple[str, int]]

@@ -9,7 +9,7 @@ import math
 
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
-from distkv.spark.figures import (
+from distkv.spark.reporting.figures import (
     Conflicts,
     Figures,
     Lag,
@@ -22,7 +22,7 @@ from distkv.spark.figures import (
     TableFacts,
     WriterFigures,
 )
-from distkv.spark.scale import buckets_of
+from distkv.spark.reporting.scale import buckets_of
 
 MADE_S = 1_795_428_000.0
 EVIL = (

@@ -19,8 +19,8 @@ from distkv.errors import FormatVersionError, LogDamagedError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import ranges_of
 from distkv.spark.checking import Checked, check
-from distkv.spark.columns import FORM_KEY, TABLE_FORM, read_batches
-from distkv.spark.manifest import DataFile
+from distkv.spark.table.columns import FORM_KEY, TABLE_FORM, read_batches
+from distkv.spark.table.manifest import DataFile
 from distkv.wire.json_form import to_json
 from distkv.wire.values import pack_value
 from tests.unit.spark.event_files import event_row

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from distkv.errors import FormatVersionError, LogDamagedError, StorageFailedError
-from distkv.spark.columns import EVENT_COLUMNS, FORM_KEY, TABLE_FORM, EventsForm, read_batches
-from distkv.spark.table import open_table
+from distkv.spark.table.columns import EVENT_COLUMNS, FORM_KEY, TABLE_FORM, EventsForm, read_batches
+from distkv.spark.table.store import open_table
 from tests.unit.spark.event_files import NETWORK, event_row, write_rows
 
 FENCE = pa.field("fence", pa.struct([("token", pa.string()), ("epoch", pa.int64())]))

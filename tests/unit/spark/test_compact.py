@@ -10,7 +10,7 @@ from distkv.cli.jobs.compact import ROWS_MAX
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.spark.compact import FILE_BYTES, FILE_ROWS_MAX, chosen
-from distkv.spark.manifest import DataFile, file_name
+from distkv.spark.table.manifest import DataFile, file_name
 
 ROWS = 100
 SMALL = 10_000

@@ -27,7 +27,7 @@ from distkv.spark.comparing import (
     told,
     told_losers,
 )
-from distkv.spark.planning import View
+from distkv.spark.nodes.planning import View
 from distkv.wire.fields import Fields
 
 A, B = NodeName("a"), NodeName("b")

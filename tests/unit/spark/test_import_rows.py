@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from distkv.errors import BadValueError, UnreachableError
-from distkv.spark.import_rows import Done, Row, Wanted, lane, row_of, write
-from distkv.spark.records import ImportForm, Record
-from distkv.spark.templates import read_template
+from distkv.spark.importing.import_rows import Done, Row, Wanted, lane, row_of, write
+from distkv.spark.importing.records import ImportForm, Record
+from distkv.spark.importing.templates import read_template
 from distkv.wire.request import Batch
 from distkv.wire.values import pack_value, unpack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, refusal, reply

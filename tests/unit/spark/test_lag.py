@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import count, is_within
-from distkv.spark.lag import newest, spent
+from distkv.spark.reporting.lag import newest, spent
 
 TICKS = st.dictionaries(
     st.sampled_from([NodeName(name) for name in "abc"]),

@@ -12,7 +12,7 @@ from distkv.errors import BusyError, PeerError, UnreachableError
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.state import State
-from distkv.spark.lookout import Lookout
+from distkv.spark.source.lookout import Lookout
 from distkv.wire.replies import encode_hello
 from distkv.wire.request import EventsWait, GetState
 from tests.process.servers import wait_until

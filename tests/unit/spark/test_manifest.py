@@ -14,7 +14,7 @@ from distkv.errors import DistkvError, FormatVersionError, LogDamagedError, Wron
 from distkv.model.event import COUNT_BITS, NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, joined
-from distkv.spark.manifest import DataFile, Manifest, commit_of, decode_manifest, file_name
+from distkv.spark.table.manifest import DataFile, Manifest, commit_of, decode_manifest, file_name
 from tests.unit.spark.event_files import NETWORK, resealed
 
 PLACE = "/data/events/manifest.json"

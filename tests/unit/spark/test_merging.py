@@ -15,11 +15,11 @@ from distkv.errors import DistkvError, FormatVersionError, LogDamagedError
 from distkv.model.event import NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined, ranges_of
-from distkv.spark.columns import FORM_KEY, TABLE_FORM
 from distkv.spark.forgetting import DROPPED, FILE
-from distkv.spark.manifest import DataFile
-from distkv.spark.merging import Merge, Merged, Source, check, merge
-from distkv.spark.table import Table, open_table
+from distkv.spark.table.columns import FORM_KEY, TABLE_FORM
+from distkv.spark.table.manifest import DataFile
+from distkv.spark.table.merging import Merge, Merged, Source, check, merge
+from distkv.spark.table.store import Table, open_table
 from tests.unit.spark.event_files import NETWORK, event_row, write_rows
 
 Links = list[tuple[str, int]]

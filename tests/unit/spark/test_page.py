@@ -12,12 +12,12 @@ import pytest
 
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
-from distkv.spark import scale
-from distkv.spark.charts import Columns, Series, bar, columns, spark
-from distkv.spark.figures import WRITERS_MAX, Conflicts, Figures, Lag, Lags, Report, WriterFigures
-from distkv.spark.markup import text
-from distkv.spark.page import SECTIONS, page
-from distkv.spark.troubles import GAPS_MAX, LAGS_MAX
+from distkv.spark.reporting import scale
+from distkv.spark.reporting.charts import Columns, Series, bar, columns, spark
+from distkv.spark.reporting.figures import WRITERS_MAX, Conflicts, Figures, Lag, Lags, Report, WriterFigures
+from distkv.spark.reporting.markup import text
+from distkv.spark.reporting.page import SECTIONS, page
+from distkv.spark.reporting.troubles import GAPS_MAX, LAGS_MAX
 from tests.unit.spark.reports import EVIL, busy, empty, odd
 
 REPORTS = [busy, empty, odd]

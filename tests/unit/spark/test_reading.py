@@ -15,8 +15,8 @@ from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
-from distkv.spark.planning import Read
-from distkv.spark.reading import Reading
+from distkv.spark.nodes.planning import Read
+from distkv.spark.nodes.reading import Reading
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from distkv.errors import BadValueError, SettingsError
-from distkv.spark import records as module
-from distkv.spark.records import ImportForm, Record, pieces_of, records
+from distkv.spark.importing import records as module
+from distkv.spark.importing.records import ImportForm, Record, pieces_of, records
 from distkv.wire.values import Timestamp
 
 

@@ -13,9 +13,9 @@ import pytest
 from distkv.errors import DistkvError, RequestError, SettingsError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.spark.options import WriteOptions, write_options
-from distkv.spark.row_writes import BATCH_BYTES, USED, Write, batches, check_columns, writes_of
-from distkv.spark.views import COLUMNS
+from distkv.spark.source.options import WriteOptions, write_options
+from distkv.spark.source.row_writes import BATCH_BYTES, USED, Write, batches, check_columns, writes_of
+from distkv.spark.source.views import COLUMNS
 from distkv.wire.json_form import to_json
 from distkv.wire.values import Timestamp, pack_value
 

@@ -14,7 +14,7 @@ from distkv.client.changes import ChangePage
 from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.spark.rows import BATCH_BYTES, ValueForm, gap_rows, rows_of, shown_paths, small, timestamps
+from distkv.spark.nodes.rows import BATCH_BYTES, ValueForm, gap_rows, rows_of, shown_paths, small, timestamps
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from tests.property.strategies import paths

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.spark.scale import (
+from distkv.spark.reporting.scale import (
     BUCKETS_MAX,
     DAY_S,
     LABELS_MAX,

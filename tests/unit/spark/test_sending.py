@@ -22,8 +22,8 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.spark.row_writes import Write
-from distkv.spark.sending import Pace, Sender
+from distkv.spark.source.row_writes import Write
+from distkv.spark.source.sending import Pace, Sender
 from distkv.wire.request import Batch
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, refusal, reply

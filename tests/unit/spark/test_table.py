@@ -26,9 +26,9 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, joined, ranges_of
-from distkv.spark.folder import Folders
-from distkv.spark.manifest import DataFile, Manifest
-from distkv.spark.table import Table, open_table, sync_file
+from distkv.spark.table.folder import Folders
+from distkv.spark.table.manifest import DataFile, Manifest
+from distkv.spark.table.store import Table, open_table, sync_file
 from tests.unit.spark.event_files import (
     NETWORK,
     CountedFolders,
@@ -263,8 +263,8 @@ def test_table_that_was_closed_commits_nothing(folder: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from distkv.spark.folder import Folders
-from distkv.spark.table import open_table
+from distkv.spark.table.folder import Folders
+from distkv.spark.table.store import open_table
 from tests.unit.spark.event_files import NETWORK
 from tests.unit.spark.test_table import append_third
 

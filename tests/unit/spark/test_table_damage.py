@@ -9,7 +9,7 @@ import pytest
 
 from distkv.errors import StorageFailedError, WrongDirectoryError
 from distkv.model.tick_ranges import joined
-from distkv.spark.table import Table, open_table
+from distkv.spark.table.store import Table, open_table
 from tests.unit.spark.event_files import NETWORK, CountedFolders, CutError, write_events
 
 

@@ -16,9 +16,9 @@ from docutils.core import publish_doctree
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
-from distkv.spark.columns import FORM_KEY, TABLE_FORM
-from distkv.spark.manifest import Manifest, decode_manifest
-from distkv.spark.table import Table, open_table
+from distkv.spark.table.columns import FORM_KEY, TABLE_FORM
+from distkv.spark.table.manifest import Manifest, decode_manifest
+from distkv.spark.table.store import Table, open_table
 from tests.unit.spark.event_files import NETWORK, event_row, write_rows
 
 PAGE = Path(__file__).parents[3] / "docs" / "event-table.rst"

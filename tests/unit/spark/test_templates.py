@@ -6,7 +6,7 @@ import pytest
 
 from distkv.errors import BadPathError, SettingsError
 from distkv.model.path import Path
-from distkv.spark.templates import read_template
+from distkv.spark.importing.templates import read_template
 from distkv.wire.values import Timestamp
 
 

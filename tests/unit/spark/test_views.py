@@ -21,9 +21,9 @@ from pyspark.sql.datasource import (
 
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
-from distkv.spark.pushdown import Narrowing, is_offered, narrowed
-from distkv.spark.rows import ValueForm
-from distkv.spark.views import CONFLICT_COLUMNS, conflict_rows
+from distkv.spark.nodes.rows import ValueForm
+from distkv.spark.source.pushdown import Narrowing, is_offered, narrowed
+from distkv.spark.source.views import CONFLICT_COLUMNS, conflict_rows
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import open_server, reply
 

@@ -1,0 +1,271 @@
+"""Records become rows with a path and a value, or rejects with a reason; then they are written, each path once.
+
+Knows: what a worker of the job `import` does, in its two steps. Between them Spark brings the rows of each path
+together, in the order of the files.  Does not know the driver's part (`imports`).
+
+Of rows with one path the last one counts: the last line of the last file that has it. An earlier one with the same
+value is `same`; another one is a reject, and its reason names the line that counts.
+
+Invariant: each record is counted once: as written, same or rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Final, Protocol, TypeAlias
+from zlib import crc32
+
+import attrs
+
+from distkv.client.addresses import Address
+from distkv.client.questions import Get
+from distkv.errors import BadValueError, DistkvError, RequestError, TooLargeError
+from distkv.model.path import Path
+from distkv.spark.importing.records import ImportForm, Piece, Record, records
+from distkv.spark.importing.templates import Template
+from distkv.spark.source.row_writes import Write, batches
+from distkv.spark.source.sending import WAIT_S, Sender
+from distkv.text.argument import read_argument
+from distkv.wire.values import pack_value
+
+BATCH_OPS: Final = 500
+TEXT_CHARS_MAX: Final = 10_000
+"""So much of a line is kept that is a reject."""
+
+Keyed: TypeAlias = tuple[tuple[str, int, int], tuple[bytes | None, str | None, str | None]]
+"""A row between the two steps: its path (of a reject nothing), file and line, by which it is sorted; and the rest."""
+
+
+@attrs.frozen
+class Wanted:
+    """What becomes of a record."""
+
+    form: ImportForm
+    template: Template
+    value: str | None
+    """The column that is the value; None: a map of `columns`."""
+    columns: tuple[str, ...] = ()
+    as_text: bool = False
+    """Cells of CSV are text, whatever they look like."""
+    ttl: float | None = None
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """All that are looked at, each once."""
+        values = self.columns if self.value is None else (self.value,)
+        return tuple(dict.fromkeys((*self.template.columns, *values)))
+
+
+@attrs.frozen
+class Row:
+    """A record on its way."""
+
+    file: int
+    line: int
+    path: str | None = None
+    value: bytes | None = None
+    """Packed."""
+    reason: str | None = None
+    text: str | None = None
+
+    @property
+    def keyed(self) -> Keyed:
+        """For the way to another task."""
+        return (self.path or "", self.file, self.line), (self.value, self.reason, self.text)
+
+    @classmethod
+    def of(cls, keyed: Keyed) -> Row:
+        """The row again."""
+        (path, file, line), (value, reason, text) = keyed
+        return cls(file, line, path or None, value, reason, text)
+
+
+@attrs.frozen
+class Done:
+    """What a task did in the second step."""
+
+    written: int
+    same: int
+    rejected: int
+    first: Row | None
+    """The first reject in the order of the files."""
+    error: DistkvError | None
+    """What ended it too early."""
+
+
+def lane(key: tuple[str, int, int]) -> int:
+    """Which task a row goes to, modulo how many there are: one path goes to one task, rejects to all of them."""
+    path, _, line = key
+    return crc32(path.encode()) if path else line
+
+
+# -- the first step -----------------------------------------------------------------------------------------------
+
+
+def parse(piece: Piece, wanted: Wanted) -> Iterator[Keyed]:
+    """A worker's: the rows of a piece, rejects among them.
+
+    Raises:
+        SettingsError: the file cannot be read.
+    """
+    for record in records(piece, wanted.form, wanted.all_columns):
+        yield row_of(piece.file, record, wanted).keyed
+
+
+def row_of(file: int, record: Record, wanted: Wanted) -> Row:
+    """The path and the value of a record, or why it has none."""
+    reason, text = record.reason, record.text
+    if reason is None:
+        try:
+            path = wanted.template.path(record.cells)
+            return Row(file, record.line, str(path), pack_value(_value(record.cells, wanted)))
+        except RequestError as error:
+            reason = str(error)
+    return Row(file, record.line, None, None, reason, text and text.rstrip("\r\n")[:TEXT_CHARS_MAX])
+
+
+def _value(cells: dict[str, object], wanted: Wanted) -> object:
+    if wanted.value is not None:
+        if (found := _cell(cells, wanted.value, wanted)) is None:
+            is_null = wanted.value in cells
+            raise BadValueError(f"the column {wanted.value} is {'null' if is_null else 'missing'}, and no value")
+        return found
+    found = {name: _cell(cells, name, wanted) for name in wanted.columns if name in cells}
+    if not found:
+        raise BadValueError(f"the columns {', '.join(wanted.columns)} are all missing")
+    return found
+
+
+def _cell(cells: dict[str, object], column: str, wanted: Wanted) -> object:
+    found = cells.get(column)
+    if isinstance(found, BadValueError):
+        raise BadValueError(f"the column {column}: {found}")
+    if wanted.form is not ImportForm.CSV or wanted.as_text or not isinstance(found, str):
+        return found
+    try:
+        return read_argument(found, "add --string")
+    except BadValueError as error:
+        raise BadValueError(f"the column {column}: {error}") from None
+
+
+# -- the second step ----------------------------------------------------------------------------------------------
+
+
+class Carrier(Protocol):
+    """What makes writes, or finds out what they would do."""
+
+    written: int
+    same: int
+
+    def carry_out(self, batch: Sequence[Write]) -> None: ...
+
+
+def write(
+    rows: Iterable[Keyed],
+    addresses: Sequence[Address],
+    wanted: Wanted,
+    names: Sequence[str],
+    *,
+    dry: bool,
+    wait_s: float = WAIT_S,
+) -> Iterator[Row | Done]:
+    """A worker's: write the rows of some paths, which are sorted; the rejects, and at last what was done."""
+    rejects = _Rejects(names)
+    error: DistkvError | None = None
+    with closing(Sender(addresses, refuse=rejects.refuse, wait_s=wait_s)) as sender:
+        carrier: Carrier = Looker(sender, wanted.ttl is not None) if dry else sender
+        try:
+            for batch in batches(rejects.writes(map(Row.of, rows), wanted.ttl), BATCH_OPS):
+                carrier.carry_out(batch)
+                yield from rejects.taken()
+                rejects.forget(batch)
+        except DistkvError as why:
+            # Raised here it would be tried again, and hidden in what Spark says of it.
+            error = why
+    yield from rejects.taken()
+    yield Done(carrier.written, carrier.same + rejects.same, rejects.count, rejects.first, error)
+
+
+class Looker:
+    """Instead of a sender: only looks what is there."""
+
+    def __init__(self, sender: Sender, renews: bool) -> None:
+        self.written = self.same = 0
+        self._sender = sender
+        self._renews = renews
+
+    def carry_out(self, batch: Sequence[Write]) -> None:
+        """Count what these would do."""
+        try:
+            entries = self._sender.ask([Get(one.path) for one in batch])
+        except TooLargeError:
+            if len(batch) == 1:
+                raise
+            self.carry_out(batch[: len(batch) // 2])
+            self.carry_out(batch[len(batch) // 2 :])
+            return
+        for one, entry in zip(batch, entries, strict=True):
+            is_same = not self._renews and entry is not None and pack_value(entry.value) == one.value
+            self.same += is_same
+            self.written += not is_same
+
+
+class _Rejects:
+    """Which rows are none, which of one path do not count, and which the node refuses."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.count = self.same = 0
+        self.first: Row | None = None
+        self._names = names
+        self._found: list[Row] = []
+        self._sent: dict[Path, Row] = {}
+
+    def writes(self, rows: Iterable[Row], ttl: float | None) -> Iterator[Write]:
+        """Of each path the last row, as a write."""
+        last: Row | None = None
+        for row in rows:
+            if row.path is None:
+                self._add(row)
+                continue
+            if last is not None:
+                if last.path == row.path:
+                    self._supersede(last, row)
+                else:
+                    yield self._write(last, ttl)
+            last = row
+        if last is not None:
+            yield self._write(last, ttl)
+
+    def refuse(self, write: Write, error: RequestError) -> None:
+        """The node refuses a row."""
+        row = self._sent[write.path]
+        self._add(attrs.evolve(row, reason=f"the node refuses it: {error}"))
+
+    def forget(self, batch: Sequence[Write]) -> None:
+        """These were sent."""
+        for one in batch:
+            self._sent.pop(one.path, None)
+
+    def taken(self) -> Iterator[Row]:
+        """Give away what was found."""
+        found, self._found = self._found, []
+        yield from found
+
+    def _write(self, row: Row, ttl: float | None) -> Write:
+        path = Path.parse(row.path or "")
+        self._sent[path] = row
+        return Write(path, row.value, ttl)
+
+    def _supersede(self, old: Row, new: Row) -> None:
+        if old.value == new.value:
+            self.same += 1
+            return
+        where = f"line {new.line}" if old.file == new.file else f"{self._names[new.file]}, line {new.line}"
+        self._add(attrs.evolve(old, reason=f"the path {old.path} stands again in {where}, which counts"))
+
+    def _add(self, row: Row) -> None:
+        self.count += 1
+        self._found.append(row)
+        if self.first is None or (row.file, row.line) < (self.first.file, self.first.line):
+            self.first = row

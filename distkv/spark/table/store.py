@@ -1,0 +1,350 @@
+"""An event table on disk: a folder of Parquet files, and the manifest that says which of them count.
+
+Knows: in which order files are written, renamed and removed, and what a broken commit leaves.  Does not know what is in
+a data file (`spark.table.columns`), nor who makes them.
+
+Invariant: at every moment, also after a crash or a power failure, `events/*.parquet` are whole files in which no event
+is twice; and the next `open_table` makes of the folder the table of the last manifest, wholly (docs/event-table).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import attrs
+
+from distkv.errors import LogDamagedError, StorageFailedError, WrongDirectoryError
+from distkv.model.tick_ranges import TickRanges, is_within
+from distkv.spark.table.folder import SCARCE_ERRNOS, Folders, locked, translated
+from distkv.spark.table.manifest import (
+    EVENTS_FOLDER,
+    EVENTS_FORM,
+    DataFile,
+    Manifest,
+    commit_of,
+    decode_manifest,
+    file_name,
+    tidy_path,
+)
+
+MANIFEST: Final = "manifest.json"
+LOCK: Final = "lock"
+NEW: Final = ".new"
+"""The end of the name of a file that does not count yet."""
+PARQUET: Final = ".parquet"
+_OURS: Final = frozenset({MANIFEST, MANIFEST + NEW, LOCK, EVENTS_FOLDER})
+_FOLDERS: Final = Folders()
+
+
+@contextmanager
+def open_table(
+    directory: str | os.PathLike[str],
+    *,
+    network: bytes | None,
+    path: str | None = None,
+    create: bool = False,
+    takes_damaged: bool = False,
+    folders: Folders = _FOLDERS,
+) -> Iterator[Table]:
+    """The table in a folder, which nobody else uses meanwhile; a commit that was broken off is finished or undone.
+
+    `network` is the id of the network whose events come in; None takes any table, of whatever path, to read it. `path`
+    is the one path whose events are in the table. `create` makes a table of a folder that is empty or missing. With
+    `takes_damaged` a file that is missing or has another size is no error, but told by `Table.damage`; nothing is
+    touched then.
+
+    Raises:
+        BusyError: another job uses the folder.
+        WrongDirectoryError: it is no event table, or one of another network or path.
+        FormatVersionError: a newer release wrote it.
+        LogDamagedError: the manifest is damaged, or a file is missing or has another size; nothing was changed.
+        NoSpaceError, StorageFailedError: the disk is full, or refused something else.
+        BadPathError: `path` is none.
+        ValueError: `create` without `network`.
+    """
+    if create and network is None:
+        raise ValueError("a table that is to be made needs the id of its network")
+    place = os.path.abspath(directory)
+    wanted = tidy_path(path)
+    with translated(place):
+        _check_folder(folders, place, create)
+        if create and folders.size(place) is None:
+            folders.make_folder(place)
+            folders.sync_folder(os.path.dirname(place))
+    with locked(os.path.join(place, LOCK), place):
+        with translated(place):
+            data = folders.read(os.path.join(place, MANIFEST))
+            if data is None:
+                _check_folder(folders, place, create)
+                data = _begin(folders, place, Manifest(network or b"", path=wanted))
+            manifest = decode_manifest(data, os.path.join(place, MANIFEST))
+            _check_same(manifest, network, wanted, place)
+            damage = _damage(folders, place, manifest)
+            if damage and not takes_damaged:
+                raise LogDamagedError(next(iter(damage.values())))
+            if not damage:
+                _finish(folders, place, manifest)
+        table = Table(place, manifest, folders, damage)
+        try:
+            yield table
+        finally:
+            table.close()
+
+
+def sync_file(file: str | os.PathLike[str]) -> None:
+    """Make a new data file durable, which must be done before it is committed; by whoever wrote it.
+
+    Raises:
+        NoSpaceError, StorageFailedError: the disk could not.
+    """
+    with translated(os.fspath(file)):
+        _FOLDERS.sync_file(os.fspath(file))
+
+
+class Table:
+    """An open table, from `open_table`. One thread uses it at a time."""
+
+    def __init__(self, directory: str, manifest: Manifest, folders: Folders, damage: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._manifest = manifest
+        self._folders = folders
+        self._ended = next(iter(damage.values()), "")
+        self.damage: Final = damage
+        """The names of files that are missing or have another size, each with the line that says so; such a table is
+        only read."""
+
+    @property
+    def directory(self) -> str:
+        """The absolute name of the folder."""
+        return self._directory
+
+    @property
+    def manifest(self) -> Manifest:
+        """As of the last commit."""
+        return self._manifest
+
+    def files(self) -> list[str]:
+        """The absolute names of all data files that are there, in order."""
+        return [self.place_of(file) for file in self._manifest.files if file.name not in self.damage]
+
+    def place_of(self, file: DataFile) -> str:
+        """The absolute name of a data file; of a damaged table, whose last commit may be unfinished, where it lies."""
+        place = self._absolute(file.name)
+        is_new = bool(self.damage) and self._folders.size(place) is None
+        return place + NEW if is_new else place
+
+    def new_name(self, part: int) -> str:
+        """The name of a data file of the next commit; `part` counts from 0.
+
+        Raises:
+            ValueError: there are too many.
+        """
+        return file_name(self._manifest.commit + 1, part)
+
+    def new_place(self, name: str) -> str:
+        """Where the content of a data file is to be written, and synced, before it is committed."""
+        return self._absolute(name) + NEW
+
+    def commit(
+        self,
+        added: Iterable[DataFile] = (),
+        removed: Iterable[str] = (),
+        *,
+        ticks: TickRanges,
+        gaps: TickRanges,
+        forgotten: float | None = None,
+    ) -> None:
+        """Take in new files, whose content lies at `new_place`, and drop files which they supersede, at once.
+
+        `ticks` and `gaps` are those of the whole table from now on. `forgotten`: changes that were overwritten before
+        this time are not in the new files any more; None: none were dropped.
+
+        Raises:
+            NoSpaceError: the disk is full. The table is as before, and the same commit may be tried again.
+            StorageFailedError: a new file is not there as described, and the table as before; or the disk failed, and
+                the next `open_table` finds out whether the commit counts.
+            ValueError: what would come of it is no table; nothing was changed.
+        """
+        added, removed = list(added), list(removed)
+        manifest = self._after(added, removed, ticks, gaps, forgotten)
+        if self._ended:
+            raise StorageFailedError(self._ended)
+        with translated(self._directory):
+            for file in added:
+                self._check_new(file)
+            self._write(manifest)
+            self._manifest = manifest
+            # While this lasts, the folder lags behind the manifest; the next `open_table` would do the same.
+            events = os.path.join(self._directory, EVENTS_FOLDER)
+            _remove(self._folders, events, [self._absolute(name) for name in removed])
+            _rename(self._folders, events, [self._absolute(file.name) for file in added])
+        self._ended = ""
+
+    def close(self) -> None:
+        """Commit nothing any more: the folder may be another job's."""
+        self._ended = f"the table in {self._directory} is closed: open it again"
+
+    def _absolute(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    def _after(
+        self, added: list[DataFile], removed: list[str], ticks: TickRanges, gaps: TickRanges, forgotten: float | None
+    ) -> Manifest:
+        """The manifest of the next commit."""
+        now = self._manifest
+        if not is_within(now.ticks, ticks):
+            raise ValueError("a commit must have all ticks that the table has")
+        if unknown := set(removed) - {file.name for file in now.files}:
+            raise ValueError(f"the table has no {min(unknown)} that could be removed")
+        if other := [file.name for file in added if commit_of(file.name) != now.commit + 1]:
+            raise ValueError(f"{other[0]} has not a name of commit {now.commit + 1}")
+        times = [time for time in (now.forgotten, forgotten) if time is not None]
+        return attrs.evolve(
+            now,
+            commit=now.commit + 1,
+            files=[*(file for file in now.files if file.name not in removed), *added],
+            ticks=ticks,
+            gaps=gaps,
+            forgotten=max(times, default=None),
+            events=EVENTS_FORM,
+        )
+
+    def _check_new(self, file: DataFile) -> None:
+        size = self._folders.size(self.new_place(file.name))
+        if size != file.size_bytes:
+            found = "is missing" if size is None else f"has {size} bytes"
+            raise StorageFailedError(
+                f"{self.new_place(file.name)} {found} instead of having {file.size_bytes}: nothing was changed; start "
+                "the job again"
+            )
+
+    def _write(self, manifest: Manifest) -> None:
+        """Up to the moment from which the commit counts."""
+        try:
+            self._folders.sync_folder(os.path.join(self._directory, EVENTS_FOLDER))  # the names of the new files
+            new = _prepare(self._folders, self._directory, manifest)
+        except OSError as error:
+            if error.errno not in SCARCE_ERRNOS:  # A sync that failed once may lie when it is repeated.
+                self._ended = _unknown(self._directory)
+            raise
+        # Whatever fails from here on, it is the next `open_table` that sees what the disk has of it.
+        self._ended = _unknown(self._directory)
+        self._folders.rename(new, os.path.join(self._directory, MANIFEST))
+        self._folders.sync_folder(self._directory)
+
+
+def _unknown(place: str) -> str:
+    return f"the disk failed in a commit to {place}: open the table again, which finishes or undoes it"
+
+
+# -- steps on the folder ------------------------------------------------------------------------------------------
+
+
+def _prepare(folders: Folders, place: str, manifest: Manifest) -> str:
+    """Write the next manifest beside the present one; the name of the file."""
+    new = os.path.join(place, MANIFEST + NEW)
+    folders.write(new, manifest.encode())
+    folders.sync_file(new)
+    return new
+
+
+def _remove(folders: Folders, folder: str, files: list[str]) -> None:
+    """Remove files, durably: else after a power failure they could stand beside those that supersede them."""
+    for file in files:
+        folders.remove(file)
+    if files:
+        folders.sync_folder(folder)
+
+
+def _rename(folders: Folders, folder: str, files: list[str]) -> None:
+    """Give committed files their names, under which everybody sees them."""
+    for file in files:
+        folders.rename(file + NEW, file)
+    if files:
+        folders.sync_folder(folder)
+
+
+# -- opening ------------------------------------------------------------------------------------------------------
+
+
+def _check_folder(folders: Folders, place: str, create: bool) -> None:
+    """Whether there is a table, or may be one. Also looked at before the lock, which is a file of its own."""
+    names = set(folders.names(place))
+    if MANIFEST in names:
+        return
+    # What is left of a table whose making was broken off is as good as empty.
+    if names - _OURS or folders.names(os.path.join(place, EVENTS_FOLDER)):
+        raise WrongDirectoryError(f"{place} is no event table, and not empty: name the folder of one, or an empty one")
+    if not create:
+        raise WrongDirectoryError(f"there is no event table in {place}: name the folder of one")
+
+
+def _begin(folders: Folders, place: str, manifest: Manifest) -> bytes:
+    """Make an empty folder a table; the bytes of its manifest."""
+    if folders.size(os.path.join(place, EVENTS_FOLDER)) is None:
+        folders.make_folder(os.path.join(place, EVENTS_FOLDER))
+        folders.sync_folder(place)
+    folders.rename(_prepare(folders, place, manifest), os.path.join(place, MANIFEST))
+    folders.sync_folder(place)
+    return manifest.encode()
+
+
+def _check_same(manifest: Manifest, network: bytes | None, path: str | None, place: str) -> None:
+    """Whether it is the table that is meant."""
+    if network is not None and manifest.network != network:
+        raise WrongDirectoryError(
+            f"{place} is the event table of network {manifest.network.hex()}, not of {network.hex()}: name another "
+            "folder, or hosts of that network"
+        )
+    if manifest.path != path and (network is not None or path is not None):
+        raise WrongDirectoryError(
+            f"{place} is an event table of {_paths(manifest.path)}, not of {_paths(path)}: name another folder, or "
+            "what this one is of"
+        )
+
+
+def _paths(path: str | None) -> str:
+    return "all paths" if path is None else f"the path {path!r}"
+
+
+def _damage(folders: Folders, place: str, manifest: Manifest) -> dict[str, str]:
+    """The files that are missing or have another size; of each the line that says so."""
+    found: dict[str, str] = {}
+    for file in manifest.files:
+        name = os.path.join(place, file.name)
+        size = folders.size(name)
+        if size is None:
+            size = folders.size(name + NEW)  # of a commit that was broken off
+        if size != file.size_bytes:
+            what = "is missing" if size is None else f"has {size} bytes instead of {file.size_bytes}"
+            found[file.name] = (
+                f"{name} {what}: nothing was changed. Take the table from a copy, or begin a new one in an empty folder"
+            )
+    return found
+
+
+def _finish(folders: Folders, place: str, manifest: Manifest) -> None:
+    """Bring the files, none of which is damaged, in line with the manifest."""
+    events = os.path.join(place, EVENTS_FOLDER)
+    present = {f"{EVENTS_FOLDER}/{name}" for name in folders.names(events)}
+    committed = [file.name for file in manifest.files if file.name not in present]
+    keep = {file.name for file in manifest.files}.difference(committed).union(name + NEW for name in committed)
+    left = sorted(name for name in present - keep if name.endswith((PARQUET, PARQUET + NEW)))
+    for name in left:
+        if commit_of(name.removesuffix(NEW)) is None:
+            raise WrongDirectoryError(
+                f"{os.path.join(place, name)} is not of this table, but would be read with it: move it elsewhere"
+            )
+    if folders.size(events) is None:  # copies of a table without events may lack it
+        folders.make_folder(events)
+        folders.sync_folder(place)
+    if folders.size(os.path.join(place, MANIFEST + NEW)) is not None:
+        folders.remove(os.path.join(place, MANIFEST + NEW))
+    if left or committed:
+        # Until this, the manifest of a commit that was broken off can be seen, and yet go in a power failure.
+        folders.sync_folder(place)
+    _remove(folders, events, [os.path.join(place, name) for name in left])
+    _rename(folders, events, [os.path.join(place, name) for name in committed])
