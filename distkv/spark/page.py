@@ -71,6 +71,7 @@ def _head(report: Report) -> Iterator[str]:
     length = (figures.last_s or 0.0) - (figures.first_s or 0.0)
     yield paragraph(f"{when} ({duration(length)})" if length else when, "lead")
     conflicts, worst_s, gaps = figures.conflicts, report.lags.worst_s, count(facts.gaps)
+    lag = ("–", "not known") if worst_s is None else (duration(worst_s), "for 99 % of changes")
     tiles = (
         ("Events", counted(figures.events), f"and {counted(figures.system)} of the system" if figures.system else ""),
         ("Writers", counted(figures.writer_count), ""),
@@ -78,7 +79,7 @@ def _head(report: Report) -> Iterator[str]:
         ("Values", size(figures.bytes), f"in {counted_as(figures.values, 'set', 'sets')}"),
         ("Conflicts", counted(conflicts.count), f"{counted(conflicts.open)} open at the end"),
         ("Gaps", counted(gaps), "without content" if gaps else ""),
-        ("Lag", "–" if worst_s is None else duration(worst_s), "not known" if worst_s is None else "for 99 % of changes"),
+        ("Lag", *lag),
     )
     yield pairs("tiles", ((name, f"{value}<small>{escape(more)}</small>") for name, value, more in tiles))
     yield pairs("facts", (
