@@ -12,22 +12,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
 
 from distkv import __version__
 from distkv.client.addresses import Address
-from distkv.errors import RequestError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import count
 from distkv.spark.asof import read_events
+from distkv.spark.places import replace_file, writable_file
 from distkv.spark.reporting.counting import figures_of
 from distkv.spark.reporting.figures import Figures, Report, TableFacts
 from distkv.spark.reporting.lag import lags
 from distkv.spark.reporting.page import page
-from distkv.spark.table.folder import translated
 from distkv.spark.table.store import Table, open_table
 
 if TYPE_CHECKING:
@@ -80,14 +78,14 @@ def report(
         WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the table is none that can be used now.
         NoSpaceError, StorageFailedError: the disk did not take the page.
     """
-    place = _place(file)
+    place = writable_file(file)
     now_s = time.time() if made_s is None else made_s
     with open_table(directory, network=None) as table:
         facts, manifest = _facts(table), table.manifest
         figures = figures_of(spark, read_events(spark, table.files()), now_s)
     path = ROOT if manifest.path is None else Path.parse(manifest.path)
     found = Report(facts, figures, lags(addresses, manifest.network, path), now_s, __version__)
-    _write(place, page(found))
+    replace_file(place, [page(found).encode()])
     return _summary(found, place)
 
 
@@ -121,36 +119,3 @@ def _summary(found: Report, place: str) -> Reported:
         figures.bytes,
         place,
     )
-
-
-def _place(file: str) -> str:
-    """The absolute name of a file that may be written; what a link leads to. Looked at before any work is done.
-
-    Raises:
-        RequestError: it may not.
-    """
-    place = os.path.realpath(file)
-    folder = os.path.dirname(place)
-    if not os.path.isdir(folder):
-        raise RequestError(f"there is no folder {folder}: make it, or name another file")
-    if os.path.exists(place) and not os.path.isfile(place):
-        raise RequestError(f"{place} is no file: name one, such as {os.path.join(file, 'report.html')}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise RequestError(f"{folder} cannot be written to: name a file in another folder")
-    return place
-
-
-def _write(place: str, text: str) -> None:
-    """Put a whole file where there was another one, or none."""
-    new = os.path.join(os.path.dirname(place), f".distkv-{os.getpid()}.new")  # nobody else's name
-    with translated(place):
-        try:
-            with open(new, "w", encoding="utf-8") as opened:
-                opened.write(text)
-                opened.flush()
-                os.fsync(opened.fileno())
-            os.replace(new, place)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(new)
-            raise

@@ -113,6 +113,10 @@ def restore_command(session: Session, directory: str, moment: Moment, applies: b
 
 
 def _asof(session: Session, directory: str, moment: Moment, to: str | None, form: Form) -> None:
+    from distkv.spark.places import replace_file, writable_file
+
+    place = None if to is None else writable_file(to)
+
     def run(spark: SparkSession) -> Any:
         from distkv.spark.asof import asof
 
@@ -128,13 +132,12 @@ def _asof(session: Session, directory: str, moment: Moment, to: str | None, form
         "gaps": found.gaps,
     }
     lines = _dump_lines(found.entries, moment.path)
-    if to is None:
+    if place is None:
         out = binary_stdout()
         out.writelines(lines)
         out.flush()
         return
-    with open(to, "wb") as file:
-        file.writelines(lines)
+    replace_file(place, lines)
     words = (
         f"{len(found.entries)} values, {found.conflicts} open conflicts"
         f"{f' ({found.deletions} of them deletions)' if found.deletions else ''}, of {found.ticks} events"

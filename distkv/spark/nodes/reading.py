@@ -40,7 +40,7 @@ class Reading:
     read: Read
     form: ValueForm = ValueForm.JSON
     wait_s: float = 0.0
-    """So long it is tried again when a host failed that may have what is left."""
+    """So long it is tried again when a host failed that may have what is left; anew whenever something came."""
     left: Ranges = attrs.field(init=False)
     failures: dict[str, DistkvError] = attrs.field(init=False, factory=dict)
     """Why the hosts that failed did so, by address."""
@@ -53,10 +53,14 @@ class Reading:
         deadline = time.monotonic() + self.wait_s
         backoff = Backoff(max_s=PAUSE_MAX_S)
         while True:
+            left = self.left
             for addr in self.read.addrs:
                 yield from self._from(addr, pages)
                 if not self.left:
                     return
+            if self.left != left:
+                deadline = time.monotonic() + self.wait_s
+                backoff.reset()
             rest_s = deadline - time.monotonic()
             if not self.failures or rest_s <= 0:
                 return

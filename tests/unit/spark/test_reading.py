@@ -15,6 +15,7 @@ from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
+from distkv.spark.nodes import reading as module
 from distkv.spark.nodes.planning import Read
 from distkv.spark.nodes.reading import Reading
 from distkv.wire.message import EventRecord
@@ -107,3 +108,34 @@ def test_page_that_is_nonsense_is_not_taken_and_another_host_is_asked(nonsense: 
 
 def test_what_nobody_has_is_left() -> None:
     assert read_all([1, 2, 3], having(1), failing(UnreachableError("gone"))) == ([1], [2, 3], ["h1"])
+
+
+def test_host_that_fails_after_a_long_while_of_reading_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as one that fails at once: 60 s of patience are not used up by what came meanwhile."""
+    now, pauses = [0.0], [0]
+
+    def sleep(seconds: float) -> None:
+        pauses[0] += 1
+        now[0] += seconds
+
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.time, "sleep", sleep)
+
+    def pages(_: str, wanted: TickRanges) -> Answer:
+        if 1 in wanted[A]:
+            yield NodeName("h"), page([1])
+            now[0] += 100
+            raise UnreachableError("gone")
+        if pauses[0] < 3:
+            raise UnreachableError("still gone")
+        yield NodeName("h"), page([2])
+
+    found = Reading(Read(A, Ranges.from_ticks([1, 2]), ("h:1",)), wait_s=60)
+    assert [tick for one in found.pages(pages) for tick in one.ticks] == [1, 2]
+    assert not found.left
+
+    reading = Reading(Read(A, Ranges.from_ticks([2]), ("h:1",)), wait_s=60)
+    pauses[0] = -1000
+    begun = now[0]
+    assert not list(reading.pages(pages))
+    assert now[0] - begun == pytest.approx(60)
