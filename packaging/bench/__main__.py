@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 
-from bench import durability, machine, pipeline, replication, restart
+from bench import durability, machine, past, pipeline, replication, restart
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
 from bench.figures import rounds_table, summarize
 from bench.load import Generator, LoadError, build
@@ -31,8 +31,8 @@ from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
 PARTS: Final = ("rounds", "fanout", "restart", "replication")
-ASKED: Final = ("pipeline",)
-"""What is measured only when it is asked for: it needs Spark."""
+ASKED: Final = ("pipeline", "past")
+"""What is measured only when it is asked for: both need Spark."""
 
 
 @attrs.frozen
@@ -47,12 +47,18 @@ class Plan:
     latencies: int
     burst: int
     events: int
+    """In the data pipeline."""
+    past: int
+    """Writes in the past of a fleet."""
 
 
 FULL: Final = Plan(
-    rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000, events=500_000
+    rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000, events=500_000,
+    past=1_000_000,
 )
-QUICK: Final = Plan(rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000)
+QUICK: Final = Plan(
+    rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000, past=30_000
+)
 
 
 @attrs.define
@@ -171,7 +177,8 @@ def _restart(report: Report, generator: Generator, directory: Path) -> None:
 
 
 def _replication(report: Report, generator: Generator, directory: Path) -> None:
-    with replication.open_network(directory) as nodes:
+    with replication.open_network(directory) as network:
+        nodes = network.nodes
         latency = replication.measure_latency(nodes, report.plan.latencies)
         rate = replication.measure_rate(nodes, generator, report.plan.burst)
     report.data["replication"] = {"latency": attrs.asdict(latency), "rate": attrs.asdict(rate)}
@@ -186,12 +193,20 @@ def _pipeline(report: Report, _: Generator, directory: Path) -> None:
     report.add(f"The data pipeline: {found.events:,} events, local[2]", pipeline.pipeline_table(found))
 
 
+def _past(report: Report, _: Generator, directory: Path) -> None:
+    with replication.open_network(directory) as network:
+        found = past.measure(network, directory, report.plan.past)
+    report.data["past"] = attrs.asdict(found, filter=lambda field, _: field.name != "held")
+    report.add(f"The past of a fleet: {report.plan.past:,} writes on three nodes, local[2]", past.past_table(found))
+
+
 _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "rounds": _rounds,
     "fanout": _fanout,
     "restart": _restart,
     "replication": _replication,
     "pipeline": _pipeline,
+    "past": _past,
 }
 
 

@@ -77,7 +77,7 @@ def measure(server: Server, directory: Path, events: int, rounds: int) -> Found:
     Raises:
         LoadError: a read gave another number of rows.
     """
-    with _session() as spark:
+    with session() as spark:
         _fill(server, events)
         found = _Rounds(server, directory, events, spark)
         before = server.resident_bytes()
@@ -173,11 +173,12 @@ class _Rounds:
 
 
 @contextmanager
-def _session() -> Iterator[SparkSession]:
-    from distkv.spark.session import session
+def session() -> Iterator[SparkSession]:
+    """Spark as the jobs have it, with two workers."""
+    from distkv.spark.session import session as spark_session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with session("local[2]") as spark:
+    with spark_session("local[2]") as spark:
         yield spark
 
 

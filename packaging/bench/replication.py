@@ -70,8 +70,16 @@ class Rate:
         return self.count / self.arrived_s
 
 
+@attrs.frozen
+class Network:
+    """Three nodes, and the agents beside them, by the same names."""
+
+    nodes: Mapping[str, Server]
+    agents: Mapping[str, Server]
+
+
 @contextmanager
-def open_network(directory: Path) -> Iterator[Mapping[str, Server]]:
+def open_network(directory: Path) -> Iterator[Network]:
     """Three agents as packaged, that see each other, and a node with the default settings beside each.
 
     Raises:
@@ -92,7 +100,7 @@ def open_network(directory: Path) -> Iterator[Mapping[str, Server]]:
             for name in NAMES
         }
         with open_servers(nodes):
-            yield nodes
+            yield Network(nodes, agents)
 
 
 def measure_latency(nodes: Mapping[str, Server], count: int) -> Latency:

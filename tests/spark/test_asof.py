@@ -157,7 +157,7 @@ def test_cut_before_what_the_table_forgot_is_refused(spark: SparkSession, solo: 
     with open_table(table, network=None) as opened:
         opened.commit(ticks=opened.manifest.ticks, gaps={}, forgotten=later.time)
     for cut in (Cut(then.held), Cut(at=later.time - 1e-3)):
-        with pytest.raises(SettingsError, match="dropped from the table.* choose a later moment"):
+        with pytest.raises(SettingsError, match=r"dropped from the table.* choose a later moment"):
             asof(spark, table, cut)
     assert as_moment(asof(spark, table, Cut(now.held)), now) == now
 
