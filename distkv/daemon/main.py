@@ -17,7 +17,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -53,6 +54,9 @@ STATUS_S: Final = 1.0
 SWITCH_S: Final = 0.0005
 """So long a thread keeps the interpreter at the most while another one wants it. A set needs it some five times: beside
 a thread that builds pages for a reader of all changes, Python's own 5 ms would be 25."""
+
+WALK_S: Final = 0.005
+"""The garbage collector may take so much of the processor for one walk, about 50,000 objects."""
 
 
 @attrs.frozen
@@ -233,15 +237,37 @@ async def _spare_entries(replica: Replica) -> None:
     """Keep the garbage collector from walking through all entries, which hold no cycles.
 
     With 100,000 entries such a walk stopped the loop for 300 ms. What is frozen is never looked at again, a cycle that
-    happens to be alive then included; but as the store must grow by a quarter each time, that is seldom.
+    happens to be alive then included; but as the store must grow by a quarter each time, or by so much that a walk
+    through what is new takes `WALK_S`, that is seldom.
     """
     frozen = -1000
-    while True:
-        count = replica.tree.live_count
-        if count > 1.25 * frozen + 1000:
+    with _short_walks():
+        while True:
+            count = replica.tree.live_count
+            if count > 1.25 * frozen + 1000:
+                gc.freeze()
+                frozen = count
+            await trio.sleep(1)
+
+
+@contextmanager
+def _short_walks() -> Iterator[None]:
+    """Freeze what is there whenever a walk through all of it took long: else the next one takes as long again. Beside
+    readers of all changes, which make many objects, there are several walks in a second."""
+    began_s = 0.0
+
+    def heed(phase: str, info: dict[str, int]) -> None:
+        nonlocal began_s
+        if info["generation"] == 2 and phase == "start":
+            began_s = time.thread_time()
+        elif info["generation"] == 2 and time.thread_time() - began_s > WALK_S:
             gc.freeze()
-            frozen = count
-        await trio.sleep(1)
+
+    gc.callbacks.append(heed)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(heed)
 
 
 async def _say_ready(driver: Driver, where: str, manager: ServiceManager) -> None:
