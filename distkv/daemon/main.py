@@ -17,8 +17,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -27,6 +26,7 @@ import trio
 from distkv.config import Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.daemon.collector import spare_entries
 from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
@@ -54,9 +54,6 @@ STATUS_S: Final = 1.0
 SWITCH_S: Final = 0.0005
 """So long a thread keeps the interpreter at the most while another one wants it. A set needs it some five times: beside
 a thread that builds pages for a reader of all changes, Python's own 5 ms would be 25."""
-
-WALK_S: Final = 0.005
-"""The garbage collector may take so much of the processor for one walk, about 50,000 objects."""
 
 
 @attrs.frozen
@@ -134,7 +131,7 @@ async def _run_at(
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
             nursery.start_soon(_keep_room, directory.log, driver)
-            nursery.start_soon(_spare_entries, driver.replica)
+            nursery.start_soon(spare_entries, driver.replica)
             nursery.start_soon(forget_history, directory.archive, config.history)
             nursery.start_soon(_say_ready, driver, ", ".join(bound), manager)
             if manager.is_there:
@@ -231,43 +228,6 @@ async def _keep_room(store: Log, driver: Driver) -> None:
                 log.warning("space_again")
             was_short = is_short
         await trio.sleep(1 if was_short else 0.2)
-
-
-async def _spare_entries(replica: Replica) -> None:
-    """Keep the garbage collector from walking through all entries, which hold no cycles.
-
-    With 100,000 entries such a walk stopped the loop for 300 ms. What is frozen is never looked at again, a cycle that
-    happens to be alive then included; but as the store must grow by a quarter each time, or by so much that a walk
-    through what is new takes `WALK_S`, that is seldom.
-    """
-    frozen = -1000
-    with _short_walks():
-        while True:
-            count = replica.tree.live_count
-            if count > 1.25 * frozen + 1000:
-                gc.freeze()
-                frozen = count
-            await trio.sleep(1)
-
-
-@contextmanager
-def _short_walks() -> Iterator[None]:
-    """Freeze what is there whenever a walk through all of it took long: else the next one takes as long again. Beside
-    readers of all changes, which make many objects, there are several walks in a second."""
-    began_s = 0.0
-
-    def heed(phase: str, info: dict[str, int]) -> None:
-        nonlocal began_s
-        if info["generation"] == 2 and phase == "start":
-            began_s = time.thread_time()
-        elif info["generation"] == 2 and time.thread_time() - began_s > WALK_S:
-            gc.freeze()
-
-    gc.callbacks.append(heed)
-    try:
-        yield
-    finally:
-        gc.callbacks.remove(heed)
 
 
 async def _say_ready(driver: Driver, where: str, manager: ServiceManager) -> None:

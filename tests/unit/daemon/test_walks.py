@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from distkv.daemon import main
+from distkv.daemon import collector
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def thawed() -> Iterator[None]:
 def test_what_a_slow_walk_went_through_is_frozen(
     monkeypatch: pytest.MonkeyPatch, walk_s: float, freezes: bool
 ) -> None:
-    monkeypatch.setattr(main, "WALK_S", walk_s)
+    monkeypatch.setattr(collector, "WALK_S", walk_s)
     before = len(gc.callbacks)
-    with main._short_walks():
+    with collector.short_walks():
         gc.collect(0)
         assert gc.get_freeze_count() == 0  # a walk through new objects only
         gc.collect()
