@@ -29,17 +29,13 @@ from distkv.model.path import ROOT, Path, split_text
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.folding import ENTRIES, EVENT_COLUMNS, IS_EXPIRY, RISING, fold
+from distkv.spark.table.contents import few, read_events
 from distkv.spark.table.manifest import Manifest
 from distkv.spark.table.store import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SHOWN_CHARS: Final = 200
-"""So much of ticks is told."""
-_PATTERN_CHARS: Final = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"})
-"""Spark takes the name of a file for a pattern."""
-_CHECKED: Final = "parquet.page.verify-checksum.enabled"
 _RANGES: Final = pa.schema([("of", pa.string()), ("begin", pa.int64()), ("behind", pa.int64())])
 
 
@@ -126,19 +122,6 @@ def open_cut(
         if path != ROOT:
             chosen = chosen.where(_is_at_or_below(split_text(str(path))))
         yield Chosen(chosen, lacked)
-
-
-def read_events(spark: SparkSession, files: list[str]) -> DataFrame:
-    """The rows of a table's files; an action on them fails where a page of a file is damaged."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    from distkv.spark.table.columns import TABLE_FORM
-
-    schema = from_arrow_schema(TABLE_FORM.columns)
-    if not files:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option(_CHECKED, "true")  # a byte that rotted fails, else it is a wrong value
-    return reader.parquet(*(file.translate(_PATTERN_CHARS) for file in files))
 
 
 def entries_of(spark: SparkSession, events: DataFrame) -> DataFrame:
@@ -260,12 +243,6 @@ def _result(found: pa.Table, lacked: TickRanges, *, is_whole: bool) -> AsOf:
     entries.sort(key=lambda entry: place_of(entry[0].key))
     shown = f"{digest:016x}" if is_whole else None
     return AsOf(entries, conflicts, deletions, shown, rows, count(lacked))
-
-
-def few(ticks: TickRanges) -> str:
-    """Ticks for a message: all of them, or the first `SHOWN_CHARS` characters."""
-    shown = ", ".join(f"{node} {some.to_list()}" for node, some in sorted(ticks.items()))
-    return shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]} ..."
 
 
 def read_time(text: str) -> float:

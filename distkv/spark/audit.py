@@ -18,9 +18,9 @@ from distkv.client.addresses import Address
 from distkv.errors import FormatVersionError, WrongDirectoryError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, count, without
-from distkv.spark.asof import few, read_events
 from distkv.spark.checking import Checked, check
 from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, Content, Fleet
+from distkv.spark.table.contents import few, read_events
 from distkv.spark.table.manifest import DataFile, Manifest
 from distkv.spark.table.store import Table, open_table
 

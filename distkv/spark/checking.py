@@ -12,7 +12,6 @@ from typing import Final
 
 import attrs
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from distkv.errors import (
     BadValueError,
@@ -22,12 +21,9 @@ from distkv.errors import (
     StorageFailedError,
     TooLargeError,
 )
-from distkv.model.event import NodeName
-from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, count, without
-from distkv.spark.asof import few
 from distkv.spark.nodes.rows import without_collector
 from distkv.spark.table.columns import damaged, read_batches
+from distkv.spark.table.contents import Contents
 from distkv.spark.table.manifest import DataFile
 from distkv.wire.json_form import from_json, packed_to_json
 from distkv.wire.values import canonical, pack_value
@@ -49,45 +45,26 @@ class Checked:
 
 def check(place: str, file: DataFile) -> Checked | FormatVersionError:
     """Read a file to its end. The error is given, since Spark would try what raises again, and hide it."""
-    rows = 0
-    ticks: TickRanges = {}
+    contents = Contents()
     fault: str | None = None
     try:
         for batch in read_batches(place):
-            rows += batch.num_rows
-            _add_ticks(batch, ticks)
+            contents.add(batch)
             with without_collector():
                 fault = fault or _wrong_value(batch)
     except FormatVersionError as error:
         return error
     except (LogDamagedError, StorageFailedError) as error:
         return Checked(place, str(error), is_readable=False)
-    others = without(ticks, file.ticks)
-    wrong = _wrong_rows(rows, ticks, others, file) or fault
+    wrong = contents.fault(file) or fault
     return Checked(
-        place, str(damaged(place, wrong)) if wrong else None, has_own_ticks=not others and rows == count(ticks)
+        place,
+        str(damaged(place, wrong)) if wrong else None,
+        has_own_ticks=not contents.others(file) and contents.are_each_once,
     )
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _add_ticks(batch: pa.RecordBatch, found: TickRanges) -> None:
-    """Take in the ticks of some rows, nearly always of one node, and rising."""
-    nodes, ticks = batch.column("node"), batch.column("tick")
-    for node in pc.unique(nodes).drop_null().to_pylist():
-        own = ticks.filter(pc.equal(nodes, node)).drop_null().sort()
-        found.setdefault(NodeName(node), Ranges()).update(Ranges.from_ticks(own.to_numpy().tolist()))
-
-
-def _wrong_rows(rows: int, ticks: TickRanges, others: TickRanges, file: DataFile) -> str | None:
-    if others:
-        return f"it has changes that the manifest does not give it: {few(others)}"
-    if rows != file.rows:
-        return f"it has {rows} rows instead of {file.rows}"
-    if rows != count(ticks):
-        return "it has a change twice, or one without its tick"
-    return None
 
 
 def _wrong_value(batch: pa.RecordBatch) -> str | None:

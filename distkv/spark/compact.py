@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 
 from distkv.errors import SettingsError
 from distkv.model.event import NodeName, Tick, Writer
-from distkv.spark.asof import in_order, read_events
+from distkv.spark.asof import in_order
 from distkv.spark.forgetting import DROPPED, FILE, ROW_COLUMNS, Settled, forgetter, settled
+from distkv.spark.table.contents import read_events
 from distkv.spark.table.folder import translated
 from distkv.spark.table.manifest import EVENTS_FOLDER, PART_MAX, DataFile
 from distkv.spark.table.merging import Merge, Merged, Source, check, merge

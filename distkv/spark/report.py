@@ -20,12 +20,12 @@ from distkv import __version__
 from distkv.client.addresses import Address
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import count
-from distkv.spark.asof import read_events
 from distkv.spark.places import replace_file, writable_file
 from distkv.spark.reporting.counting import figures_of
 from distkv.spark.reporting.figures import Figures, Report, TableFacts
 from distkv.spark.reporting.lag import lags
 from distkv.spark.reporting.page import page
+from distkv.spark.table.contents import read_events
 from distkv.spark.table.store import Table, open_table
 
 if TYPE_CHECKING:

@@ -209,7 +209,7 @@ def _in_commits(place: Path, plain: Path, size: int) -> None:
     import pyarrow.parquet as pq
 
     from distkv.model.tick_ranges import joined
-    from distkv.spark.table.merging import ticks_of
+    from distkv.spark.table.contents import ticks_of
     from distkv.spark.table.parts import PartWriter, parts_folder, taken_in
     from distkv.spark.table.store import open_table
 

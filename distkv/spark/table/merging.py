@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distkv.errors import FormatVersionError, LogDamagedError, NoSpaceError, StorageFailedError
-from distkv.model.event import NodeName
-from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, count, is_within, joined, without
-from distkv.spark.table.columns import TABLE_FORM, read_batches
+from distkv.model.tick_ranges import TickRanges, joined, without
+from distkv.spark.table.columns import TABLE_FORM, damaged, read_batches
+from distkv.spark.table.contents import Contents, ticks_of
 from distkv.spark.table.folder import translated
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.parts import Part, PartWriter
@@ -103,45 +102,15 @@ def checked(file: DataFile, place: str, columns: Sequence[str] | None = None) ->
         FormatVersionError: a newer release wrote it.
         StorageFailedError: it cannot be read.
     """
-    seen: TickRanges = {}
-    rows = 0
+    contents = Contents()
     for batch in read_batches(place, columns):
-        rows += batch.num_rows
-        _add(seen, batch, place)
+        contents.add(batch)
         yield batch
-    # A file may name more ticks than it has rows: where changes were forgotten, and in a table of one path.
-    if not (rows == count(seen) == file.rows and is_within(seen, file.ticks)):
-        raise LogDamagedError(
-            f"{place} has {rows} rows of {count(seen)} ticks, which are not the {file.rows} that the manifest says: "
-            "nothing was changed. Take the table from a copy, or begin a new one in an empty folder"
-        )
-
-
-def ticks_of(batch: pa.RecordBatch) -> TickRanges:
-    """The ticks of rows, each once."""
-    found: TickRanges = {}
-    _add(found, batch, "a batch")
-    return found
+    if (fault := contents.fault(file)) is not None:
+        raise damaged(place, fault)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _add(found: TickRanges, batch: pa.RecordBatch, place: str) -> None:
-    """Add the ticks of rows. They come in runs, so what is done for each is done for a run."""
-    if not batch.num_rows:
-        return
-    nodes, ticks = batch.column("node"), batch.column("tick")
-    if nodes.null_count or ticks.null_count:
-        raise LogDamagedError(f"{place} has rows without node or tick: take the table from a copy")
-    codes = nodes.dictionary_encode()
-    numbers, of = ticks.to_numpy(), codes.indices.to_numpy()
-    ends = [*((numbers[1:] != numbers[:-1] + 1) | (of[1:] != of[:-1])).nonzero()[0].tolist(), len(numbers) - 1]
-    names, begin = codes.dictionary.to_pylist(), 0
-    for end in ends:
-        ranges = found.setdefault(NodeName(names[of[begin]]), Ranges())
-        ranges.add_range(int(numbers[begin]), int(numbers[end]) + 1)
-        begin = end + 1
 
 
 def _left(batches: Iterable[pa.RecordBatch], dropped: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -117,23 +117,24 @@ def test_older_file_lacks_columns_and_gets_them(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "there",
+    ("there", "says"),
     [
-        [("a", 1), ("a", 2)],
-        [("a", 1), ("a", 2), ("a", 2)],
-        [("a", 1), ("a", 3), ("b", 1)],
-        [("a", 1), ("a", 2), ("b", 1), ("c", 1)],
+        ([("a", 1), ("a", 2)], "it has 2 rows instead of 3"),
+        ([("a", 1), ("a", 2), ("a", 2)], "it has a change twice"),
+        ([("a", 1), ("a", 3), ("b", 1)], "does not give it: a [3]"),
+        ([("a", 1), ("a", 2), ("b", 1), ("c", 1)], "does not give it: c [1]"),
     ],
     ids=["fewer", "twice", "another", "more"],
 )
-def test_file_with_other_rows_than_the_manifest_says_is_damaged(table: Table, there: Links) -> None:
+def test_file_with_other_rows_than_the_manifest_says_is_damaged(table: Table, there: Links, says: str) -> None:
     wrong = source(table, 0, FIRST)
     rows = [event_row(node, tick) for node, tick in there]
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLE_FORM.schema), wrong.place)
     assert isinstance(failure(table, wrong), LogDamagedError)
     (told,) = check([source(table, 1, SECOND), wrong])
     assert isinstance(told, LogDamagedError)
-    assert f"{wrong.place} has {len(there)} rows" in str(told)
+    assert f"{wrong.place} is damaged" in str(told)
+    assert says in str(told)
 
 
 def test_file_with_fewer_rows_than_ticks_is_whole_when_the_manifest_says_so(table: Table) -> None:
@@ -170,4 +171,4 @@ def test_rows_without_a_node_are_damage(table: Table) -> None:
     pq.write_table(nulls.replace_schema_metadata(TABLE_FORM.schema.metadata), written.place)
     error = failure(table, written)
     assert isinstance(error, LogDamagedError)
-    assert "without node or tick" in str(error)
+    assert "or one without its tick" in str(error)
