@@ -13,7 +13,7 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +23,8 @@ import attrs
 
 from bench.figures import table
 from bench.pipeline import session
-from bench.replication import NAMES, Network
+from bench.replication import NAMES, Network, client_of, wait
 from bench.servers import Server, ServerError
-from distkv.client.blocking import Client
 from distkv.client.changes import as_ticks
 from distkv.client.questions import Delete, Set
 from distkv.model.event import NodeName
@@ -146,7 +145,7 @@ class _Fleet:
                 found.append(Moment(what, as_ticks("held", states[0]["held"]), str(states[0]["digest"])))
             return bool(found)
 
-        _wait(are_equal, f"all nodes hold the same {what}")
+        wait(are_equal, f"all nodes hold the same {what}", EQUAL_S, POLL_S)
         return found[0]
 
     @contextmanager
@@ -170,7 +169,7 @@ class _Fleet:
 def _written(node: Server, events: int) -> TickRanges:
     chance = random.Random(node.name)
     ticks = Ranges()
-    with _client(node) as client:
+    with client_of(node) as client:
         for at in range(0, events, BATCH):
             paths = [f"past.k{number}" for number in chance.sample(range(PATHS), min(BATCH, events - at))]
             done = client.batch([_write(chance, path, at) for path in paths])
@@ -221,17 +220,5 @@ def _had_back(spark: SparkSession, place: str, moment: Moment) -> Moment:
 
 
 def _state(node: Server) -> Mapping[str, object]:
-    with _client(node) as client:
+    with client_of(node) as client:
         return client.state()
-
-
-def _client(node: Server) -> Client:
-    return Client([("127.0.0.1", node.port)])
-
-
-def _wait(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + EQUAL_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ServerError(f"after {EQUAL_S:g} s it does not hold that {what}")
-        time.sleep(POLL_S)

@@ -92,7 +92,7 @@ def open_network(directory: Path) -> Iterator[Network]:
         first = first or gossip
     with open_servers(agents):
         for agent in agents.values():
-            _wait(partial(_sees_all, agent), f"{agent.name} sees all", JOINED_S)
+            wait(partial(_sees_all, agent), f"{agent.name} sees all", JOINED_S)
         nodes = {
             name: distkv(
                 directory, name, is_first=name == NAMES[0], options=["--serf", f"127.0.0.1:{agents[name].port}"]
@@ -116,7 +116,7 @@ def measure_latency(nodes: Mapping[str, Server], count: int) -> Latency:
     threading.Thread(target=_watch, args=(nodes["b"], count, arrivals), daemon=True).start()
     if not isinstance(_next(arrivals)[1], UpToDate):
         raise ServerError(f"{WATCHED} is there before it was set")
-    with _client(nodes["a"]) as a:
+    with client_of(nodes["a"]) as a:
         for number in range(count):
             time.sleep(chance.uniform(0, PAUSE_MAX_S))
             value = f"{number:08d} {'x' * 91}"
@@ -143,9 +143,9 @@ def measure_rate(nodes: Mapping[str, Server], generator: Generator, count: int) 
     load = generator.run(a.protocol, a.port, "fill", depth=32, keys=count, family=FAMILY, tag=TAG)
     if load.failure:
         raise LoadError(f"a: {load.failure}")
-    with _client(nodes["a"]) as first, _client(nodes["b"]) as second, _client(nodes["c"]) as third:
+    with client_of(nodes["a"]) as first, client_of(nodes["b"]) as second, client_of(nodes["c"]) as third:
         wanted = first.state()["digest"]
-        _wait(
+        wait(
             lambda: all(client.state()["digest"] == wanted for client in (second, third)),
             "all hold the same", ARRIVED_S, EQUAL_POLL_S,
         )  # fmt: skip
@@ -181,7 +181,7 @@ def replication_table(latency: Latency, rate: Rate) -> str:
 def _watch(node: Server, count: int, arrivals: Arrivals) -> None:
     """Put what is told there into the queue, until so many changes came."""
     try:
-        with _client(node) as client:
+        with client_of(node) as client:
             for event in client.watch_events(WATCHED, fetch=True):
                 arrivals.put((time.perf_counter(), event))
                 count -= isinstance(event, Change)
@@ -205,11 +205,17 @@ def _sees_all(agent: Server) -> bool:
     return serf_member_count(agent) == len(NAMES)
 
 
-def _client(node: Server) -> Client:
+def client_of(node: Server) -> Client:
+    """Who asks this node, and no other."""
     return Client([("127.0.0.1", node.port)])
 
 
-def _wait(condition: Callable[[], bool], what: str, deadline_s: float, pause_s: float = 0.05) -> None:
+def wait(condition: Callable[[], bool], what: str, deadline_s: float, pause_s: float = 0.05) -> None:
+    """Until it holds.
+
+    Raises:
+        ServerError: it does not in time.
+    """
     deadline = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,13 +1,11 @@
 """A real file system runs full under a node: writes are refused, reads go on, and nothing that was answered is lost.
 
-Knows: how to mount a small file system (root may), to fill it, and to make room.  Does not know segments or archives.
+Knows: how to fill a small file system, and to make room.  Does not know segments or archives.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +18,8 @@ from distkv.model.path import Path as Name
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 from tests.process.load import Wire, get_many
-from tests.process.servers import Server, Servers, die_with_parent, wait_until
+from tests.process.mounts import small_file_system
+from tests.process.servers import Server, Servers, wait_until
 
 DISK_MIB = 208
 BALLAST_MIB = 160
@@ -71,32 +70,18 @@ def disk(servers: Servers) -> Iterator[SmallDisk]:
 
 @contextmanager
 def open_disk(servers: Servers, disk_mib: int, ballast_mib: int) -> Iterator[SmallDisk]:
-    """A ready server on a small disk, which goes with the process that mounted it for itself, however that ends."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
+    """A ready server on a small disk."""
     server = servers.add("solo")
     server.data_dir.mkdir()
-    mount = f"mount -t tmpfs -o size={disk_mib}m distkv-test '{server.data_dir}' && echo mounted && exec sleep infinity"
-    with subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", mount],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=die_with_parent,
-    ) as holder:
+    with small_file_system(server.data_dir, disk_mib) as disk:
+        ballast = disk.seen_from_here / "ballast"
+        ballast.write_bytes(bytes(ballast_mib << 20))
+        server.program = (*disk.entering, *server.program)
         try:
-            assert holder.stdout is not None
-            said = holder.stdout.readline().strip()
-            if said != "mounted":
-                pytest.skip(f"no file system can be mounted here: {said}")
-            ballast = Path(f"/proc/{holder.pid}/root/{server.data_dir}/ballast")
-            ballast.write_bytes(bytes(ballast_mib << 20))
-            server.program = ("nsenter", f"--mount=/proc/{holder.pid}/ns/mnt", *server.program)
             server.start(*OPTIONS, "--init", "hello").wait_ready()
             yield SmallDisk(server, ballast)
         finally:
             server.kill()
-            holder.kill()
 
 
 @pytest.mark.slow

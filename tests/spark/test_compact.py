@@ -6,12 +6,9 @@ Knows: Spark, and tables whose events were made up here.  Does not know which ev
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 
 import pyarrow.parquet as pq
@@ -28,7 +25,8 @@ from distkv.spark.compact import Compacted, compact
 from distkv.spark.table.columns import TABLE_FORM
 from distkv.spark.table.store import open_table
 from distkv.wire.fields import read_ranges
-from tests.process.servers import Server, die_with_parent
+from tests.process.mounts import small_file_system
+from tests.process.servers import Server
 from tests.property.folds import rows_by_node
 from tests.property.histories import history_of, random_actions
 from tests.property.test_spark_forgetting import timed
@@ -150,7 +148,8 @@ def test_full_disk_changes_nothing_and_with_room_again_it_goes_on(
 ) -> None:
     """Values that cannot be compressed: two files of some 70 kB are to be written."""
     rows = [event_row("a", tick, value=random.Random(tick).randbytes(700).hex()) for tick in range(1, 401)]
-    with small_disk() as disk:
+    with small_file_system(FilePath("/mnt"), 2) as mounted:
+        disk = mounted.seen_from_here
         directory = disk / "t"
         with open_table(directory, network=NETWORK, create=True) as table:
             for at in range(0, len(rows), 40):
@@ -246,23 +245,3 @@ def test_folder_whose_name_looks_like_something_else_is_compacted(
 def listing(table: FilePath) -> dict[str, bytes]:
     """All files of a table, but the lock."""
     return {str(file): file.read_bytes() for file in table.rglob("*") if file.is_file() and file.name != "lock"}
-
-
-@contextmanager
-def small_disk() -> Iterator[FilePath]:
-    """A file system of 2 MB, which goes with the process that mounted it for itself, however that ends."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
-    mount = "mount -t tmpfs -o size=2m distkv-test /mnt && echo mounted && exec sleep infinity"
-    with subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", mount],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent,
-    ) as holder:  # fmt: skip
-        try:
-            assert holder.stdout is not None
-            said = holder.stdout.readline().strip()
-            if said != "mounted":
-                pytest.skip(f"no file system can be mounted here: {said}")
-            yield FilePath(f"/proc/{holder.pid}/root/mnt")
-        finally:
-            holder.kill()

@@ -141,7 +141,7 @@ def test_all_that_changed_is_counted_and_the_first_paths_are_told(solo: Server) 
 def test_value_that_the_node_refuses_is_told_with_its_path(solo: Server) -> None:
     with solo.client() as client:
         compared = [Difference(Path(["x"]), pack_value(1), None), Difference(Path([None, "x"]), pack_value(1), None)]
-        with pytest.raises(RequestError, match=r"^:n\.x: .* what was restored before stays"):
+        with pytest.raises(RequestError, match=r"^:n\.x: .* what was written before stays"):
             carry_out(client, compared)
 
 

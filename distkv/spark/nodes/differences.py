@@ -184,4 +184,4 @@ def _path_of(write: _Write) -> Path:
 
 def _refused(error: RequestError, batch: list[_Write]) -> RequestError:
     path = _path_of(batch[error.op or 0])
-    return type(error)(f"{path}: {error}; what was restored before stays, and a second run goes on behind it")
+    return type(error)(f"{path}: {error}; what was written before stays, and a second run goes on behind it")

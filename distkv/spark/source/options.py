@@ -165,6 +165,8 @@ def _check_overwrite(options: WriteOptions) -> None:
         )
     if options.if_unchanged:
         raise SettingsError("ifUnchanged is for mode append: with overwrite, all values shall be those of the rows")
+    if options.ignore_nulls:
+        raise SettingsError("ignoreNulls is for mode append: with overwrite, what has no value in the rows is deleted")
 
 
 # -- one reader per kind of value ---------------------------------------------------------------------------------

@@ -208,6 +208,7 @@ def test_option_that_is_wrong_is_refused_with_what_would_be_right(given: dict[st
         ({}, {"overwrite": True}, "needs the option path"),
         ({"path": "x"}, {"overwrite": True}, "deletes what is at and below x .* confirmOverwrite=true"),
         ({"path": "x", "confirmOverwrite": "true", "ifUnchanged": "true"}, {"overwrite": True}, "for mode append"),
+        ({"path": "x", "confirmOverwrite": "true", "ignoreNulls": "true"}, {"overwrite": True}, "for mode append"),
         ({}, {"overwrite": True, "is_stream": True}, "outputMode append"),
         ({"ifUnchanged": "true"}, {"is_stream": True}, "use foreachBatch"),
         ({"checkpointLocation": "x"}, {}, "there is no option 'checkpointLocation'"),
