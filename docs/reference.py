@@ -182,9 +182,12 @@ def changes_text() -> str:
 
 
 def figures_text() -> str:
-    """The latest results that are kept."""
-    latest = max((ROOT / "packaging" / "bench" / "results").glob("*.txt"))
-    return f".. code-block:: text\n\n{_indented(latest.read_text(encoding='utf-8'))}\n"
+    """The latest results that are kept, of all that is measured by default and of each part that was asked for."""
+    latest: dict[str, Path] = {}
+    for file in sorted((ROOT / "packaging" / "bench" / "results").glob("*.txt")):
+        latest[file.stem[len("2026-01-01-000000") :]] = file
+    shown = (_indented(latest[part].read_text(encoding="utf-8")) for part in sorted(latest))
+    return "".join(f".. code-block:: text\n\n{text}\n\n" for text in shown)
 
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {"changes": changes_text, "figures": figures_text}

@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 
-from bench import durability, machine, past, pipeline, replication, restart
+from bench import continuous, durability, machine, past, pipeline, replication, restart
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
 from bench.figures import rounds_table, summarize
 from bench.load import Generator, LoadError, build
@@ -31,8 +31,8 @@ from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
 PARTS: Final = ("rounds", "fanout", "restart", "replication")
-ASKED: Final = ("pipeline", "past")
-"""What is measured only when it is asked for: both need Spark."""
+ASKED: Final = ("pipeline", "past", "continuous")
+"""What is measured only when it is asked for: it needs Spark."""
 
 
 @attrs.frozen
@@ -50,14 +50,17 @@ class Plan:
     """In the data pipeline."""
     past: int
     """Writes in the past of a fleet."""
+    continuous_s: float
+    """So long is written beside a running archive."""
 
 
 FULL: Final = Plan(
     rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000, events=500_000,
-    past=1_000_000,
+    past=1_000_000, continuous_s=120.0,
 )
 QUICK: Final = Plan(
-    rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000, past=30_000
+    rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000, past=30_000,
+    continuous_s=15.0,
 )
 
 
@@ -102,7 +105,8 @@ def main(words: Sequence[str]) -> int:
         for part in options.only or PARTS:
             _attempt(report, part, partial(_MEASURES[part], report, generator, directory / part))
     report.data |= {"failures": report.failures, "seconds": round(time.monotonic() - began, 1)}
-    _keep(report, options.results, "-quick" if options.quick else "")
+    parts = "".join(f"-{part}" for part in options.only or ())
+    _keep(report, options.results, f"{parts}-quick" if options.quick else parts)
     return 1 if report.failures else 0
 
 
@@ -200,6 +204,13 @@ def _past(report: Report, _: Generator, directory: Path) -> None:
     report.add(f"The past of a fleet: {report.plan.past:,} writes on three nodes, local[2]", past.past_table(found))
 
 
+def _continuous(report: Report, _: Generator, directory: Path) -> None:
+    with replication.open_network(directory) as network:
+        found = continuous.measure(network, directory, report.plan.continuous_s)
+    report.data["continuous"] = attrs.asdict(found)
+    report.add("A running archive of three nodes, local[2]", continuous.delays_table(found))
+
+
 _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "rounds": _rounds,
     "fanout": _fanout,
@@ -207,6 +218,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "replication": _replication,
     "pipeline": _pipeline,
     "past": _past,
+    "continuous": _continuous,
 }
 
 

@@ -38,6 +38,9 @@ VALUE: Final = {"unit": "C", "place": "kitchen-12"}
 """With a number beside it some 40 bytes as msgpack."""
 SET_PAUSE_S: Final = 0.01
 
+IMPORT_ROWS: Final = 50_000
+"""Of new paths, in each round."""
+
 COMMITS: Final = 720
 """An hour of commits every five seconds."""
 
@@ -55,6 +58,7 @@ RATIO_AIMS: Final = {
     ("table", "plain Parquet"): 0.8,
     ("table, compacted", "plain Parquet"): 0.8,
     ("view state", "client dump"): 3.0,
+    ("import", "client load"): 0.9,
 }
 
 
@@ -84,7 +88,10 @@ def measure(server: Server, directory: Path, events: int, rounds: int) -> Found:
         found.read(nodes="nobody")  # starts workers
         for number in range(rounds):
             found.run(number)
-        return Found(events, found.rates, found.asof_s, found.set_p99_ms, before, server.resident_bytes())
+        after = server.resident_bytes()
+        for number in range(rounds):  # they make the node grow
+            found.run_import(number)
+        return Found(events, found.rates, found.asof_s, found.set_p99_ms, before, after)
 
 
 def pipeline_table(found: Found) -> str:
@@ -163,6 +170,25 @@ class _Rounds:
         self.rates.setdefault("compact", []).append(rows / (time.perf_counter() - begun))
         self._keep("table, compacted", rows, lambda: _written(self.spark.read.parquet(files)))
 
+    def run_import(self, number: int) -> None:
+        """The same rows from CSV and, beside it, from what a dump has, each below a root of its own."""
+        from distkv.spark.importing.records import ImportForm
+        from distkv.spark.imports import import_files
+
+        rows, lines = self.directory / f"rows-{number}.csv", self.directory / f"rows-{number}.json"
+        rows.write_text("name,v\n" + "".join(f"k{row},{row}\n" for row in range(IMPORT_ROWS)))
+        lines.write_text("".join(f'{{"path": "k{row}", "value": {row}}}\n' for row in range(IMPORT_ROWS)))
+
+        def run() -> None:
+            hosts = (("127.0.0.1", self.server.port),)
+            to = f"imported{number}.{{name}}"
+            done = import_files(self.spark, [str(rows)], ImportForm.CSV, to, hosts, value="v")
+            if done.written != IMPORT_ROWS:
+                raise LoadError(f"of {IMPORT_ROWS} rows {done.written} were written")
+
+        self._keep("client load", IMPORT_ROWS, partial(_load, self.server, lines, f"loaded{number}"))
+        self._keep("import", IMPORT_ROWS, run)
+
     def read(self, **options: str) -> None:
         """All columns of all rows of the live node, to nowhere."""
         source = self.spark.read.format("distkv").option("hosts", f"127.0.0.1:{self.server.port}")
@@ -224,6 +250,11 @@ def _in_commits(place: Path, plain: Path, size: int) -> None:
 def _dump(server: Server) -> None:
     command = [sys.executable, "-m", "distkv", "client", "-p", str(server.port), "dump"]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+def _load(server: Server, lines: Path, below: str) -> None:
+    command = [sys.executable, "-m", "distkv", "client", "-p", str(server.port), "load", "-f", str(lines), below]
+    subprocess.run(command, check=True)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ FOUND = Found(
         "table, compacted": [400_000.0, 300_000.0, 600_000.0],
         "view state": [90.0, 90.0, 90.0],
         "client dump": [30.0, 30.0, 30.0],
+        "import": [9.0, 10.0, 20.0],
+        "client load": [10.0, 10.0, 10.0],
     },
     asof_s=[1.0, 5.0, 2.0],
     set_p99_ms=[5.0, 30.0, 21.0],
@@ -38,6 +40,7 @@ def test_ratios_are_taken_within_one_round() -> None:
     assert line("events, json is") == "events, json is 0.18 x table: MISSED, aim 0.2"
     assert line("table is") == "table is 1.00 x plain Parquet: ok, aim 0.8"
     assert line("table, compacted is") == "table, compacted is 0.80 x plain Parquet: ok, aim 0.8"
+    assert line("import is") == "import is 1.00 x client load: ok, aim 0.9"
     assert line("view state is") == "view state is 3.00 x client dump: ok, aim 3"
 
 
