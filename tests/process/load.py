@@ -43,7 +43,11 @@ class Wire:
         self.socket: Final = server.dial(timeout_s)
         self._reader = FrameReader(REPLY_BYTES_MAX)
         self._seq = 0
-        self.hello: Final = self._receive()
+        try:
+            self.hello: Final = self._receive()
+        except BaseException:  # the server may be killed before it says a word
+            self.socket.close()
+            raise
 
     def __enter__(self) -> Self:
         return self

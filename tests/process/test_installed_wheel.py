@@ -67,7 +67,8 @@ def pip(*words: str) -> None:
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = ROOT / "distkv"
-    files = [*package.rglob("*.py"), package / "py.typed", *package.rglob("page.*"), ROOT / "pyspark_distkv.py"]
+    data = [package / "py.typed", *package.glob("graph/page.*"), package / "spark" / "reporting" / "page.css"]
+    files = [*package.rglob("*.py"), *data, ROOT / "pyspark_distkv.py"]
     assert names == {str(path.relative_to(ROOT)) for path in files}
 
 
