@@ -183,10 +183,12 @@ class Changes:
     ) -> tuple[dict[int, HistoryRow], int]:
         """Some rows of these ticks from `begin` on, rising, and the tick up to which they were read. On a thread."""
         rows, end = self._past.stretch(node, begin, end, most.records, most.size)
-        found: dict[int, HistoryRow] = {}
-        for row in rows:
-            if row.tick in wanted:
-                found[row.tick] = row if row.tick not in found else _higher(found[row.tick], row)
+        found = {row.tick: row for row in rows}
+        if len(found) < len(rows) or not wanted.has_all(begin, end):
+            found = {}
+            for row in rows:
+                if row.tick in wanted:
+                    found[row.tick] = row if row.tick not in found else _higher(found[row.tick], row)
         recent = self._recent_ticks[bisect_left(self._recent_ticks, begin) : bisect_left(self._recent_ticks, end)]
         more = {tick: self._recent_of[tick] for tick in recent if tick in wanted}
         for tick, row in more.items():

@@ -29,6 +29,11 @@ class Ranges:
         i = bisect_right(self._starts, tick) - 1
         return i >= 0 and tick < self._ends[i]
 
+    def has_all(self, begin: int, end: int) -> bool:
+        """Whether each of [begin, end) is in it."""
+        i = bisect_right(self._starts, begin) - 1
+        return begin >= end or (i >= 0 and end <= self._ends[i])
+
     def __bool__(self) -> bool:
         return bool(self._starts)
 

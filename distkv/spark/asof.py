@@ -110,7 +110,7 @@ def open_cut(
         manifest = table.manifest
         if manifest.path is not None and not _is_below(path, Path.parse(manifest.path)):
             raise SettingsError(f"the table has only {manifest.path}: name that, or a path below it")
-        events = read_events(spark, table.files())
+        events = read_events(spark, table)
         chosen = _chosen(spark, events, cut)
         lacked = _lacked(events, manifest, cut)
         if lacked and not allow_gaps:

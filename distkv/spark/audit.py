@@ -20,7 +20,7 @@ from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.checking import Checked, check
 from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, Content, Fleet
-from distkv.spark.table.contents import few, read_events
+from distkv.spark.table.contents import TASKS_EACH, few, read_files
 from distkv.spark.table.manifest import DataFile, Manifest
 from distkv.spark.table.store import Table, open_table
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 15.0
 """So long it may take until a change is everywhere: a node that did not hear of it is told with the next ping but one,
 and a clock is 5 s."""
-_TASKS_EACH: Final = 4
-"""Tasks for each core, since files are of any size."""
 
 
 @attrs.frozen
@@ -41,8 +39,8 @@ class Audited:
     nodes: int
     """How many nodes answered."""
     differs: int
-    """Paths at which nodes show other things: another value, another change, a value only here or there, or, if none
-    does, other open conflicts. `fleet.SUSPECTS_MAX` stands for that many or more."""
+    """Paths at which nodes show other things: another value, another change, a value only here or there, or only
+    other open conflicts. `fleet.SUSPECTS_MAX` stands for that many or more."""
     missing: int
     """Ticks of which a node has heard, and that none of them holds."""
     lost: int
@@ -152,7 +150,7 @@ def _look_at_files(spark: SparkSession, table: Table) -> _Files:
 def _checked(spark: SparkSession, files: Sequence[tuple[str, DataFile]]) -> list[Checked]:
     if not files:
         return []
-    tasks = min(len(files), _TASKS_EACH * spark.sparkContext.defaultParallelism)
+    tasks = min(len(files), TASKS_EACH * spark.sparkContext.defaultParallelism)
     found = spark.sparkContext.parallelize(files, tasks).map(lambda one: check(*one)).collect()
     for one in found:
         if isinstance(one, FormatVersionError):
@@ -163,7 +161,7 @@ def _checked(spark: SparkSession, files: Sequence[tuple[str, DataFile]]) -> list
 def _doubles(spark: SparkSession, places: list[str]) -> int:
     from pyspark.sql import functions as sql
 
-    return read_events(spark, places).groupBy("node", "tick").count().where(sql.col("count") > 1).count()
+    return read_files(spark, places).groupBy("node", "tick").count().where(sql.col("count") > 1).count()
 
 
 def _result(nodes: _Nodes, files: _Files | None) -> Audited:

@@ -23,7 +23,7 @@ from distkv.errors import (
 )
 from distkv.spark.nodes.rows import without_collector
 from distkv.spark.table.columns import damaged, read_batches
-from distkv.spark.table.contents import Contents
+from distkv.spark.table.contents import Contents, other_bytes
 from distkv.spark.table.manifest import DataFile
 from distkv.wire.json_form import from_json, packed_to_json
 from distkv.wire.values import canonical, pack_value
@@ -46,17 +46,19 @@ class Checked:
 def check(place: str, file: DataFile) -> Checked | FormatVersionError:
     """Read a file to its end. The error is given, since Spark would try what raises again, and hide it."""
     contents = Contents()
-    fault: str | None = None
+    fault = other = None
     try:
+        other = other_bytes(file, place)
         for batch in read_batches(place):
             contents.add(batch)
             with without_collector():
                 fault = fault or _wrong_value(batch)
     except FormatVersionError as error:
-        return error
+        # The number of the form may be what rotted.
+        return error if other is None else Checked(place, str(damaged(place, other)), is_readable=False)
     except (LogDamagedError, StorageFailedError) as error:
         return Checked(place, str(error), is_readable=False)
-    wrong = contents.fault(file) or fault
+    wrong = contents.fault(file) or fault or other
     return Checked(
         place,
         str(damaged(place, wrong)) if wrong else None,

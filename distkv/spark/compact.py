@@ -28,7 +28,7 @@ from distkv.spark.forgetting import DROPPED, FILE, ROW_COLUMNS, Settled, forgett
 from distkv.spark.table.contents import read_events
 from distkv.spark.table.folder import translated
 from distkv.spark.table.manifest import EVENTS_FOLDER, PART_MAX, DataFile
-from distkv.spark.table.merging import Merge, Merged, Source, check, merge
+from distkv.spark.table.merging import Merge, Merged, Source, merge
 from distkv.spark.table.parts import FILE_ROWS, parts_folder, taken_in, work_out
 from distkv.spark.table.store import Table, open_table
 
@@ -41,8 +41,6 @@ FILE_BYTES: Final = 128 << 20
 """A good size of a file whose rows are large: what Spark reads as one piece."""
 ROUND_TASKS: Final = 4
 """So many for each worker are carried out before progress is told."""
-CHECK_FILES: Final = 100
-"""So many are looked at by one task."""
 
 Tell = Callable[[int, int], None]
 """How far it is: events that were read and written again, of so many."""
@@ -184,9 +182,7 @@ def _dropped(spark: SparkSession, table: Table, parts: str, forget: float) -> di
     manifest = table.manifest
     if not manifest.files:
         return {}
-    sources = [Source(file, place) for file, place in zip(manifest.files, table.files(), strict=True)]
-    work_out(spark, check, [sources[at : at + CHECK_FILES] for at in range(0, len(sources), CHECK_FILES)])
-    events = read_events(spark, table.files()).withColumn(FILE, sql.col("_metadata.file_name"))
+    events = read_events(spark, table).withColumn(FILE, sql.col("_metadata.file_name"))
     known = settled(manifest.ticks, _first_later(events, forget))
     old = in_order(spark, events.where(sql.col("time_s") <= forget), ROW_COLUMNS)
     found = old.mapInArrow(forgetter(known), from_arrow_schema(DROPPED))

@@ -103,11 +103,13 @@ class Fleet:
         while not self.standing.show_the_same and len(self.views) > 1:
             nodes = [view.node for view in self.views]
             try:
-                if found := self._differing():
-                    return len(found), [told(path, nodes, found[path]) for path in islice(found, TOLD_MAX)]
-                open_losers = self._contested()
-                lines = [told_losers(path, nodes, open_losers[path]) for path in islice(open_losers, TOLD_MAX)]
-                return len(open_losers), lines
+                values = self._differing()
+                losers = {path: sight for path, sight in self._contested().items() if path not in values}
+                lines = chain(
+                    (told(path, nodes, sight) for path, sight in values.items()),
+                    (told_losers(path, nodes, sight) for path, sight in losers.items()),
+                )
+                return min(len(values) + len(losers), SUSPECTS_MAX), list(islice(lines, TOLD_MAX))
             except _HostFailedError as failed:
                 self._leave_out(failed)
         return 0, []

@@ -82,7 +82,7 @@ def report(
     now_s = time.time() if made_s is None else made_s
     with open_table(directory, network=None) as table:
         facts, manifest = _facts(table), table.manifest
-        figures = figures_of(spark, read_events(spark, table.files()), now_s)
+        figures = figures_of(spark, read_events(spark, table), now_s)
     path = ROOT if manifest.path is None else Path.parse(manifest.path)
     found = Report(facts, figures, lags(addresses, manifest.network, path), now_s, __version__)
     replace_file(place, [page(found).encode()])

@@ -106,6 +106,16 @@ def test_gaps_are_what_a_stretch_lacks(pair: tuple[Ranges, set[int]], stretch: t
 
 
 @few
+@given(both, pairs)
+def test_a_stretch_is_there_when_nothing_of_it_lacks(pair: tuple[Ranges, set[int]], stretch: tuple[int, int]) -> None:
+    ranges, plain = pair
+    assert ranges.has_all(*stretch) == (set(range(*stretch)) <= plain)
+    for begin, end in ranges.pairs():
+        assert ranges.has_all(begin, end)
+        assert not ranges.has_all(begin, end + 1)
+
+
+@few
 @given(both)
 def test_the_form_for_messages_keeps_everything(pair: tuple[Ranges, set[int]]) -> None:
     ranges, plain = pair

@@ -28,7 +28,6 @@ from distkv.model.tick_ranges import count
 from distkv.spark.archive import Wishes, archive_once
 from distkv.spark.audit import Audited, audit
 from distkv.spark.checking import Checked, check
-from distkv.spark.table.columns import read_batches
 from distkv.spark.table.manifest import DataFile, Manifest, decode_manifest
 from distkv.spark.table.store import open_table
 from tests.process.cluster import Cluster, open_cluster
@@ -124,19 +123,16 @@ def test_bit_that_was_turned_in_a_value_is_damage(spark: SparkSession, solo: Ser
     assert f"{files(table)[1]} is damaged" in line
 
 
-def test_whatever_bit_of_a_file_is_turned_is_found_or_changes_no_row(table: Path) -> None:
+def test_whatever_bit_of_a_file_is_turned_is_found(table: Path) -> None:
     place, file = files(table)[1], decode_manifest((table / "manifest.json").read_bytes(), "").files[1]
-    good, chance, found = place.read_bytes(), random.Random(5), 0
-    rows = [batch.to_pylist() for batch in read_batches(str(place))]
+    good, chance = place.read_bytes(), random.Random(5)
     for _ in range(FLIPS):
         bad = bytearray(good)
         bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
         place.write_bytes(bad)
         checked = check(str(place), file)
         assert isinstance(checked, Checked)
-        found += checked.damage is not None
-        assert checked.damage or [batch.to_pylist() for batch in read_batches(str(place))] == rows
-    assert found > FLIPS // 2
+        assert checked.damage is not None
 
 
 def test_all_files_that_are_damaged_are_named(spark: SparkSession, solo: Server, table: Path) -> None:

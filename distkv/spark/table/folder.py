@@ -14,11 +14,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from zlib import crc32
 
 from distkv.errors import BusyError, NoSpaceError, StorageFailedError
 
 # The system has run out of something that may come back; as storage.base has it, which is a node's inside.
 SCARCE_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+READ_BYTES: Final = 1 << 20
+"""So much of a file is read at once."""
 
 
 class Folders:
@@ -78,6 +81,15 @@ class Folders:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def crc32_of(file: str) -> int:
+    """The CRC-32 of a file's bytes; may raise OSError."""
+    found = 0
+    with open(file, "rb", buffering=0) as opened:
+        while some := opened.read(READ_BYTES):
+            found = crc32(some, found)
+    return found
 
 
 @contextmanager

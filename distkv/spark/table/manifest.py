@@ -33,13 +33,14 @@ from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, is_within, overlap
 from distkv.wire.fields import HASH_BYTES, Fields, range_map, read_int, read_list, read_map, read_ranges, read_time
 
-FORMAT: Final = 1
-"""Of the manifest. A release reads all that came before its own."""
+FORMAT: Final = 2
+"""Of the manifest. A release reads all that came before its own; in the first one, files have no checksum."""
 EVENTS_FORM: Final = 1
 """Of the columns of events (`spark.table.columns`); in the manifest it is the newest that any file may have."""
 COMMIT_MAX: Final = 99_999_999
 """A name has eight digits for the commit, so that names sort as commits do."""
 PART_MAX: Final = 999
+CRC_BYTES: Final = 4
 
 EVENTS_FOLDER: Final = "events"
 _NAME: Final = re.compile(rf"{EVENTS_FOLDER}/([0-9]{{8}})-[0-9]{{3}}\.parquet")
@@ -48,7 +49,7 @@ _CHECKSUM: Final = re.compile(rb'"crc32": "([0-9a-f]{8})"\n\}\n\Z')
 _MARK: Final = "distkv_table"
 """The field that has the format, and by which a manifest of ours is known."""
 _FIELDS: Final = ("events", "network", "commit", "path", "forgotten", "ticks", "gaps", "files")
-_FILE_FIELDS: Final = ("name", "rows", "size_bytes", "ticks")
+_FILE_FIELDS: Final = ("name", "rows", "size_bytes", "ticks", "crc32")
 
 
 def file_name(commit: int, part: int) -> str:
@@ -106,6 +107,8 @@ class DataFile:
     size_bytes: int
     ticks: TickRanges = attrs.field(converter=_tidy)
     """Of its rows. In a table of one path, and where changes were forgotten, it may name more than there are rows."""
+    crc32: int | None = None
+    """The CRC-32 of its bytes; None: a release wrote it that kept none."""
 
     def __attrs_post_init__(self) -> None:
         if commit_of(self.name) is None:
@@ -114,6 +117,8 @@ class DataFile:
             raise ValueError(f"{self.name} has {self.rows} rows in {self.size_bytes} bytes")
         if self.rows > count(self.ticks):
             raise ValueError(f"{self.name} has {self.rows} rows, but {count(self.ticks)} ticks")
+        if self.crc32 is not None and not 0 <= self.crc32 < 1 << 32:
+            raise ValueError(f"{self.name} cannot have the checksum {self.crc32}")
 
 
 @attrs.frozen
@@ -189,10 +194,11 @@ def decode_manifest(data: bytes, place: str) -> Manifest:
     if not isinstance(fields, dict) or _MARK not in fields:
         raise WrongDirectoryError(f"{place} is not of an event table: name the folder of one, or an empty folder")
     try:
-        _check_version(read_int(fields, _MARK), FORMAT, f"{place} has format")
+        version = read_int(fields, _MARK)
+        _check_version(version, FORMAT, f"{place} has format")
         _check_version(read_int(fields, "events"), EVENTS_FORM, f"{place} names events of form")
         _check_names(fields, (_MARK, *_FIELDS, "crc32"))
-        return _read(fields)
+        return _read(fields, version)
     except (DecodeError, BadPathError, ValueError) as error:
         raise _damaged(place, str(error)) from None
 
@@ -237,7 +243,8 @@ def _json(value: object) -> str:
 
 
 def _file_form(file: DataFile) -> dict[str, object]:
-    values = (file.name, file.rows, file.size_bytes, range_map(file.ticks))
+    crc = None if file.crc32 is None else f"{file.crc32:08x}"
+    values = (file.name, file.rows, file.size_bytes, range_map(file.ticks), crc)
     return dict(zip(_FILE_FIELDS, values, strict=True))
 
 
@@ -262,15 +269,15 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return fields
 
 
-def _read(fields: Fields) -> Manifest:
+def _read(fields: Fields, version: int) -> Manifest:
     path, forgotten = fields.get("path"), fields.get("forgotten")
     if path is not None and not isinstance(path, str):
         raise ValueError("the path is no text")
     return Manifest(
-        _read_network(fields.get("network")),
+        _read_hex(fields.get("network"), HASH_BYTES, "the network id"),
         read_int(fields, "commit"),
         path=path,
-        files=tuple(_read_file(one) for one in read_list(fields.get("files"), "files")),
+        files=tuple(_read_file(one, version) for one in read_list(fields.get("files"), "files")),
         ticks=read_ranges(fields.get("ticks"), "ticks"),
         gaps=read_ranges(fields.get("gaps"), "gaps"),
         forgotten=None if forgotten is None else read_time(forgotten, "forgotten"),
@@ -278,19 +285,21 @@ def _read(fields: Fields) -> Manifest:
     )
 
 
-def _read_file(value: object) -> DataFile:
+def _read_file(value: object, version: int) -> DataFile:
     fields = read_map(value, "files")
-    _check_names(fields, _FILE_FIELDS)
+    _check_names(fields, _FILE_FIELDS if version > 1 else _FILE_FIELDS[:-1])
     name = fields.get("name")
     if not isinstance(name, str):
         raise ValueError("the name of a file is no text")
     rows, size_bytes = read_int(fields, "rows"), read_int(fields, "size_bytes")
-    return DataFile(name, rows, size_bytes, read_ranges(fields.get("ticks"), "ticks"))
+    crc = fields.get("crc32")
+    crc32 = None if crc is None else int.from_bytes(_read_hex(crc, CRC_BYTES, f"the checksum of {name}"), "big")
+    return DataFile(name, rows, size_bytes, read_ranges(fields.get("ticks"), "ticks"), crc32)
 
 
-def _read_network(value: object) -> bytes:
-    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * HASH_BYTES}}}", value):
-        raise ValueError(f"the network id is not {2 * HASH_BYTES} hex digits")
+def _read_hex(value: object, size: int, what: str) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", value):
+        raise ValueError(f"{what} is not {2 * size} hex digits")
     return bytes.fromhex(value)
 
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from distkv.errors import FormatVersionError, LogDamagedError, NoSpaceError, StorageFailedError
 from distkv.model.tick_ranges import TickRanges, joined, without
-from distkv.spark.table.columns import TABLE_FORM, damaged, read_batches
-from distkv.spark.table.contents import Contents, ticks_of
+from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.contents import LINK, ticks_of, whole_batches
 from distkv.spark.table.folder import translated
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.parts import Part, PartWriter
@@ -28,7 +28,6 @@ MERGE_BYTES: Final = 512 << 20
 """So much of files, as Arrow has it in memory, is sorted at once. What comes then goes into a further file."""
 BATCH_BYTES: Final = 8 << 20
 """So much is given to the writer at once, which ends a row group when it has enough."""
-_LINK: Final = ("node", "tick")
 
 
 @attrs.frozen
@@ -70,7 +69,7 @@ def merge(task: Merge) -> list[Merged | Failure]:
             loaded: list[pa.RecordBatch] = []
             size = 0
             for source in task.sources:
-                for batch in _left(checked(source.file, source.place), source.dropped):
+                for batch in _left(whole_batches(source.file, source.place), source.dropped):
                     loaded.append(batch)
                     size += batch.nbytes
                     if size > task.bytes_max:
@@ -82,34 +81,6 @@ def merge(task: Merge) -> list[Merged | Failure]:
         return [error]
 
 
-def check(sources: Sequence[Source]) -> list[Failure]:
-    """What is wrong with the first file that has not the rows that it should have; nothing, when all have."""
-    try:
-        for source in sources:
-            for _ in checked(source.file, source.place, _LINK):
-                pass
-    except (StorageFailedError, LogDamagedError, FormatVersionError) as error:
-        return [error]
-    return []
-
-
-def checked(file: DataFile, place: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in the present form; `columns`: only these, node and tick among them.
-
-    Raises:
-        LogDamagedError: they are not those which the manifest says, which may be seen at the end only; or it is no
-            whole Parquet file.
-        FormatVersionError: a newer release wrote it.
-        StorageFailedError: it cannot be read.
-    """
-    contents = Contents()
-    for batch in read_batches(place, columns):
-        contents.add(batch)
-        yield batch
-    if (fault := contents.fault(file)) is not None:
-        raise damaged(place, fault)
-
-
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
@@ -117,7 +88,7 @@ def _left(batches: Iterable[pa.RecordBatch], dropped: Sequence[str]) -> Iterator
     """The rows that stay."""
     gone: dict[str, Any] = {}
     for place in dropped:
-        for node, ticks in _by_node(pq.read_table(place, columns=list(_LINK), partitioning=None)):
+        for node, ticks in _by_node(pq.read_table(place, columns=list(LINK), partitioning=None)):
             gone[node] = pa.concat_arrays([gone[node], ticks]) if node in gone else ticks
     for batch in batches:
         if gone:
@@ -145,7 +116,7 @@ def _write(loaded: list[pa.RecordBatch], writer: PartWriter) -> None:
         return
     table = pa.Table.from_batches(loaded, TABLE_FORM.columns).combine_chunks()
     some = max(1, table.num_rows * BATCH_BYTES // max(1, table.nbytes))
-    for batch in table.sort_by([(name, "ascending") for name in _LINK]).to_batches(some):
+    for batch in table.sort_by([(name, "ascending") for name in LINK]).to_batches(some):
         writer.add(batch, ticks_of(batch))
 
 

@@ -24,7 +24,7 @@ from distkv.errors import DistkvError
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
 from distkv.spark.table.columns import TABLE_FORM
-from distkv.spark.table.folder import translated
+from distkv.spark.table.folder import crc32_of, translated
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.store import Table, sync_file
 
@@ -52,6 +52,8 @@ class Part:
     rows: int
     size_bytes: int
     ticks: TickRanges
+    crc32: int
+    """Of its bytes."""
 
 
 class PartWriter:
@@ -114,7 +116,8 @@ class PartWriter:
         if self._file is not None:
             self._file.close()
             sync_file(self._place)
-            self._parts.append(Part(self._place, self._rows, os.path.getsize(self._place), self._ticks))
+            size = os.path.getsize(self._place)
+            self._parts.append(Part(self._place, self._rows, size, self._ticks, crc32_of(self._place)))
         self._file, self._rows, self._ticks, self._last = None, 0, {}, _NOTHING
 
 
@@ -165,7 +168,7 @@ def taken_in(table: Table, parts: Sequence[Part]) -> list[DataFile]:
         name = table.new_name(number)
         with translated(part.place):
             os.rename(part.place, table.new_place(name))
-        found.append(DataFile(name, part.rows, part.size_bytes, part.ticks))
+        found.append(DataFile(name, part.rows, part.size_bytes, part.ticks, part.crc32))
     return found
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import ranges_of
 from distkv.spark.table.columns import TABLE_FORM
-from distkv.spark.table.folder import Folders
+from distkv.spark.table.folder import Folders, crc32_of
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.store import Table, sync_file
 
@@ -60,7 +60,7 @@ def write_rows(table: Table, part: int, rows: list[dict[str, object]]) -> DataFi
     pq.write_table(pa.Table.from_pylist(rows, schema=TABLE_FORM.schema), place, compression="zstd")
     sync_file(place)
     links = [(NodeName(str(row["node"])), Tick(int(str(row["tick"])))) for row in rows]
-    return DataFile(name, len(rows), os.path.getsize(place), ranges_of(links))
+    return DataFile(name, len(rows), os.path.getsize(place), ranges_of(links), crc32_of(place))
 
 
 def write_events(table: Table, part: int, links: Links) -> DataFile:
@@ -70,7 +70,7 @@ def write_events(table: Table, part: int, links: Links) -> DataFile:
 
 def resealed(manifest: bytes) -> bytes:
     """The same with the checksum that it would have."""
-    body = manifest[: manifest.index(b'"crc32"')]
+    body = manifest[: manifest.rindex(b'"crc32"')]
     return body + b'"crc32": "%08x"\n}\n' % crc32(body)
 
 

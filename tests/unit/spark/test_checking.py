@@ -20,6 +20,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import ranges_of
 from distkv.spark.checking import Checked, check
 from distkv.spark.table.columns import FORM_KEY, TABLE_FORM, read_batches
+from distkv.spark.table.folder import crc32_of
 from distkv.spark.table.manifest import DataFile
 from distkv.wire.json_form import to_json
 from distkv.wire.values import pack_value
@@ -68,7 +69,26 @@ def test_whole_file_is_whole(place: Path) -> None:
     assert checked(place, written(place, rows_of())) == Checked(str(place), None)
 
 
-def test_bit_that_is_turned_is_found_or_changes_no_row(place: Path) -> None:
+def test_bit_that_is_turned_is_found(place: Path) -> None:
+    file = written(place, rows_of())
+    good = place.read_bytes()
+    sealed = attrs.evolve(file, crc32=crc32_of(str(place)))
+    assert checked(place, sealed).damage is None
+    for at in range(0, len(good), max(1, len(good) // FLIPS)):
+        place.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        assert str(place) in (checked(place, sealed).damage or "")
+
+
+def test_file_that_was_written_anew_is_damaged_but_readable(place: Path) -> None:
+    write(place, rows_of())
+    former = crc32_of(str(place))
+    file = attrs.evolve(written(place, rows_of()[::-1]), crc32=former)
+    found = checked(place, file)
+    assert "its checksum is" in (found.damage or "")
+    assert (found.is_readable, found.has_own_ticks) == (True, True)
+
+
+def test_bit_that_is_turned_where_no_checksum_is_known_is_found_or_changes_no_row(place: Path) -> None:
     file = written(place, rows_of())
     good, rows = place.read_bytes(), [batch.to_pylist() for batch in read_batches(str(place))]
     chance, found = random.Random(7), 0

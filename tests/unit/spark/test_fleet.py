@@ -68,10 +68,19 @@ def test_open_conflicts_are_compared_where_the_trees_are_the_same() -> None:
     assert found == (1, ["x.:1: open conflicts: a has a:5, b has none"])
 
 
+def test_open_conflicts_are_compared_where_another_path_differs() -> None:
+    seen = (tree(), reply({}))
+    _, found = asked(
+        (*begin("a", "1"), tree(b"\x01"), tree(), reply(change(1), b"\x01"), reply({"items": [LOST]}), NO_CONFLICTS),
+        (*begin("b", "2"), tree(), *seen, NO_CONFLICTS, NO_CONFLICTS),
+    )
+    assert found == (2, ["x.:0: a has 1 (a:1), b has nothing", "x.:1: open conflicts: a has a:5, b has none"])
+
+
 def test_system_paths_are_compared_too() -> None:
     conflicts = (NO_CONFLICTS, NO_CONFLICTS)
     _, found = asked(
-        (*begin("a", "1"), tree(), tree(b"\x01"), reply(change(1), b"\x01")),
+        (*begin("a", "1"), tree(), tree(b"\x01"), reply(change(1), b"\x01"), *conflicts),
         (*begin("b", "2"), tree(), tree(), reply({}), *conflicts),
     )
     assert found == (1, ["x.:0: a has 1 (a:1), b has nothing"])

@@ -25,14 +25,14 @@ def ticks(**pairs: tuple[int, int]) -> TickRanges:
 
 
 def data_file(commit: int, part: int, held: TickRanges, rows: int | None = None) -> DataFile:
-    return DataFile(file_name(commit, part), count(held) if rows is None else rows, 100, held)
+    return DataFile(file_name(commit, part), count(held) if rows is None else rows, 100, held, 0xABCD)
 
 
 ONE, TWO = data_file(1, 0, ticks(a=(1, 4), b=(1, 2))), data_file(2, 0, ticks(a=(4, 6)))
 BOTH = Manifest(NETWORK, 2, files=(TWO, ONE), ticks=ticks(a=(1, 6), b=(1, 2)), gaps=ticks(b=(2, 9)))
 TEXT = """\
 {
-"distkv_table": 1,
+"distkv_table": 2,
 "events": 1,
 "network": "0123456789abcdef",
 "commit": 2,
@@ -41,8 +41,9 @@ TEXT = """\
 "ticks": {"a": [[1, 6]], "b": [1]},
 "gaps": {"b": [[2, 9]]},
 "files": [
- {"name": "events/00000001-000.parquet", "rows": 4, "size_bytes": 100, "ticks": {"a": [[1, 4]], "b": [1]}},
- {"name": "events/00000002-000.parquet", "rows": 2, "size_bytes": 100, "ticks": {"a": [[4, 6]]}}
+ {"name": "events/00000001-000.parquet", "rows": 4, "size_bytes": 100, "ticks": {"a": [[1, 4]], "b": [1]}, \
+"crc32": "0000abcd"},
+ {"name": "events/00000002-000.parquet", "rows": 2, "size_bytes": 100, "ticks": {"a": [[4, 6]]}, "crc32": "0000abcd"}
 ],
 "crc32": "%s"
 }
@@ -55,6 +56,18 @@ TEXT = """\
 def test_manifest_is_written_with_a_file_on_each_line() -> None:
     crc = json.loads(BOTH.encode())["crc32"]
     assert BOTH.encode().decode() == TEXT % crc
+
+
+def test_manifest_of_the_first_format_has_files_without_checksums() -> None:
+    data = BOTH.encode().replace(b'"distkv_table": 2', b'"distkv_table": 1').replace(b', "crc32": "0000abcd"', b"")
+    found = decode_manifest(resealed(data), PLACE)
+    assert found == attrs.evolve(BOTH, files=[attrs.evolve(file, crc32=None) for file in BOTH.files])
+    assert decode_manifest(found.encode(), PLACE) == found  # and so they stay, until they are merged
+
+
+def test_file_has_a_checksum_of_four_bytes() -> None:
+    with pytest.raises(ValueError, match="cannot have the checksum"):
+        attrs.evolve(ONE, crc32=1 << 32)
 
 
 def test_manifest_without_files_is_json() -> None:
@@ -248,9 +261,9 @@ def test_foreign_json_is_no_table(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ((b'"distkv_table": 1', b'"distkv_table": 2'), "has format 2, this release knows 1: upgrade distkv"),
+        ((b'"distkv_table": 2', b'"distkv_table": 3'), "has format 3, this release knows 2: upgrade distkv"),
         ((b'"events": 1', b'"events": 2'), "events of form 2, this release knows 1: upgrade distkv"),
-        ((b'"commit": 2,', b'"commit": 2, "distkv_table": 1,'), "a field stands twice"),
+        ((b'"commit": 2,', b'"commit": 2, "distkv_table": 2,'), "a field stands twice"),
     ],
     ids=["format", "form", "twice"],
 )
@@ -260,7 +273,7 @@ def test_version_is_looked_at_first(change: tuple[bytes, bytes], words: str) -> 
 
 
 def test_newer_format_may_have_other_fields() -> None:
-    data = BOTH.encode().replace(b'"distkv_table": 1', b'"distkv_table": 2').replace(b'"events": 1,', b'"fence": {},')
+    data = BOTH.encode().replace(b'"distkv_table": 2', b'"distkv_table": 3').replace(b'"events": 1,', b'"fence": {},')
     with pytest.raises(FormatVersionError):
         decode_manifest(resealed(data), PLACE)
 
@@ -268,8 +281,8 @@ def test_newer_format_may_have_other_fields() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (b'"distkv_table": 1', b'"distkv_table": 0', "there is no version 0"),
-        (b'"distkv_table": 1', b'"distkv_table": true', "'distkv_table' must be an integer"),
+        (b'"distkv_table": 2', b'"distkv_table": 0', "there is no version 0"),
+        (b'"distkv_table": 2', b'"distkv_table": true', "'distkv_table' must be an integer"),
         (b'"commit": 2,\n', b"", "missing or unknown: commit"),
         (b'"commit": 2', b'"commit": 2, "x": 1', "missing or unknown: x"),
         (b'"commit": 2', b'"commit": 2.0', "'commit' must be an integer"),
@@ -287,13 +300,16 @@ def test_newer_format_may_have_other_fields() -> None:
         (b"events/00000001-000", b"../00000001-000", "a data file is named"),
         (b'"rows": 4, ', b"", "missing or unknown: rows"),
         (b'"files": [', b'"files": [7,', "must be a map"),
+        (b'"0000abcd"', b'"0000ABCD"', "the checksum of events/00000001-000.parquet is not 8 hex digits"),
+        (b'"0000abcd"', b"43981", "is not 8 hex digits"),
         (b'"ticks": {"a": [[1, 6]], "b": [1]}', b'"ticks": ' + b"[" * 100_000 + b"]" * 100_000, "damaged"),
         (b'"commit": 2', b'"commit": ' + b"2" * 5000, "damaged"),
         (b'"commit": 2', b'"commit": \xff', "damaged"),
     ],
     ids=[
         "version-0", "version-true", "missing", "unknown", "float", "path-7", "path-bad", "forgotten-int", "nan", "hex",
-        "overlap", "lives", "node", "rows", "size", "name-7", "up", "file-missing", "file-7", "deep", "digits", "utf-8",
+        "overlap", "lives", "node", "rows", "size", "name-7", "up", "file-missing", "file-7", "crc-upper",
+        "crc-7", "deep", "digits", "utf-8",
     ],
 )  # fmt: skip
 def test_manifest_that_says_what_cannot_be_is_damaged(old: bytes, new: bytes, words: str) -> None:

@@ -222,8 +222,8 @@ def test_table_of_one_path_has_fewer_rows_than_ticks(tmp_path: Path) -> None:
 
 def test_newer_form_is_refused_and_left_alone(folder: Path) -> None:
     path = folder / "manifest.json"
-    path.write_bytes(resealed(path.read_bytes().replace(b'"distkv_table": 1', b'"distkv_table": 9')))
-    with pytest.raises(FormatVersionError, match="has format 9, this release knows 1: upgrade distkv"):
+    path.write_bytes(resealed(path.read_bytes().replace(b'"distkv_table": 2', b'"distkv_table": 9')))
+    with pytest.raises(FormatVersionError, match="has format 9, this release knows 2: upgrade distkv"):
         manifest_of(folder)
     assert names_in(folder) == WHOLE
 
