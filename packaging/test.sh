@@ -63,10 +63,11 @@ netns() {
     fi
 }
 
-# Spark takes both processors of a small machine, so nothing runs beside it.
+# Spark takes both processors of a small machine, so nothing runs beside it. Tests wait half of the time, hence two.
 spark() {
     packaging/packages.sh serf=serf java=openjdk-17-jre-headless
-    folder spark
+    part python -m tests.spark.classes
+    folder spark --numprocesses 2 --dist worksteal
 }
 
 # A folder of tests appears with its first issue.

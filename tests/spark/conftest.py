@@ -17,6 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.process.servers import ROOT, Server, Servers, open_servers
+from tests.spark.classes import java_environment
+
+os.environ.update(java_environment())  # what a test starts has it from here
 
 
 @pytest.fixture(scope="session")
