@@ -295,16 +295,23 @@ class Note:
 
 @attrs.define(slots=True)
 class Ready:
-    """What one step wants done, in this order."""
+    """What one step wants done, in this order; `engine.executor` does it."""
 
     records: list[Record] = attrs.field(factory=list)
+    """What the disk must have before anything else of this step leaves. They are appended at once, behind those of the
+    steps before."""
     messages: list[Message | Ask] = attrs.field(factory=list)
+    """Leave in their order, each when the records of this step and of all before are durable. A message may be dropped,
+    and is announced then; an ask never is, and the request that comes of it waits for what it shows."""
     reply: Reply | None = None
-    """The answer to the input, when it asked something."""
+    """The answer to the input, when it asked something. It leaves when the records of this step are durable."""
     changes: list[Change] = attrs.field(factory=list)
+    """What watchers are told; each hears of one when the records of this step are durable."""
     fatal: DistkvError | None = None
-    """The node must end, and this says why."""
+    """The node must end, and this says why: at once, or, when the disk turned out to be an old one, when the records of
+    this step are durable, among which is the mark that tells the next start."""
     notes: list[Note] = attrs.field(factory=list)
+    """Counted and logged at once: only the owner of the node hears of them."""
 
     def note(self, id: str, **fields: object) -> None:
         self.notes.append(Note(id, fields))

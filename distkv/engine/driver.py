@@ -1,8 +1,9 @@
-"""Carries out what the replica decides.
+"""One node at work under trio: the clock, the transport and peers on one side, the replica on the other.
 
-Knows: the fixed order of a `Ready`, the clock, and where each output goes.  Decides nothing.
+Knows: where each output of the replica goes, and when it wants to be woken.  Decides nothing, and does not know in
+which order outputs leave (`engine.executor`).
 
-Invariant: what Ready k emits leaves only after the records of all Readies up to k are durable; nobody, neither client
+Invariant: one thread owns the replica, and a step is carried out before the next one is taken; nobody, neither client
 nor peer, hears of something that a crash could undo (docs/architecture, 'Ready').
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -21,10 +22,6 @@ from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
     Ask,
-    AskEvents,
-    AskMaps,
-    AskPages,
-    AskSnapshot,
     HeardMessage,
     Input,
     LocalSet,
@@ -41,25 +38,25 @@ from distkv.core.ready import (
 )
 from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
+from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.commit import Committer
+from distkv.engine.executor import Executor, Outlets
 from distkv.engine.hub import Hub
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
-from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError, StaleError
+from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
-from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, Request
-from distkv.wire.room import EVENT_BYTES, answer_room, events_room
+from distkv.wire.request import Request
+from distkv.wire.room import EVENT_BYTES, events_room
 
 log = logging.getLogger("distkv.engine")
 
-DOWNLOAD_BYTES: Final = 1 << 20
-"""Without room for so much no download is begun: sponsors would register us again and again in vain."""
 LEVELS: Final = {
     **dict.fromkeys(("two_contents", "digest_differs", "damaged"), logging.ERROR),
     **dict.fromkeys(("rolled_back", "own_missing", "later_life", "retired", "stale"), logging.WARNING),
@@ -115,15 +112,15 @@ class Driver:
         self.change_reads = trio.CapacityLimiter(limits.change_reads)
         """Held while a page of changes is built and sent."""
         self._caller = caller
-        self._outbox: deque[tuple[int, Message | Ask]] = deque()
-        self._must_announce = False
+        outlets = Outlets(self._write, self._send, self._begin_ask, self._tell, self._end, self._note, self._announce)
+        self._executor = Executor(committer, outlets, limits.outbox)
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
         self._ready = trio.Event()
         self._fatal: DistkvError | None = None
         self._fatal_set = trio.Event()
         self._nursery: trio.Nursery | None = None
-        committer.listeners.append(self._send_what_landed)
+        committer.listeners.append(self._landed)
 
     # -- time
 
@@ -137,7 +134,8 @@ class Driver:
     def begin(self) -> None:
         """Start the replica, whose log has been replayed."""
         self.committer.durable_mark = self.replica.tick
-        self._carry_out(self.replica.begin(self.now_ms(), time.time()))
+        self._executor.carry_out(self.replica.begin(self.now_ms(), time.time()))
+        self._keep_earlier_time()
 
     def step(self, what: Input) -> Reply | None:
         """Take one input; the reply may be given away once `position` is durable."""
@@ -145,9 +143,10 @@ class Driver:
         if self.tracing.listeners:
             self.tracing.step(what, ready, self.position + len(ready.records))
         if type(what) is not LocalSet:
-            self._carry_out(ready)
-        else:
-            self._carry_out(ready, is_write=True)
+            self._executor.carry_out(ready)
+            self._keep_earlier_time()
+        else:  # a client's, whose session waits for the commit, and which nearly always moves no timer
+            self._executor.carry_out(ready, is_awaited=True)
             if what.request.ttl is not None or what.request.value is None:
                 self._keep_earlier_time()
         return ready.reply
@@ -280,64 +279,35 @@ class Driver:
 
     async def _end_when_fatal(self) -> None:
         await self._fatal_set.wait()
-        if isinstance(self._fatal, StaleError):
-            await self.committer.wait_durable(self.position)  # the mark that tells the next start
         if self._fatal is not None:
             raise self._fatal
 
-    # -- the way out, in the order of Ready
+    # -- the way out, in the order of `Outlets`
 
-    def _carry_out(self, ready: Ready, *, is_write: bool = False) -> None:
-        """`is_write`: a client's, whose session waits for the commit, and which nearly always moves no timer."""
-        if ready.records:
-            encoded = [encode_record(record) for record in ready.records]
-            self.committer.append(encoded, self.replica.tick, is_awaited=is_write)
-            if self.settler is not None:
-                self.settler.note(ready.records, encoded, ready.changes)
-            if self.arrivals.count:
-                self.arrivals.note(ready.records)
-        for message in ready.messages:
-            if self.committer.is_idle:
-                self._send(message)
-            else:
-                self._hold_back(message)
-        if self.hub.count:
-            self._tell_watchers(ready)
-        if ready.fatal is not None:
-            self._fatal = ready.fatal
-            self._fatal_set.set()
-        for note in ready.notes:
-            self._note(note)
-        if not is_write:
-            self._keep_earlier_time()
+    def _write(self, ready: Ready, is_awaited: bool) -> None:
+        encoded = [encode_record(record) for record in ready.records]
+        self.committer.append(encoded, self.replica.tick, is_awaited=is_awaited)
+        if self.settler is not None:
+            self.settler.note(ready.records, encoded, ready.changes)
+        if self.arrivals.count:
+            self.arrivals.note(ready.records)
 
-    def _hold_back(self, message: Message | Ask) -> None:
-        """Keep a message until what was decided before it is durable. Asks are few; the rest may be lost here."""
-        if len(self._outbox) >= self.limits.outbox and not isinstance(message, Ask):
-            self.counters["outbox_full"] += 1
-            self._must_announce = True
-            return
-        self._outbox.append((self.position, message))
-
-    def _send_what_landed(self) -> None:
-        """Messages leave in their order, each as soon as its commit is done."""
-        while self._outbox and self._outbox[0][0] <= self.committer.durable:
-            self._send(self._outbox.popleft()[1])
-        if self._must_announce and not self._outbox:
-            self._must_announce = False
-            self.step(AnnounceDue())
-        self.hub.deliver(self.committer.durable)
-
-    def _tell_watchers(self, ready: Ready) -> None:
-        self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
-        self.hub.deliver(self.committer.durable)
-
-    def _send(self, message: Message | Ask) -> None:
-        if isinstance(message, Ask):
-            if self._nursery is not None:
-                self._nursery.start_soon(self._ask, message)
-        elif self.transport is not None:
+    def _send(self, message: Message) -> None:
+        if self.transport is not None:
             self.transport.broadcast(message)
+
+    def _begin_ask(self, ask: Ask) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(self._ask, ask)
+
+    def _tell(self, ready: Ready) -> None:
+        if self.hub.count:
+            self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
+            self.hub.deliver(self.committer.durable)
+
+    def _end(self, error: DistkvError) -> None:
+        self._fatal = error
+        self._fatal_set.set()
 
     def _note(self, note: Note) -> None:
         self.counters[note.id] += 1
@@ -351,36 +321,30 @@ class Driver:
             event = note.id + "".join(f" {key}=%s" for key in note.fields)
             log.log(level, event, *note.fields.values())
 
+    def _announce(self) -> None:
+        self.step(AnnounceDue())
+
+    def _landed(self) -> None:
+        """A commit is done."""
+        self._executor.landed()
+        self.hub.deliver(self.committer.durable)
+
     # -- peers
 
     async def _ask(self, ask: Ask) -> None:
         """Carry one request to a peer; its answers are inputs, each durable before the next is read."""
 
         async def take(answer: Payload) -> None:
-            size = answer_room(answer)
-            if size and not self._has_room_for(size):
-                raise PeerError("the disk is full, what the peer sends was given up")
+            check_part(answer, self._has_room_for)
             self.step(PeerAnswered(ask.id, answer))
             await self.committer.wait_durable(self.position)
 
         error: DistkvError | None = None
-        request = self._request(ask)
+        request = request_of(ask, self.replica)
         await self.committer.wait_durable(self.position)  # our tick maps may show more than when the ask was decided
         try:
-            if isinstance(ask.what, AskSnapshot) and not self._has_room_for(DOWNLOAD_BYTES):
-                raise PeerError("the disk is full, nothing is downloaded")
+            check_begin(ask, self._has_room_for)
             await self._caller.call(ask.addr, request, take)
         except (PeerError, RequestError) as cause:
             error = cause
         self.step(PeerDone(ask.id, error))
-
-    def _request(self, ask: Ask) -> Request:
-        match ask.what:
-            case AskMaps() as what:
-                return ExchangeRequest(1, self.replica.maps(what))
-            case AskEvents(ranges=ranges, doubted=doubted, ticks=ticks, limit=limit):
-                return GetEvents(1, ranges, doubted, ticks, limit)
-            case AskPages(after=after, until=until, size=size):
-                return GetPages(1, after, until, size)
-            case AskSnapshot():
-                return GetSnapshot(1, self.replica.name, self.replica.started, self.replica.settings.addr)

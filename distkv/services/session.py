@@ -229,12 +229,8 @@ class Session:
                 return lambda send: history.send_history(driver, request, send)
             case GetChanges():
                 return lambda send: changes.send_changes(driver, request, send)
-            case GetEvents():
-                return lambda send: peer.send_events(driver, request, send)
-            case GetPages():
-                return lambda send: peer.send_pages(driver, request, send)
-            case GetSnapshot():
-                return lambda send: peer.send_snapshot(driver, request, send)
+            case GetEvents() | GetPages() | GetSnapshot():
+                return lambda send: peer.send_answer(driver, request, send)
             case Backup():
                 return lambda send: backup.send_backup(driver, request, send)
             case LookForDamage():

@@ -8,42 +8,24 @@ is made when it is sent, and is durable on the side that takes it before the nex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING
 
-from distkv.core.ready import (
-    Ask,
-    AskEvents,
-    AskMaps,
-    AskPages,
-    AskSnapshot,
-    Input,
-    JoinerAsked,
-    PeerAnswered,
-    PeerDone,
-    PeerOffered,
-    Reply,
-)
+from distkv.core.ready import Ask, Input, PeerAnswered, PeerDone, Reply
+from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.errors import DistkvError, PeerError
-from distkv.model.event import Event
-from distkv.model.pages import pages
+from distkv.services.parts import answer_parts
 from distkv.wire.asking import encode_request
 from distkv.wire.codec import Payload, encode_payload, read_payload
-from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
-from distkv.wire.replies import decode_reply
-from distkv.wire.request import GetEvents, GetPages, GetSnapshot
-from distkv.wire.room import EVENT_BYTES, answer_room
+from distkv.wire.frames import decode_request
+from distkv.wire.replies import decode_reply, encode_error, reply_error
+from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, PeerRequest
 
 if TYPE_CHECKING:
     from distkv.sim.fleet import Fleet
     from distkv.sim.host import Host
     from distkv.sim.process import Process
-
-BATCH_EVENTS: Final = 100
-
-Part: TypeAlias = Payload | DistkvError | None
-"""A part of an answer; an error refuses, None ends it."""
 
 
 class Conversation:
@@ -54,27 +36,20 @@ class Conversation:
         self._asker = asker
         self._ask = ask
         self._peer: Process | None = None
-        self._parts: Iterator[Part] = iter(())
+        self._parts: Iterator[Payload] = iter(())
         self._progress = 0
         self._is_over = False
 
     def begin(self) -> None:
         """The request is made now, and leaves when all that it shows is durable."""
-        maps, asker = None, self._asker
-        match self._ask.what:
-            case AskMaps() as what:
-                shown, size = _over_the_wire(asker.replica.maps(what))
-                maps = shown if isinstance(shown, TickMaps) else None
-            case AskEvents(ranges=ranges, doubted=doubted, ticks=ticks, limit=limit):
-                size = len(encode_request(GetEvents(1, ranges, doubted, ticks, limit)))
-            case AskPages(after=after, until=until, size=page_size):
-                size = len(encode_request(GetPages(1, after, until, page_size)))
-            case AskSnapshot():
-                size = len(encode_request(GetSnapshot(1, asker.host.node, asker.replica.started, asker.host.addr)))
-        if isinstance(self._ask.what, AskSnapshot) and not asker.host.disk.has_room(EVENT_BYTES):
-            self._travel(lambda: self._fail("the disk is full, nothing is downloaded"))
+        asker = self._asker
+        try:
+            check_begin(self._ask, asker.host.disk.has_room)
+        except PeerError as error:
+            self._travel(partial(self._end, error))
             return
-        asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))
+        request, size = _read_request(request_of(self._ask, asker.replica))
+        asker.when_durable(lambda: self._travel(lambda: self._arrive(request, size)))
         self._watch()
 
     def reset(self) -> None:
@@ -83,7 +58,7 @@ class Conversation:
 
     # -- on the peer's side
 
-    def _arrive(self, maps: TickMaps | None, size: int) -> None:
+    def _arrive(self, request: PeerRequest, size: int) -> None:
         """The request is there, if anybody is."""
         host = self._fleet.at_address(self._ask.addr)
         peer = host.process if host is not None else None
@@ -92,7 +67,8 @@ class Conversation:
         elif self._may_pass(host) and not self._is_over:
             self._fleet.transferred(host, self._asker.host, size)
             self._peer = peer
-            self._parts = self._answer(peer, maps)
+            step = partial(self._offer, peer)
+            self._parts = answer_parts(request, peer.replica, step, peer.check_room, self._fleet.part_bounds)
             peer.serving[self] = None
             host.give(peer, self._send_next)
 
@@ -101,36 +77,15 @@ class Conversation:
         peer = self._peer
         if peer is None or self._is_over:
             return
-        part = next(self._parts, None)
+        part: Payload | DistkvError | None
+        try:
+            part = next(self._parts, None)
+        except DistkvError as error:
+            part = _read_error(error)
         if part is None or isinstance(part, DistkvError):
             peer.serving.pop(self, None)
         asker = self._asker
         peer.when_durable(lambda: self._travel(lambda: asker.host.give(asker, lambda: self._deliver(peer, part))))
-
-    def _answer(self, peer: Process, maps: TickMaps | None) -> Iterator[Part]:
-        what, replica = self._ask.what, peer.replica
-        if maps is not None:
-            reply = self._offer(peer, PeerOffered(maps))
-            if isinstance(reply, TickMaps | DistkvError):
-                yield reply
-        elif isinstance(what, AskEvents):
-            events, end = replica.pulled(what)
-            yield from _batches(iter(events))
-            yield end
-        elif isinstance(what, AskPages):
-            yield from pages(replica.tree, what.after, what.until, what.size)
-        elif not peer.host.disk.has_room(EVENT_BYTES):
-            yield PeerError(f"{peer.host.name}: the disk is full")
-        else:
-            asker = self._asker
-            reply = self._offer(peer, JoinerAsked(asker.host.node, asker.replica.started, asker.host.addr))
-            if isinstance(reply, DistkvError):
-                yield reply
-            elif isinstance(reply, SnapshotHead):
-                # Of the same instant: the tree changes while we send. What comes later is gossiped.
-                events = [event for entry in replica.tree.entries() for event in (entry.head, *entry.losers)]
-                yield reply
-                yield from _batches(iter(events))
 
     def _offer(self, peer: Process, what: Input) -> Reply | None:
         self._fleet.delivered(peer.host, what)
@@ -138,8 +93,8 @@ class Conversation:
 
     # -- on the asker's side
 
-    def _deliver(self, peer: Process, part: Part) -> None:
-        """A part of the answer is here, or its end."""
+    def _deliver(self, peer: Process, part: Payload | DistkvError | None) -> None:
+        """A part of the answer is here, or its end, or why there is none."""
         asker, fleet = self._asker, self._fleet
         if self._is_over or not self._may_pass(peer.host):
             return
@@ -147,17 +102,25 @@ class Conversation:
             self._fail(f"{self._ask.addr}: the connection broke")
         elif part is None or isinstance(part, DistkvError):
             self._end(part)
-        elif asker.host.disk.is_short and (room := answer_room(part)) and not asker.host.disk.has_room(room):
-            self._fail("the disk is full, what the peer sends was given up")
         else:
-            self._progress += 1
-            read, size = _over_the_wire(part)
-            answer = PeerAnswered(self._ask.id, read)
-            fleet.transferred(asker.host, peer.host, size)
-            fleet.delivered(asker.host, answer)
-            asker.step(answer)
-            asker.when_durable(lambda: peer.host.give(peer, self._send_next))
-            self._watch()
+            self._take(peer, part)
+
+    def _take(self, peer: Process, part: Payload) -> None:
+        asker, fleet = self._asker, self._fleet
+        if asker.host.disk.is_short:  # else there is room for anything
+            try:
+                check_part(part, asker.host.disk.has_room)
+            except PeerError as error:
+                self._end(error)
+                return
+        self._progress += 1
+        read, size = _read_part(part)
+        answer = PeerAnswered(self._ask.id, read)
+        fleet.transferred(asker.host, peer.host, size)
+        fleet.delivered(asker.host, answer)
+        asker.step(answer)
+        asker.when_durable(lambda: peer.host.give(peer, self._send_next))
+        self._watch()
 
     # -- between them
 
@@ -196,18 +159,20 @@ class Conversation:
         asker.host.give(asker, partial(asker.step, PeerDone(self._ask.id, error)))
 
 
-def _over_the_wire(payload: Payload) -> tuple[Payload, int]:
+def _read_request(request: PeerRequest) -> tuple[PeerRequest, int]:
     """What the other side makes of the bytes, and how many they are."""
-    data = encode_payload(1, payload)
+    data = encode_request(request)
+    read = decode_request(data)
+    if not isinstance(read, ExchangeRequest | GetEvents | GetPages | GetSnapshot):
+        raise TypeError(f"a peer takes {type(request).__name__} for {type(read).__name__}")
+    return read, len(data)
+
+
+def _read_part(part: Payload) -> tuple[Payload, int]:
+    """The same of a part of an answer."""
+    data = encode_payload(1, part)
     return read_payload(decode_reply(data)), len(data)
 
 
-def _batches(events: Iterable[Event]) -> Iterator[EventBatch]:
-    batch: list[Event] = []
-    for event in events:
-        batch.append(event)
-        if len(batch) == BATCH_EVENTS:
-            yield EventBatch(tuple(batch))
-            batch = []
-    if batch:
-        yield EventBatch(tuple(batch))
+def _read_error(error: DistkvError) -> DistkvError | None:
+    return reply_error(decode_reply(encode_error(1, error)))

@@ -28,6 +28,7 @@ from distkv.core.ready import (
 )
 from distkv.core.replica import Replica
 from distkv.model.event import Event, NodeName
+from distkv.services.parts import PartBounds
 from distkv.sim.clock import HostClock
 from distkv.sim.conversation import Conversation
 from distkv.sim.host import Host
@@ -45,6 +46,8 @@ from distkv.wire.values import pack_value
 SECOND_MS: Final = 1000
 MEMBERS_MS: Final = 1000
 """How often the agents tell who is there."""
+PART_EVENTS: Final = 100
+"""A part of a peer's answer has fewer events than a server's, so that something can happen between two."""
 STALL_MS: Final = 2000
 """A disk may fall silent for so long, and then go on."""
 
@@ -74,6 +77,8 @@ class Fleet:
         """How often one takes up to `STALL_MS` more."""
         self.own_every = 1
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
+        self.part_bounds = PartBounds(events=PART_EVENTS)
+        """How large a part of an answer is."""
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._count = 0
         self._carried = 0
@@ -298,6 +303,7 @@ class Fleet:
 
     def _gone(self, host: Host, process: Process) -> None:
         host.process = None
+        process.stop()
         host.resume()
         for conversation in list(process.serving):
             conversation.reset()

@@ -1,23 +1,23 @@
 """One start of a server: the replica, and all that the engine does around it, without an event loop.
 
-Knows: the order of a `Ready`, what is held back until the disk has followed, and when the replica wants to be woken.
-Decides nothing.  Does not know the network between hosts (`fleet`), nor what is right (`rules`).
+Knows: where each output of the replica goes, and when it wants to be woken.  Decides nothing.  Does not know in which
+order outputs leave (`engine.executor`), the network between hosts (`fleet`), nor what is right (`rules`).
 
-Invariant: as that of the engine's driver: what Ready k emits leaves only after the records of all Readies up to k are
-durable.
+Invariant: as that of the engine's driver: a step is carried out before the next one is taken.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, Input, Ready, Wake
+from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, Input, Note, Ready, Reply, Wake
 from distkv.core.replica import Replica
-from distkv.errors import StaleError
+from distkv.engine.executor import Executor, Outlets
+from distkv.errors import DistkvError, NoSpaceError, StaleError
 from distkv.wire.message import Message
+from distkv.wire.room import EVENT_BYTES
 
 if TYPE_CHECKING:
     from distkv.sim.conversation import Conversation
@@ -41,9 +41,8 @@ class Process:
         self.serving: dict[Conversation, None] = {}
         """Whose requests it is answering."""
         self._fleet = fleet
-        self._outbox: deque[tuple[int, Message | Ask]] = deque()
-        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
-        self._must_announce = False
+        outlets = Outlets(self._write, self._send, self._ask, self._tell, self._end, self._note, self._announce)
+        self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
 
     @property
     def now_ms(self) -> int:
@@ -85,55 +84,66 @@ class Process:
     def is_running(self) -> bool:
         return self.host.process is self
 
+    def check_room(self, size: int) -> None:
+        """Ask before a write of `size` bytes.
+
+        Raises:
+            NoSpaceError: the disk is full.
+        """
+        if not self.host.disk.has_room(size + EVENT_BYTES):
+            raise NoSpaceError("the disk is full, nothing was changed")
+
+    def reply(self, what: Input) -> Reply | None:
+        """Take an input that is answered."""
+        return self.step(what).reply
+
     # -- out
 
     def when_durable(self, do: Callable[[], object]) -> None:
         """Do it as soon as everything that was decided so far is on the disk; never, when the process ends before."""
-        if self.host.disk.is_idle:
-            do()
-        else:
-            self._waiting.append((self.host.disk.appended, do))
+        self._executor.when_durable(do)
 
     def landed(self) -> None:
         """The disk followed: what waited for it leaves, in its order."""
-        disk = self.host.disk
-        while self.is_running and self._outbox and self._outbox[0][0] <= disk.durable:
-            self._send(self._outbox.popleft()[1])
-        while self.is_running and self._waiting and self._waiting[0][0] <= disk.durable:
-            self._waiting.popleft()[1]()
-        if self._must_announce and not self._outbox and self.is_running:
-            self._must_announce = False
-            self.step(AnnounceDue())
+        self._executor.landed()
 
-    # -- inside
+    def stop(self) -> None:
+        """It has ended, whatever it was about to do."""
+        self._executor.stop()
+
+    # -- inside, in the order of `Outlets`
 
     def _carry_out(self, what: Input | None, ready: Ready) -> None:
-        fleet, disk = self._fleet, self.host.disk
-        for tell in fleet.told.stepped:
+        for tell in self._fleet.told.stepped:
             tell(self, what, ready)
-        for note in ready.notes:
-            fleet.notes[note.id] += 1
-        if ready.records:
-            disk.append(ready.records)
-            fleet.commit(self)
-        if isinstance(ready.fatal, StaleError):
-            self.when_durable(lambda: fleet.later(0, partial(fleet.begin_again, self)))
-        elif ready.fatal is not None:
-            self.host.fatal = ready.fatal
-            fleet.end(self.host)
-            return
-        for message in ready.messages:
-            if disk.is_idle:
-                self._send(message)
-            elif len(self._outbox) < OUTBOX_MAX or isinstance(message, Ask):
-                self._outbox.append((disk.appended, message))
-            else:
-                fleet.notes["outbox_full"] += 1
-                self._must_announce = True
-        self.replan()
+        self._executor.carry_out(ready)
+        if self.is_running:
+            self.replan()
 
-    def _send(self, message: Message | Ask) -> None:
-        if isinstance(message, Ask):
-            self._fleet.ask(self, message)
-        elif self.host.agent.is_up:
+    def _write(self, ready: Ready, _: bool) -> None:
+        self.host.disk.append(ready.records)
+        self._fleet.commit(self)
+
+    def _send(self, message: Message) -> None:
+        if self.host.agent.is_up:
             self._fleet.gossip(self, message)
+
+    def _ask(self, ask: Ask) -> None:
+        self._fleet.ask(self, ask)
+
+    def _tell(self, ready: Ready) -> None:
+        """Watchers are observers here, and see the whole step."""
+
+    def _end(self, error: DistkvError) -> None:
+        fleet = self._fleet
+        if isinstance(error, StaleError):
+            fleet.later(0, partial(fleet.begin_again, self))
+        else:
+            self.host.fatal = error
+            fleet.end(self.host)
+
+    def _note(self, note: Note) -> None:
+        self._fleet.notes[note.id] += 1
+
+    def _announce(self) -> None:
+        self.step(AnnounceDue())

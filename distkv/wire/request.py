@@ -306,6 +306,9 @@ class ExchangeRequest:
     maps: TickMaps
 
 
+PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
+"""What nodes ask of one another."""
+
 Request: TypeAlias = (
     GetValue
     | GetValueAt

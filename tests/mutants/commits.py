@@ -13,10 +13,26 @@ COMMITS = (
     broken(
         "outbox-appended",
         "a message leaves when what was decided before it is durable",
-        "engine/driver.py",
-        "self._outbox[0][0] <= self.committer.durable:",
-        "self._outbox[0][0] <= self.committer.appended:",
+        "engine/executor.py",
+        "while outbox and outbox[0][0] <= log.durable:",
+        "while outbox and outbox[0][0] <= log.appended:",
         OVERLAP,
+    ),
+    broken(
+        "outbox-backwards",
+        "messages leave in the order in which they were emitted",
+        "engine/executor.py",
+        "self._leave(outbox.popleft()[1])",
+        "self._leave(outbox.pop()[1])",
+        "tests/shell/test_engine_order.py",
+    ),
+    broken(
+        "announcement-forgotten",
+        "what a full outbox dropped is announced",
+        "engine/executor.py",
+        "            self._must_announce = True\n",
+        "",
+        "tests/shell/test_engine_order.py",
     ),
     broken(
         "mark-of-the-next",
@@ -238,9 +254,9 @@ COMMITS = (
     broken(
         "ask-dropped",
         "an ask is never dropped from a full outbox",
-        "engine/driver.py",
-        "if len(self._outbox) >= self.limits.outbox and not isinstance(message, Ask):",
-        "if len(self._outbox) >= self.limits.outbox:",
+        "engine/executor.py",
+        "elif len(outbox) < self._outbox_max or isinstance(message, Ask):",
+        "elif len(outbox) < self._outbox_max:",
         "tests/shell/test_engine_order.py",
     ),
     broken(

@@ -427,20 +427,42 @@ SIMULATED = (
         "Phase.THINKING: 1.5,",
         "Phase.THINKING: 15.0,",
     ),
-    # -- the order of a Ready, which the simulated process keeps as the driver does
+    # -- the order of a Ready, which the simulated process and the driver have from one executor
     _of(
         "outbox-early",
         "a message leaves when what was decided before it is durable (docs/architecture)",
-        "sim/process.py",
-        "while self.is_running and self._outbox and self._outbox[0][0] <= disk.durable:",
-        "while self.is_running and self._outbox and self._outbox[0][0] <= disk.appended:",
+        "engine/executor.py",
+        "while outbox and outbox[0][0] <= log.durable:",
+        "while outbox and outbox[0][0] <= log.appended:",
+    ),
+    _of(
+        "outbox-backwards",
+        "messages leave in the order in which they were emitted",
+        "engine/executor.py",
+        "self._leave(outbox.popleft()[1])",
+        "self._leave(outbox.pop()[1])",
+    ),
+    _of(
+        "announcement-forgotten",
+        "what a full outbox dropped is announced (UPD-1)",
+        "engine/executor.py",
+        "            self._must_announce = True\n",
+        "",
+        seed=144,
+    ),
+    _of(
+        "reply-early",
+        "what waits for the disk is done when it has followed",
+        "engine/executor.py",
+        "while waiting and waiting[0][0] <= log.durable:",
+        "while waiting and waiting[0][0] <= log.appended:",
     ),
     _of(
         "ask-early",
         "an ask leaves when what it shows is durable (docs/architecture)",
         "sim/conversation.py",
-        "        asker.when_durable(lambda: self._travel(lambda: self._arrive(maps, size)))",
-        "        self._travel(lambda: self._arrive(maps, size))",
+        "        asker.when_durable(lambda: self._travel(lambda: self._arrive(request, size)))",
+        "        self._travel(lambda: self._arrive(request, size))",
     ),
     _of(
         "answer-early",

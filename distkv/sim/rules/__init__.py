@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distkv.sim.rule import Observer
+from distkv.sim.rules.announced import DroppedIsAnnounced
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.durable import NothingUndone
 from distkv.sim.rules.ledger import LedgerPartition
@@ -18,6 +19,7 @@ def always() -> list[Observer]:
     return [
         DecisionsCloseOne(),
         DiskKeeps(),
+        DroppedIsAnnounced(),
         LedgerPartition(),
         NoBusyLoop(),
         NothingUndone(),

@@ -1,0 +1,129 @@
+"""What becomes of a `Ready`, without an event loop: the engine of a server and the simulator drive the same.
+
+Knows: the order of a `Ready`, what waits for which position of the log, and what a full outbox comes to.  Decides
+nothing, and does not know time, disks and sockets: those are the `Outlets`.
+
+Invariant: what Ready k emits leaves only after the records of all Readies up to k are durable, in the order in which it
+was emitted; an announcement follows whatever a full outbox dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import attrs
+
+from distkv.core.ready import Ask, Note, Ready
+from distkv.errors import DistkvError, StaleError
+from distkv.wire.message import Message
+
+
+class Log(Protocol):
+    """How far the disk is."""
+
+    @property
+    def appended(self) -> int:
+        """How many records were ever appended."""
+
+    @property
+    def durable(self) -> int:
+        """How many of them are on the disk."""
+
+
+@attrs.frozen
+class Outlets:
+    """Where each part of a `Ready` goes. They are called in this order; none of them blocks."""
+
+    write: Callable[[Ready, bool], None]
+    """Append the records to the log, behind all that were appended before; whether somebody waits for the commit."""
+    send: Callable[[Message], None]
+    """Gossip it. Called when all is durable that was decided before it."""
+    ask: Callable[[Ask], None]
+    """Carry a request to a peer. Called as `send` is."""
+    tell: Callable[[Ready], None]
+    """Tell watchers of the changes, each of which may be shown when the records are durable."""
+    end: Callable[[DistkvError], None]
+    """The node must end. Called when the mark of an old disk is durable, which the next start needs; else at once."""
+    note: Callable[[Note], None]
+    """Count it, and log it. Nobody but the owner of the node hears of it, so it waits for nothing."""
+    announce: Callable[[], None]
+    """Say to the replica that updates were dropped. Called when the outbox is empty again."""
+
+
+class Executor:
+    """Carries out one `Ready` after another, each wholly."""
+
+    def __init__(self, log: Log, outlets: Outlets, outbox_max: int) -> None:
+        """So many messages wait for the disk; what comes then is dropped, and announced later. Asks are few, and are
+        never dropped."""
+        self._log: Final = log
+        self._outlets: Final = outlets
+        self._outbox_max: Final = outbox_max
+        self._outbox: deque[tuple[int, Message | Ask]] = deque()
+        self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
+        self._must_announce = False
+
+    def carry_out(self, ready: Ready, *, is_awaited: bool = False) -> None:
+        """Do what it wants, in the order of its fields; the reply is whoever's that gave the input, and `is_awaited`
+        when that waits for the commit."""
+        outlets = self._outlets
+        if ready.records:
+            outlets.write(ready, is_awaited)
+        for message in ready.messages:
+            self._emit(message)
+        outlets.tell(ready)
+        if ready.fatal is not None:
+            self._end(ready.fatal)
+        for note in ready.notes:
+            outlets.note(note)
+
+    def when_durable(self, do: Callable[[], object]) -> None:
+        """Call it as soon as all that was decided so far is durable; never, when the node ends before."""
+        log = self._log
+        if log.durable == log.appended and not self._waiting:
+            do()
+        else:
+            self._waiting.append((log.appended, do))
+
+    def landed(self) -> None:
+        """The disk followed: what waited for it leaves."""
+        outbox, waiting, log = self._outbox, self._waiting, self._log
+        while outbox and outbox[0][0] <= log.durable:
+            self._leave(outbox.popleft()[1])
+        while waiting and waiting[0][0] <= log.durable:
+            waiting.popleft()[1]()
+        if self._must_announce and not outbox:
+            self._must_announce = False
+            self._outlets.announce()
+
+    def stop(self) -> None:
+        """The node has ended: nothing leaves any more."""
+        self._outbox.clear()
+        self._waiting.clear()
+        self._must_announce = False
+
+    # -- inside
+
+    def _emit(self, message: Message | Ask) -> None:
+        log, outbox = self._log, self._outbox
+        if log.durable == log.appended and not outbox:
+            self._leave(message)
+        elif len(outbox) < self._outbox_max or isinstance(message, Ask):
+            outbox.append((log.appended, message))
+        else:
+            self._outlets.note(Note("outbox_full", {}))
+            self._must_announce = True
+
+    def _leave(self, message: Message | Ask) -> None:
+        if isinstance(message, Ask):
+            self._outlets.ask(message)
+        else:
+            self._outlets.send(message)
+
+    def _end(self, error: DistkvError) -> None:
+        if isinstance(error, StaleError):
+            self.when_durable(lambda: self._outlets.end(error))
+        else:
+            self._outlets.end(error)

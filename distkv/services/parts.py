@@ -1,0 +1,103 @@
+"""What a peer is answered, part by part, without an event loop: a server and the simulator give the same.
+
+Knows: how a long answer is cut.  Does not know how parts leave, nor what is asked why.
+
+Invariant: an answer is of one instant, but for pages, each of which is of the instant in which it is made; no part is
+larger than its bounds, but for one whose only event is. A part may leave when all is durable that was decided before
+it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias, TypeVar, assert_never
+
+import attrs
+
+from distkv.core.ready import AskEvents, Input, JoinerAsked, PeerOffered, Reply
+from distkv.core.replica import Replica
+from distkv.errors import DistkvError
+from distkv.model.event import Event, NodeName
+from distkv.model.pages import pages
+from distkv.wire.codec import Payload
+from distkv.wire.message import EventBatch, SnapshotHead, TickMaps
+from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, PeerRequest
+
+Step: TypeAlias = Callable[[Input], Reply | None]
+"""Hands an input to the replica; gives its reply."""
+
+_Kind = TypeVar("_Kind")
+
+
+@attrs.frozen
+class PartBounds:
+    """How large a part of events becomes."""
+
+    events: int = 500
+    size: int = 256 << 10
+    """Bytes of values; the last event may take a part beyond."""
+
+
+BOUNDS: Final = PartBounds()
+
+
+def answer_parts(
+    request: PeerRequest,
+    replica: Replica,
+    step: Step,
+    check_room: Callable[[int], None],
+    bounds: PartBounds = BOUNDS,
+) -> Iterator[Payload]:
+    """The parts of the answer, each made when it is asked for.
+
+    `check_room` raises NoSpaceError when the disk takes no event besides so many bytes.
+
+    Raises:
+        DistkvError: the request is refused: it is of another network, the node is not ready, its disk is full. Before
+            the first part only.
+    """
+    match request:
+        case ExchangeRequest():
+            yield _expected(step(PeerOffered(request.maps)), TickMaps)
+        case GetEvents():
+            # Of what the asker only doubts it has the content.
+            asked = AskEvents(request.nodes, request.doubted, request.ticks, request.limit)
+            events, end = replica.pulled(asked)
+            yield from _batches(events, bounds)
+            yield end
+        case GetPages():
+            yield from pages(replica.tree, request.after, request.until, request.size)
+        case GetSnapshot():
+            check_room(0)
+            joiner = JoinerAsked(NodeName(request.node), request.created, request.addr)
+            head = _expected(step(joiner), SnapshotHead)
+            # Of the same instant as the head: the tree changes while we send. What comes later is gossiped.
+            events = [event for entry in replica.tree.entries() for event in (entry.head, *entry.losers)]
+            yield head
+            yield from _batches(events, bounds)
+        case _:
+            assert_never(request)
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _expected(reply: Reply | None, kind: type[_Kind]) -> _Kind:
+    if isinstance(reply, DistkvError):
+        raise reply
+    if not isinstance(reply, kind):
+        raise TypeError(f"a peer's request was answered with {type(reply).__name__}, not {kind.__name__}")
+    return reply
+
+
+def _batches(events: Iterable[Event], bounds: PartBounds) -> Iterator[EventBatch]:
+    batch: list[Event] = []
+    size = 0
+    for event in events:
+        batch.append(event)
+        size += len(event.value)
+        if len(batch) >= bounds.events or size >= bounds.size:
+            yield EventBatch(tuple(batch))
+            batch, size = [], 0
+    if batch:
+        yield EventBatch(tuple(batch))
