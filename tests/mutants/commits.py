@@ -8,7 +8,51 @@ OVERLAP = (
     "tests/property/test_crash_commits.py::test_nothing_leaves_before_its_own_commit_while_others_are_under_way"
 )
 
+SEEDS = "tests/scenarios/test_seeds_on_engine.py"
+
 COMMITS = (
+    # -- the executor that servers and the simulator share, by seeds on whole servers; see `simulated.py`, too
+    broken(
+        "seeds-outbox-early",
+        "a message leaves when what was decided before it is durable",
+        "engine/executor.py",
+        "while outbox and outbox[0][0] <= log.durable:",
+        "while outbox and outbox[0][0] <= log.appended:",
+        SEEDS,
+    ),
+    broken(
+        "seeds-outbox-backwards",
+        "messages leave in the order in which they were emitted",
+        "engine/executor.py",
+        "self._leave(outbox.popleft()[1])",
+        "self._leave(outbox.pop()[1])",
+        SEEDS,
+    ),
+    broken(
+        "seeds-announcement-forgotten",
+        "what a full outbox dropped is announced",
+        "engine/executor.py",
+        "            self._must_announce = True\n",
+        "",
+        SEEDS,
+    ),
+    broken(
+        "seeds-part-early",
+        "a part of an answer leaves when what it shows is durable",
+        "services/sender.py",
+        "        await committer.wait_durable(committer.appended, self)\n        async with",
+        "        async with",
+        SEEDS,
+    ),
+    broken(
+        "seeds-reply-early",
+        "a reply leaves when what it shows is durable",
+        "services/sender.py",
+        "        if self._committer.durable < self.position:\n"
+        "            await self._committer.wait_durable(self.position, self)\n",
+        "",
+        SEEDS,
+    ),
     # -- commits that overlap
     broken(
         "outbox-appended",
