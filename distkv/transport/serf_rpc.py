@@ -1,4 +1,4 @@
-"""A client of the Serf agent's RPC: every command, typed, each with a deadline (agent RPC protocol 1, Serf 0.8 on).
+"""A client of the Serf agent's RPC: the commands that we need, each with a deadline (RPC protocol 1, Serf 0.8 on).
 
 Knows: one TCP connection to one agent, and which reply belongs to which call.  Does not know reconnecting, nor what
 the events mean.  docs/serf.rst says why this is ours.
@@ -9,8 +9,7 @@ connection, which fails all calls at once.  The reader never waits for a consume
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
 import attrs
@@ -29,15 +28,10 @@ from distkv.wire.serf_frames import (
     SHAPES,
     Body,
     Frame,
-    Keys,
     Member,
-    QueryAnswer,
     ReplyDecoder,
     Shape,
-    decode_coordinate,
-    decode_keys,
     decode_members,
-    decode_number,
     decode_record,
     decode_stats,
     encode_request,
@@ -48,7 +42,7 @@ VERSION: Final = 1
 CALLS_MAX: Final = 256
 """Calls without an answer, those that timed out included: an agent that is this far behind is not asked more."""
 STREAMS_MAX: Final = 64
-"""Streams opened in one connection's life, the stopped ones included: their last records may still come."""
+"""Streams of one connection."""
 _RECEIVE_BYTES: Final = 1 << 16
 
 Answer = TypeVar("Answer")
@@ -161,42 +155,15 @@ class SerfRpc:
         """Needed when the agent's configuration has `rpc_auth`; refused otherwise."""
         await self._call("auth", {"AuthKey": key})
 
-    # -- commands: events and queries
+    # -- commands: events
 
-    async def send_event(self, name: str, payload: bytes, *, coalesce: bool = False) -> None:
+    async def send_event(self, name: str, payload: bytes) -> None:
         """Send a user event. That the agent takes it says nothing about its arrival anywhere."""
-        await self._call("event", {"Name": name, "Payload": payload, "Coalesce": coalesce})
+        await self._call("event", {"Name": name, "Payload": payload, "Coalesce": False})
 
     async def open_stream(self, kinds: str) -> RecordStream:
         """Events of these kinds: a comma separated list such as `user:NAME,member-join,query`, or `*`."""
         return await self._open("stream", {"Type": kinds})
-
-    async def open_monitor(self, level: str = "INFO") -> RecordStream:
-        """The agent's log, from some lines back."""
-        return await self._open("monitor", {"LogLevel": level})
-
-    async def stop(self, stream: RecordStream) -> None:
-        """End a stream or monitor."""
-        await self._call("stop", {"Stop": stream.seq})
-        stream.end("the stream was stopped")
-
-    async def open_query(
-        self,
-        name: str,
-        payload: bytes = b"",
-        *,
-        wait_s: float = 1.0,
-        ack: bool = False,
-        nodes: Sequence[str] = (),
-        tags: Mapping[str, str] | None = None,
-    ) -> RecordStream:
-        """Ask agents; `QueryAnswer`s come for `wait_s`, the last one of kind `done`."""
-        body: dict[str, object] = {"Name": name, "Payload": payload, "RequestAck": ack, "Timeout": int(wait_s * 1e9)}
-        return await self._open("query", body | {"FilterNodes": list(nodes), "FilterTags": dict(tags or {})})
-
-    async def respond(self, query_id: int, payload: bytes) -> None:
-        """Answer a `QueryEvent`; refused when it came on another connection, or too long ago."""
-        await self._call("respond", {"ID": query_id, "Payload": payload})
 
     # -- commands: members
 
@@ -204,51 +171,13 @@ class SerfRpc:
         """All agents that this one knows, also those that left or failed."""
         return await self._ask(decode_members, "members")
 
-    async def members_filtered(
-        self, *, name: str = "", status: str = "", tags: Mapping[str, str] | None = None
-    ) -> tuple[Member, ...]:
-        """Those that match; all filters are regular expressions. A bad one makes the agent close the connection."""
-        body = {"Name": name, "Status": status, "Tags": dict(tags or {})}
-        return await self._ask(decode_members, "members-filtered", body)
-
-    async def join(self, addresses: Sequence[str], *, replay: bool = False, timeout_s: float = 15.0) -> int:
-        """Join others; says how many were reached, and is refused only when none was. Each may take 10 s."""
-        body = {"Existing": list(addresses), "Replay": replay}
-        return await self._ask(partial(decode_number, name="Num"), "join", body, timeout_s)
-
-    async def force_leave(self, name: str, *, prune: bool = False) -> None:
-        """Make a failed agent count as left; `prune` forgets it at once."""
-        await self._call("force-leave", {"Node": name, "Prune": prune})
-
-    async def leave(self, *, timeout_s: float = 15.0) -> None:
-        """Make the agent leave, which takes some seconds, and end."""
-        await self._call("leave", None, timeout_s)
-
-    async def set_tags(self, tags: Mapping[str, str], *, delete: Sequence[str] = ()) -> None:
+    async def set_tags(self, tags: Mapping[str, str]) -> None:
         """Change the agent's tags; those not named stay. All together have at most 512 bytes."""
-        await self._call("tags", {"Tags": dict(tags), "DeleteTags": list(delete)})
-
-    async def coordinate(self, name: str) -> tuple[float, ...] | None:
-        """An agent's network coordinate: the vector, height, adjustment, in seconds; None when unknown."""
-        return await self._ask(decode_coordinate, "get-coordinate", {"Node": name})
+        await self._call("tags", {"Tags": dict(tags), "DeleteTags": []})
 
     async def stats(self) -> dict[str, dict[str, str]]:
         """Section -> name -> text; `serf` / `event_queue` is the backlog of events."""
         return await self._ask(decode_stats, "stats")
-
-    # -- commands: encryption keys; refused when any agent failed
-
-    async def install_key(self, key: str) -> Keys:
-        return await self._ask(decode_keys, "install-key", {"Key": key})
-
-    async def use_key(self, key: str) -> Keys:
-        return await self._ask(decode_keys, "use-key", {"Key": key})
-
-    async def remove_key(self, key: str) -> Keys:
-        return await self._ask(decode_keys, "remove-key", {"Key": key})
-
-    async def list_keys(self) -> Keys:
-        return await self._ask(decode_keys, "list-keys")
 
     # -- calls
 
@@ -335,11 +264,7 @@ class SerfRpc:
         if frame.body is None:
             stream.end(f"the Serf agent ended the stream: {frame.error}")
             return
-        record = decode_record(frame.body)
-        stream.put(record)
-        if isinstance(record, QueryAnswer) and record.kind == "done":
-            stream.end("the query is over")
-            del self._streams[frame.seq]
+        stream.put(decode_record(frame.body))
 
     def _lose(self, reason: str) -> None:
         """The connection is gone; the first reason given is the one that is told."""

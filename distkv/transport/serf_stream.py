@@ -51,7 +51,7 @@ Item: TypeAlias = Record | Overflow
 
 
 class RecordStream:
-    """What an agent sends after `stream`, `monitor` or `query`, in order, with a mark where records were dropped."""
+    """What an agent sends after `stream`, in order, with a mark where records were dropped."""
 
     def __init__(self, seq: int, records_max: int) -> None:
         self.seq = seq
@@ -65,8 +65,7 @@ class RecordStream:
         """The next record; waits for it.
 
         Raises:
-            RpcLostError: nothing comes any more (the connection is gone, the stream was stopped, the query is over),
-                and all that had come before is read.
+            RpcLostError: nothing comes any more, as the connection is gone, and all that had come before is read.
         """
         while True:
             if self._items:

@@ -32,7 +32,6 @@ class Shape(Enum):
 
     EMPTY = "no body"
     BODY = "a body, unless refused"
-    ALWAYS = "a body, even when refused"
     RECORDS = "no body; unless refused, records follow from then on, and each looks like a `BODY`"
 
 
@@ -40,26 +39,12 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "handshake": Shape.EMPTY,
     "auth": Shape.EMPTY,
     "event": Shape.EMPTY,
-    "force-leave": Shape.EMPTY,
-    "join": Shape.ALWAYS,
     "members": Shape.BODY,
-    "members-filtered": Shape.BODY,
     "tags": Shape.EMPTY,
     "stream": Shape.RECORDS,
-    "monitor": Shape.RECORDS,
-    "stop": Shape.EMPTY,
-    "leave": Shape.EMPTY,
-    "query": Shape.RECORDS,
-    "respond": Shape.EMPTY,
-    "install-key": Shape.ALWAYS,
-    "use-key": Shape.ALWAYS,
-    "remove-key": Shape.ALWAYS,
-    "list-keys": Shape.ALWAYS,
     "stats": Shape.BODY,
-    "get-coordinate": Shape.BODY,
 }
-_NEVER_BODY: Final = ("Handshake required", "Authentication required")
-"""With these the agent refuses before it looks at the command, so not even `ALWAYS` brings a body."""
+"""Of the agent's commands those that we need."""
 
 
 @attrs.frozen(slots=True)
@@ -100,45 +85,7 @@ class MemberEvent:
     members: tuple[Member, ...]
 
 
-@attrs.frozen(slots=True)
-class QueryEvent:
-    """Somebody asks; `respond` with `id` answers."""
-
-    id: int
-    name: str
-    payload: bytes
-    ltime: int
-
-
-@attrs.frozen(slots=True)
-class LogLine:
-    """What `monitor` sends."""
-
-    text: str
-
-
-@attrs.frozen(slots=True)
-class QueryAnswer:
-    """To our own query: `kind` is `ack`, `response` or `done`; nothing follows the latter."""
-
-    kind: str
-    sender: str
-    payload: bytes
-
-
-Record: TypeAlias = UserEvent | MemberEvent | QueryEvent | LogLine | QueryAnswer
-
-
-@attrs.frozen(slots=True)
-class Keys:
-    """What the agents of the cluster said about their encryption keys."""
-
-    messages: dict[str, str]
-    """Agent -> why it failed."""
-    keys: dict[str, int]
-    """Key -> how many agents hold it."""
-    agents: int
-    failed: int
+Record: TypeAlias = UserEvent | MemberEvent
 
 
 # -- out ----------------------------------------------------------------------------------------------------------
@@ -201,8 +148,6 @@ class ReplyDecoder:
                 raise _bad(f"the agent answered request {seq}, which nobody made")
             case Shape.EMPTY | Shape.RECORDS:
                 return False
-            case Shape.ALWAYS:
-                return error not in _NEVER_BODY
             case Shape.BODY:
                 return not error
 
@@ -211,7 +156,7 @@ class ReplyDecoder:
 
 
 def decode_members(body: Body) -> tuple[Member, ...]:
-    """The answer to `members` and `members-filtered`; also the list in a member event."""
+    """The answer to `members`; also the list in a member event."""
     return tuple(_member(item) for item in _list(body, b"Members"))
 
 
@@ -220,48 +165,13 @@ def decode_stats(body: Body) -> dict[str, dict[str, str]]:
     return {_string(section): _texts(body, section) for section in body}
 
 
-def decode_number(body: Body, name: str) -> int:
-    """One number, such as `Num` in the answer to `join`."""
-    return _number(body, name.encode())
-
-
-def decode_keys(body: Body) -> Keys:
-    """The answer to the four key commands."""
-    keys = _map(body, b"Keys")
-    return Keys(
-        messages=_texts(body, b"Messages"),
-        keys={_string(key): _number(keys, key) for key in keys},
-        agents=_number(body, b"NumNodes"),
-        failed=_number(body, b"NumErr"),
-    )
-
-
-def decode_coordinate(body: Body) -> tuple[float, ...] | None:
-    """The answer to `get-coordinate`: the vector, then height and adjustment, in seconds; None if unknown."""
-    if not body.get(b"Ok"):
-        return None
-    coordinate = _map(body, b"Coord")
-    numbers = [*_list(coordinate, b"Vec"), coordinate.get(b"Height"), coordinate.get(b"Adjustment")]
-    found = tuple(number for number in numbers if isinstance(number, float))
-    if len(found) != len(numbers):
-        raise _bad("the agent's coordinate holds what is not a number")
-    return found
-
-
 def decode_record(body: Body) -> Record:
-    """What `stream`, `monitor` and `query` send."""
-    if b"Log" in body:
-        return LogLine(_text(body, b"Log"))
-    if b"Type" in body:
-        return QueryAnswer(_text(body, b"Type"), _text(body, b"From"), _payload(body))
-    match kind := _text(body, b"Event"):
-        case "user":
-            return UserEvent(_text(body, b"Name"), _payload(body), _number(body, b"LTime"))
-        case "query":
-            number = _number(body, b"ID")
-            return QueryEvent(number, _text(body, b"Name"), _payload(body), _number(body, b"LTime"))
-        case _ if kind.startswith("member-"):
-            return MemberEvent(kind, decode_members(body))
+    """What `stream` sends."""
+    kind = _text(body, b"Event")
+    if kind == "user":
+        return UserEvent(_text(body, b"Name"), _payload(body), _number(body, b"LTime"))
+    if kind.startswith("member-"):
+        return MemberEvent(kind, decode_members(body))
     raise _bad("the agent's stream sent a record of an unknown kind")
 
 

@@ -92,7 +92,7 @@ class FakeAgent:
             while data := await connection.stream.receive_some():
                 unpacker.feed(data)
                 for item in unpacker:
-                    if header is None and item["Command"] not in ("members", "stats", "leave", "list-keys"):
+                    if header is None and item["Command"] not in ("members", "stats"):
                         header = item
                         continue
                     request, header = (item if header is None else header), None
@@ -137,8 +137,6 @@ class FakeAgent:
                 tags = body["Tags"]
                 assert isinstance(tags, dict)
                 self.members[0][1].update(tags)
-            case "join":
-                return "", {"Num": 1}
         return "", NO_BODY
 
     def _event(self, name: str, payload: bytes) -> str:

@@ -15,20 +15,13 @@ from distkv.wire.serf_frames import (
     BUFFER_MAX,
     LENGTH_MAX,
     Body,
-    Keys,
-    LogLine,
     Member,
     MemberEvent,
-    QueryAnswer,
-    QueryEvent,
     Record,
     ReplyDecoder,
     Shape,
     UserEvent,
-    decode_coordinate,
-    decode_keys,
     decode_members,
-    decode_number,
     decode_record,
     decode_stats,
 )
@@ -60,25 +53,15 @@ def test_missing_lists_and_maps_are_empty() -> None:
     [
         ({b"Event": b"user", b"LTime": 3, b"Name": b"x", b"Payload": None}, UserEvent("x", b"", 3)),
         ({b"Event": b"user", b"LTime": 3, b"Name": b"x", b"Payload": b"\xff"}, UserEvent("x", b"\xff", 3)),
-        ({b"Event": b"query", b"ID": 7, b"LTime": 3, b"Name": b"x", b"Payload": b"?"}, QueryEvent(7, "x", b"?", 3)),
         ({b"Event": b"member-reap", b"Members": []}, MemberEvent("member-reap", ())),
-        ({b"Log": b"a line"}, LogLine("a line")),
-        ({b"Type": b"ack", b"From": b"a", b"Payload": None}, QueryAnswer("ack", "a", b"")),
     ],
 )
 def test_record_of_every_kind_is_read(body: Body, record: Record) -> None:
     assert decode_record(body) == record
 
 
-def test_keys_stats_numbers_and_coordinates_are_read() -> None:
-    keys = {b"Messages": {b"a": b"no"}, b"Keys": {b"k": 2}, b"NumNodes": 3, b"NumErr": 1, b"NumResp": 3}
-    assert decode_keys(keys) == Keys({"a": "no"}, {"k": 2}, 3, 1)
-    assert decode_keys(keys | {b"Keys": None}).keys == {}
+def test_stats_are_read() -> None:
     assert decode_stats({b"serf": {b"members": b"1"}, b"tags": {}}) == {"serf": {"members": "1"}, "tags": {}}
-    assert decode_number({b"Num": 2}, "Num") == 2
-    coordinate = {b"Vec": [1.0, 2.0], b"Height": 3.0, b"Adjustment": 4.0, b"Error": 5.0}
-    assert decode_coordinate({b"Ok": True, b"Coord": coordinate}) == (1.0, 2.0, 3.0, 4.0)
-    assert decode_coordinate({b"Ok": False}) is None
 
 
 @pytest.mark.parametrize(
@@ -93,8 +76,6 @@ def test_keys_stats_numbers_and_coordinates_are_read() -> None:
         (decode_members, {b"Members": [MEMBER | {b"Tags": {1: b"x"}}]}),
         (decode_stats, {b"serf": 1}),
         (decode_stats, {1: {}}),
-        (decode_keys, {b"Messages": {}, b"Keys": {b"k": b"2"}, b"NumNodes": 3, b"NumErr": 1}),
-        (decode_coordinate, {b"Ok": True, b"Coord": {b"Vec": [b"x"], b"Height": 1.0, b"Adjustment": 1.0}}),
         (decode_record, {}),
         (decode_record, {b"Event": b"news"}),
         (decode_record, {b"Event": b"user", b"LTime": 3, b"Name": b"x", b"Payload": 7}),
