@@ -48,7 +48,7 @@ from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
 from distkv.model.pages import Page
 from distkv.model.tick_ranges import TickRanges, lives, ranges_of
-from distkv.wire.codec import kind_of
+from distkv.wire.gossip import GossipKind, kind_of
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -112,7 +112,9 @@ class Recorder:
 
     # -- what arrives
 
-    def _arrival(self, what: Input | None, replica: Replica) -> tuple[StepKind, Said | None, Iterable[Event]]:
+    def _arrival(
+        self, what: Input | None, replica: Replica
+    ) -> tuple[StepKind | GossipKind, Said | None, Iterable[Event]]:
         """What kind of step this is, the message that set it off, and the events in it."""
         match what:
             case None:
@@ -123,7 +125,7 @@ class Recorder:
                 return StepKind.BATCH, None, ()
             case HeardMessage(message=message):
                 events = message.events if isinstance(message, Update) else ()
-                return StepKind(kind_of(message)), _gossip(message), events
+                return kind_of(message), _gossip(message), events
             case PeerAnswered(ask=ask, answer=answer):
                 return self._answered(ask, answer)
             case PeerDone(ask=ask, error=error):
@@ -233,7 +235,7 @@ def value_text(event: Event) -> str | None:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _now(at_ms: int, kind: StepKind, replica: Replica) -> Moment:
+def _now(at_ms: int, kind: StepKind | GossipKind, replica: Replica) -> Moment:
     """The node as it is."""
     ledger = replica.tree.ledger
     return Moment(

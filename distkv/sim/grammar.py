@@ -45,7 +45,11 @@ from distkv.sim.script import (
 )
 from distkv.sim.words import Known, Words
 from distkv.transport.diversion import ANY, Diversion
+from distkv.wire.gossip import GossipKind
 from distkv.wire.message import State
+
+GOSSIP: Final = tuple(GossipKind)
+_DIVERTED: Final = "|".join((*GOSSIP, ANY))
 
 USAGE: Final[dict[str, str]] = {
     "cluster": "cluster NODE…",
@@ -61,8 +65,8 @@ USAGE: Final[dict[str, str]] = {
     "split": "split NODE… | NODE… [| NODE…]…",
     "cut": "cut NODE > NODE",
     "heal": "heal",
-    "drop": "drop [COUNT] update|ping|info|gossip [of NODE…] [to NODE…]",
-    "delay": "delay [COUNT] update|ping|info|gossip [of NODE…] [to NODE…] by TIME",
+    "drop": f"drop [COUNT] {_DIVERTED} [of NODE…] [to NODE…]",
+    "delay": f"delay [COUNT] {_DIVERTED} [of NODE…] [to NODE…] by TIME",
     "deliver": "deliver",
     "run": "run TIME",
     "wait": "wait NODE STATE [within TIME]",
@@ -73,7 +77,6 @@ USAGE: Final[dict[str, str]] = {
 }
 """Each verb, with what follows it."""
 
-GOSSIP: Final = ("update", "ping", "info")
 TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "done")
 OTHER: Final = ("write", "note", "state", "missing", "members")
 """What else a moment may be shown for: an own write, a note, another state, other ticks missing, other members."""
