@@ -28,6 +28,7 @@ from distkv.core.ready import (
     Input,
     JoinerAsked,
     LocalBatch,
+    LocalDecision,
     LocalSet,
     MembersSeen,
     Note,
@@ -36,6 +37,7 @@ from distkv.core.ready import (
     PeerOffered,
     Ready,
     Reply,
+    RetireNode,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -138,7 +140,11 @@ class Recorder:
                 return StepKind.JOINER, Said("ask snapshot", "", node, replica.name), ()
             case MembersSeen(alive=alive):
                 return StepKind.MEMBERS, Said("members", "", "", replica.name, about=" ".join(sorted(alive))), ()
-        return _KINDS.get(type(what), StepKind.REQUEST), None, ()
+            case TransportUp() | TransportDown() | TransportGap() | AnnounceDue() | Wake():
+                return _KINDS[type(what)], None, ()
+            case RetireNode() | LocalDecision():
+                return StepKind.REQUEST, None, ()
+        assert_never(what)
 
     def _answered(
         self, ask: int, answer: TickMaps | EventBatch | PullEnd | SnapshotHead | Page
@@ -346,12 +352,12 @@ def _note_text(note: Note) -> str:
 
 def _is_silent(what: Input | None, ready: Ready, replica: Replica) -> bool:
     """Whether nobody would miss this step."""
-    match what:
-        case Wake() | MembersSeen() | AnnounceDue() | PeerDone(error=None):
-            is_expected = True
-        case HeardMessage(message=message):
-            is_expected = message.header.node == replica.name and message.header.start in (None, replica.settings.start)
-        case _:
-            is_expected = False
+    if isinstance(what, HeardMessage):
+        header = what.message.header
+        is_expected = header.node == replica.name and header.start in (None, replica.settings.start)
+    elif isinstance(what, PeerDone):
+        is_expected = what.error is None
+    else:
+        is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue)
     records = [record for record in ready.records if not isinstance(record, CeilingRecord)]
     return is_expected and not (records or ready.messages or ready.changes or ready.notes or ready.fatal)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
@@ -180,6 +180,10 @@ class _Parser:
                 self._nodes.setdefault(node)
             case Decide(node=node) | Retire(node=node) | Rot(node=node):
                 self._nodes.setdefault(node)
+            case Cut() | Divert() | Run() | Settle() | Show() | ShowState():
+                pass
+            case _:
+                assert_never(action)
 
     def _error(self, number: int, what: str) -> SettingsError:
         return SettingsError(f"{self._name}, line {number}: {what}")
@@ -196,7 +200,11 @@ def _mentioned(action: Action) -> Iterable[str]:
             return sorted(nodes)
         case Decide(loser_of=node) | Retire(other=node):
             return (node,)
-    return ()
+        case Divert() | Settings() | Cluster() | StartNode() | ToNode() | Rot() | Split() | Write() | Fill():
+            return ()
+        case Run() | Settle() | Wait() | ShowState():
+            return ()
+    assert_never(action)
 
 
 # -- verbs --------------------------------------------------------------------------------------------------------

@@ -267,12 +267,12 @@ class _Ear:
 
     async def listen(self, stream: RecordStream, report: Reporter) -> None:
         while True:
-            match await stream.receive():
-                case Overflow():
-                    self._overflows += 1
-                    report(Gap())
-                case UserEvent() as event if event.name in self._kinds:
-                    self._hear(self._kinds[event.name], event.payload, report)
+            item = await stream.receive()
+            if isinstance(item, Overflow):
+                self._overflows += 1
+                report(Gap())
+            elif isinstance(item, UserEvent) and item.name in self._kinds:
+                self._hear(self._kinds[item.name], item.payload, report)
 
     def statistics(self) -> dict[str, int | float | str | bool]:
         found: dict[str, int | float | str | bool] = {"tag_refused": self.tag_refused, "overflows": self._overflows}
