@@ -37,11 +37,10 @@ _BY_CODE: Final = {
 
 def exit_code(error: DistkvError) -> int:
     """The number with which the command ends."""
-    match error:
-        case SettingsError():
-            return USAGE
-        case UnreachableError():
-            return UNREACHABLE
-        case PeerError():  # its code is for peers; here it means that something else is there
-            return FAILED
+    if isinstance(error, SettingsError):
+        return USAGE
+    if isinstance(error, UnreachableError):
+        return UNREACHABLE
+    if isinstance(error, PeerError):  # its code is for peers; here it means that something else is there
+        return FAILED
     return _BY_CODE.get(error.code, FAILED)

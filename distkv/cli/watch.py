@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from typing import assert_never
 
 import asyncclick as click
 
@@ -84,6 +85,7 @@ def _line(event: WatchEvent, meta: bool) -> str:
         case Contested():
             losers = ", ".join(tick_text(*loser) for loser in event.losers)
             return f"{event.path} conflict {losers or 'over'}"
+    assert_never(event)
 
 
 def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
@@ -102,6 +104,7 @@ def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
             return {"uptodate": True, **_token_map(event.token)}
         case Contested():
             return {"path": str(event.path), "conflict": [tick_text(*loser) for loser in event.losers]}
+    assert_never(event)
 
 
 def _shown_token(token: bytes | None) -> str:

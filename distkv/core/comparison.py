@@ -9,13 +9,15 @@ SYNC-1 to SYNC-5).
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from distkv.core.asks import Asked, Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import PeerAnswered, PeerDone
 from distkv.errors import StaleError
 from distkv.model.event import NodeName
 from distkv.model.pages import Page
-from distkv.wire.message import EventBatch, PullEnd, TickMaps
+from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps
 
 
 class Comparison:
@@ -55,6 +57,10 @@ class Comparison:
                 node.resync.merged += sum(node.merge(event, asked.name, turn) for event in events)
             case PullEnd():
                 asked.ended = True  # what the peer's ledger says is what led here
+            case TickMaps() | SnapshotHead():
+                pass  # nobody asked for it
+            case _:
+                assert_never(what.answer)
 
     def done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""

@@ -8,7 +8,7 @@ Invariant: a message of another network, of a node that is not registered, or fa
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, assert_never
 
 from distkv.core.election import Verdict, has_data
 from distkv.core.node import Node, Turn
@@ -50,6 +50,8 @@ class Gossip:
             case Info():
                 self._note_address(header.node, message.addr, turn)
                 self._hear_info(message, turn)
+            case _:
+                assert_never(message)
 
     def answer_due(self, turn: Turn) -> None:
         """Answer the initial pings whose time has come."""

@@ -9,6 +9,7 @@ Invariant: an exchange is idempotent and may break off anywhere (docs/protocol, 
 from __future__ import annotations
 
 from itertools import chain, islice
+from typing import assert_never
 
 import attrs
 
@@ -112,6 +113,8 @@ class Peers:
                     node.recovery.unreachable(asked.name, turn.now_ms)
             case Why.COMPARISON:
                 self._comparison.done(asked, what, turn)
+            case _:
+                assert_never(asked.why)
 
     def _attempt_over(self, asked: Asked, turn: Turn) -> None:
         """An exchange that a start may wait for is over."""

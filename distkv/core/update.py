@@ -10,7 +10,7 @@ replaying the records in order gives the same state again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, assert_never
 
 from distkv.core.conditions import check_conditions
 from distkv.core.identity import Identity
@@ -291,6 +291,8 @@ class Store:
             case PurgeRecord(path=path):
                 self.tree.purge(path)
                 return [path]
+            case _:
+                assert_never(record)
         return []
 
     def meta(self) -> Meta:

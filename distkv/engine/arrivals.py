@@ -69,13 +69,12 @@ class Arrivals:
     def note(self, records: Iterable[Record]) -> None:
         """What these records say is held from now on: an event, and whatever it or a peer calls superseded."""
         for record in records:
-            match record:
-                case EventRecord(event=event):
-                    for node, tick in event.chain:
-                        self._came(node, tick)
-                case KnownRecord(ranges=ranges):
-                    for node, some in ranges.items():
-                        self._came_all(node, some)
+            if isinstance(record, EventRecord):
+                for node, tick in record.event.chain:
+                    self._came(node, tick)
+            elif isinstance(record, KnownRecord):
+                for node, some in record.ranges.items():
+                    self._came_all(node, some)
 
     def _came(self, node: NodeName, tick: int) -> None:
         for waiting in self._by_node.get(node, ()):

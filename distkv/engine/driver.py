@@ -13,7 +13,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import trio
 
@@ -235,6 +235,8 @@ class Driver:
                 self.step(AnnounceDue())
             case Members(alive=alive):
                 self.step(MembersSeen(alive))
+            case _:
+                assert_never(report)
 
     def _may_take(self, update: Update) -> bool:
         """Whether the disk can follow. An update that is dropped here is a gap, which recovery fills later."""

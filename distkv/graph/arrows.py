@@ -15,8 +15,9 @@ from typing import Final
 import attrs
 
 from distkv.graph.trace import GONE, Moment, Said, StepKind
+from distkv.wire.gossip import GossipKind
 
-GOSSIP: Final = frozenset({"update", "ping", "info"})
+GOSSIP: Final = frozenset(GossipKind)
 _COUNT: Final = re.compile(r"[0-9]{1,19}")
 UNDER_WAY_MS: Final = 1000
 """What was said so shortly before the end of a trace and did not arrive is not called lost."""
@@ -160,7 +161,7 @@ class _Linker:
             spoken = _Spoken(number, moment.at_ms, moment.node, said, self._there)
             self._spoken.append(spoken)
             self._by_key[said.key] = spoken
-            if said.kind == "update":
+            if said.kind == GossipKind.UPDATE:
                 for _, tick in zip(range(TICKS_MAX), single_ticks(said.ticks), strict=False):
                     self._by_tick[moment.node, tick] = spoken
 
@@ -168,7 +169,7 @@ class _Linker:
         if moment.kind != StepKind.DONE and heard.sender in ("", moment.node):
             return  # what nobody said, or the node itself
         match moment.kind:
-            case StepKind.UPDATE | StepKind.PING | StepKind.INFO:
+            case kind if kind in GOSSIP:
                 self._hear_gossip(number, moment, heard)
             case StepKind.OFFERED:
                 self._hear_request(number, moment, heard, "ask maps")
@@ -184,7 +185,7 @@ class _Linker:
 
     def _hear_gossip(self, number: int, moment: Moment, heard: Said) -> None:
         sources: dict[int, _Spoken] = {}
-        ticks = single_ticks(heard.ticks) if heard.kind == "update" else ()
+        ticks = single_ticks(heard.ticks) if heard.kind == GossipKind.UPDATE else ()
         for _, tick in zip(range(TICKS_MAX), ticks, strict=False):
             spoken = self._by_tick.get((heard.sender, tick))
             if spoken is not None:

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from distkv.graph.trace import StepKind
+from distkv.wire.gossip import GossipKind
 
 GROUPS: Final[Mapping[str, str]] = {
     **dict.fromkeys((StepKind.SET, StepKind.DELETE, StepKind.BATCH, StepKind.REQUEST), "client"),
-    StepKind.UPDATE: "update",
-    StepKind.PING: "ping",
-    StepKind.INFO: "info",
+    **dict.fromkeys(GossipKind, "info"),  # so that a kind without a colour of its own has one
+    GossipKind.UPDATE: "update",
+    GossipKind.PING: "ping",
     **dict.fromkeys(
         (
             "ask maps", StepKind.OFFERED, StepKind.MAPS, "ask events", StepKind.EVENTS, StepKind.KNOWN,

@@ -19,11 +19,12 @@ from distkv.errors import SettingsError
 from distkv.graph.arrows import Arrow, arrows, running_before
 from distkv.graph.text import TextWriter
 from distkv.graph.trace import GONE, Moment, StepKind
+from distkv.wire.gossip import GossipKind
 
 LANES_MAX: Final = 256
 """Past this nobody could find a lane, and a page would be slow."""
 
-STEPS: Final = frozenset({*StepKind, *GONE})
+STEPS: Final = frozenset({*StepKind, *GossipKind, *GONE})
 OUTSIDE: Final = "outside"
 
 

@@ -28,6 +28,7 @@ from distkv.core.ready import (
     Input,
     JoinerAsked,
     LocalBatch,
+    LocalDecision,
     LocalSet,
     MembersSeen,
     Note,
@@ -36,6 +37,7 @@ from distkv.core.ready import (
     PeerOffered,
     Ready,
     Reply,
+    RetireNode,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -48,7 +50,7 @@ from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, is_above, life_of, order, tick_text
 from distkv.model.pages import Page
 from distkv.model.tick_ranges import TickRanges, lives, ranges_of
-from distkv.wire.codec import kind_of
+from distkv.wire.gossip import GossipKind, kind_of
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -112,7 +114,9 @@ class Recorder:
 
     # -- what arrives
 
-    def _arrival(self, what: Input | None, replica: Replica) -> tuple[StepKind, Said | None, Iterable[Event]]:
+    def _arrival(
+        self, what: Input | None, replica: Replica
+    ) -> tuple[StepKind | GossipKind, Said | None, Iterable[Event]]:
         """What kind of step this is, the message that set it off, and the events in it."""
         match what:
             case None:
@@ -123,7 +127,7 @@ class Recorder:
                 return StepKind.BATCH, None, ()
             case HeardMessage(message=message):
                 events = message.events if isinstance(message, Update) else ()
-                return StepKind(kind_of(message)), _gossip(message), events
+                return kind_of(message), _gossip(message), events
             case PeerAnswered(ask=ask, answer=answer):
                 return self._answered(ask, answer)
             case PeerDone(ask=ask, error=error):
@@ -136,7 +140,11 @@ class Recorder:
                 return StepKind.JOINER, Said("ask snapshot", "", node, replica.name), ()
             case MembersSeen(alive=alive):
                 return StepKind.MEMBERS, Said("members", "", "", replica.name, about=" ".join(sorted(alive))), ()
-        return _KINDS.get(type(what), StepKind.REQUEST), None, ()
+            case TransportUp() | TransportDown() | TransportGap() | AnnounceDue() | Wake():
+                return _KINDS[type(what)], None, ()
+            case RetireNode() | LocalDecision():
+                return StepKind.REQUEST, None, ()
+        assert_never(what)
 
     def _answered(
         self, ask: int, answer: TickMaps | EventBatch | PullEnd | SnapshotHead | Page
@@ -233,7 +241,7 @@ def value_text(event: Event) -> str | None:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _now(at_ms: int, kind: StepKind, replica: Replica) -> Moment:
+def _now(at_ms: int, kind: StepKind | GossipKind, replica: Replica) -> Moment:
     """The node as it is."""
     ledger = replica.tree.ledger
     return Moment(
@@ -344,12 +352,12 @@ def _note_text(note: Note) -> str:
 
 def _is_silent(what: Input | None, ready: Ready, replica: Replica) -> bool:
     """Whether nobody would miss this step."""
-    match what:
-        case Wake() | MembersSeen() | AnnounceDue() | PeerDone(error=None):
-            is_expected = True
-        case HeardMessage(message=message):
-            is_expected = message.header.node == replica.name and message.header.start in (None, replica.settings.start)
-        case _:
-            is_expected = False
+    if isinstance(what, HeardMessage):
+        header = what.message.header
+        is_expected = header.node == replica.name and header.start in (None, replica.settings.start)
+    elif isinstance(what, PeerDone):
+        is_expected = what.error is None
+    else:
+        is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue)
     records = [record for record in ready.records if not isinstance(record, CeilingRecord)]
     return is_expected and not (records or ready.messages or ready.changes or ready.notes or ready.fatal)

@@ -14,6 +14,7 @@ from typing import Final
 import attrs
 
 from distkv.graph.trace import EVENTS_SHOWN, EventShown, Moment, Said, StepKind
+from distkv.wire.gossip import GossipKind
 
 SILENT_NOTES: Final = frozenset({"ready", "peer_failed", "peer_empty"})
 """Notes that say nothing which the line does not say anyway."""
@@ -85,13 +86,11 @@ def _cause(moment: Moment) -> str:
 
 def _heard(heard: Said, moment: Moment, events: str) -> str:
     match moment.kind:
-        case StepKind.UPDATE:
+        case GossipKind.UPDATE:
             return f"hears {heard.sender}: {events or heard.ticks}"
-        case StepKind.PING:
+        case GossipKind.PING:
             kept = f", keeps [{moment.chain}]" if moment.chain not in ("", heard.chain) and not heard.about else ""
             return f"hears {_gossip(heard)} of {heard.sender}{kept}"
-        case StepKind.INFO:
-            return f"hears {_gossip(heard)} of {heard.sender}"
         case StepKind.OFFERED | StepKind.MAPS:
             return f"gets the {'hash' if heard.about == 'hash' else 'maps'} of {heard.sender}"
         case StepKind.JOINER:
@@ -109,6 +108,8 @@ def _heard(heard: Said, moment: Moment, events: str) -> str:
             return f"fails to ask {heard.sender}: {heard.about}" if heard.about else f"is done with {heard.sender}"
         case StepKind.MEMBERS:
             return f"sees {heard.about}"
+        case kind if kind in {*GossipKind}:
+            return f"hears {_gossip(heard)} of {heard.sender}"
     return moment.kind
 
 
@@ -121,7 +122,7 @@ def _consequences(moment: Moment) -> Iterator[str]:
     yield from (_note(note, moment) for note in moment.notes if note.partition(" ")[0] not in SILENT_NOTES)
     ticks = {event.tick for event in made}
     for said in moment.sent:
-        if said.kind != "update" or said.ticks not in ticks:  # that a write is told to all goes without saying
+        if said.kind != GossipKind.UPDATE or said.ticks not in ticks:  # that a write is told to all goes without saying
             yield _sent(said)
 
 
@@ -145,17 +146,17 @@ def _sent(said: Said) -> str:
             return "answers with its hash"
         case "maps" | "snapshot":
             return f"answers with its {said.kind}"
-        case "update":
+        case GossipKind.UPDATE:
             return f"sends {said.ticks}"
     return f"sends {_gossip(said)}"
 
 
 def _gossip(said: Said) -> str:
-    if said.kind == "ping":
+    if said.kind == GossipKind.PING:
         return f"initial ping [{said.chain}]" if said.about else f"ping [{said.chain}]"
     if said.about:
-        return f"info ({said.ticks}) with {said.about} [{said.chain}]"
-    return f"info ({said.ticks})"
+        return f"{said.kind} ({said.ticks}) with {said.about} [{said.chain}]"
+    return f"{said.kind} ({said.ticks})"
 
 
 def _events(moment: Moment, events: list[EventShown]) -> str:

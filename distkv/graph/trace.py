@@ -36,7 +36,7 @@ GONE: Final = frozenset({ENDED, OUT_OF_SIGHT})
 
 
 class StepKind(StrEnum):
-    """What made a node move."""
+    """What made a node move, besides a gossip message, whose kinds are those of `wire.gossip`."""
 
     STARTED = "started"
     SEEN = "seen"
@@ -46,9 +46,6 @@ class StepKind(StrEnum):
     BATCH = "batch"
     REQUEST = "request"
     """A client asked for something else."""
-    UPDATE = "update"
-    PING = "ping"
-    INFO = "info"
     OFFERED = "offered"
     """A peer asked for an exchange and sent its maps; ours are the answer."""
     JOINER = "joiner"
@@ -88,7 +85,7 @@ class Said(_Texts):
     """One message, as its sender or its hearer sees it."""
 
     kind: str
-    """update, ping, info; over TCP ask maps, ask events, ask snapshot, ask pages; maps, events, known, snapshot, pages,
+    """A `GossipKind`; over TCP ask maps, ask events, ask snapshot, ask pages; maps, events, known, snapshot, pages,
     done."""
     key: str
     """The same for one message on all nodes: `a@17` is what a said at tock 17; requests over TCP have `b#3@17`, that is
@@ -127,7 +124,7 @@ class Moment:
     node: str
     """Whose step; empty: it happened to all, as a split does."""
     kind: str
-    """A `StepKind`, or what happened to the node from outside, as `killed`."""
+    """A `StepKind`, a `GossipKind`, or what happened to the node from outside, as `killed`."""
     heard: Said | None = None
     """The message that arrived."""
     sent: tuple[Said, ...] = ()

@@ -21,7 +21,8 @@ MADE_MAX: Final = 4
 """So many are made at a time. Each keeps a list of what is still to be sent, which a client that reads nothing must not
 make us keep a thousand times; further ones wait."""
 
-LongAnswer: TypeAlias = Callable[[Callable[[int, Part], Awaitable[None]]], Awaitable[None]]
+SendPart: TypeAlias = Callable[[int, Part], Awaitable[None]]
+LongAnswer: TypeAlias = Callable[[SendPart], Awaitable[None]]
 """Gives an answer in parts, each with its seq."""
 
 

@@ -9,8 +9,9 @@ shows an own event leaves only when that event is durable.  What is not msgpack 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar, assert_never
 
 import trio
 
@@ -18,7 +19,7 @@ from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
 from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
-from distkv.services.answers import LongAnswer, LongAnswers
+from distkv.services.answers import LongAnswers, SendPart
 from distkv.services.pump import RECEIVE_BYTES, Pump
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
@@ -61,6 +62,8 @@ from distkv.wire.request import (
 LINGER_S: Final = 1.0
 """How long a connection that is refused is still read, so that the refusal arrives."""
 
+Asked = TypeVar("Asked", bound=Request)
+
 VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 
 
@@ -73,7 +76,8 @@ class Session:
         self._stream = stream
         self._pump = pump
         self._reader = FrameReader(driver.limits.request_bytes)
-        self._left: Request | DecodeError | TooLargeError | None = None  # what the connection's own task has to do next
+        self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | None = None
+        """What the connection's own task has to do next."""
         self._seq = 0
         self._nursery = nursery
         self._answers = LongAnswers(driver, self.sender, nursery)
@@ -123,7 +127,7 @@ class Session:
                     break
                 self._answer(frame)
             if self._left is not None:
-                await self._answer_slowly()
+                await self._do_what_is_left()
             if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
                 await self.sender.flush()
         await self.sender.flush()
@@ -164,7 +168,7 @@ class Session:
             self._refuse(seq, error)
 
     def _dispatch(self, request: Request, size: int) -> None:
-        """Answer at once, or start what answers later; the rest is left."""
+        """Who answers each request, and how: at once, beside what comes after it, or slowly, before that."""
         driver = self._driver
         match request:
             case GetValue():
@@ -174,20 +178,36 @@ class Session:
                 self._reply(kv.set_value(driver, request, size), when_durable=True)
             case ReplicatedWrite():
                 self._replicated.begin(request, size)
-            case GetConflicts() if not request.closed:
+            case GetConflicts(closed=False):
                 self._reply(conflicts.get_conflicts(driver, request), when_durable=True)
+            case GetConflicts():
+                self._answer_slowly(conflicts.get_closed, request)
             case Dismiss() | Restore(closed=False):
                 self._reply(conflicts.decide(driver, request), when_durable=True)
+            case Restore():
+                self._answer_slowly(conflicts.restore_closed, request)
             case Batch():
                 self._reply(kv.batch(driver, request, size), when_durable=True)
             case ListNames():
                 self._reply(tree.list_names(driver, request), when_durable=True)
+            case DeleteTree():
+                self._answer_slowly(tree.delete_tree, request)
+            case GetTree():
+                self._answer_long(tree.send_tree, request)
+            case GetValueAt():
+                self._answer_slowly(history.get_value_at, request)
+            case GetHistory():
+                self._answer_long(history.send_history, request)
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
             case RetireNodeRequest():
                 self._reply(nodes.retire(driver, request), when_durable=True)
             case PingRequest():
                 self._reply(encode_reply(request.seq, {}))
+            case Backup():
+                self._answer_long(backup.send_backup, request)
+            case LookForDamage():
+                self._answer_long(damage.send_scrub, request)
             case Watch():
                 # It never ends by itself: so it is no open answer, for which reading may have to wait.
                 self._nursery.start_soon(self._watches.begin(request).run)
@@ -201,64 +221,46 @@ class Session:
                 self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
-            case (
-                GetTree() | GetHistory() | GetChanges() | GetEvents() | GetPages() | GetSnapshot() | Backup()
-                | LookForDamage()
-            ):  # fmt: skip
-                if self._answers.are_too_many:
-                    self._left = request
-                else:
-                    self._answers.start(request.seq, self._long_answer(request))
-            case DeleteTree() | GetValueAt() | GetConflicts() | Restore():
-                self._left = request
+            case GetChanges():
+                self._answer_long(changes.send_changes, request)
+            case GetEvents() | GetPages() | GetSnapshot():
+                self._answer_long(peer.send_answer, request)
             case _:
                 assert_never(request)
 
     def _stop(self, task: int) -> bool:
         return any(some.stop(task) for some in (self._watches, self._traces, self._waits, self._replicated))
 
-    def _long_answer(
-        self,
-        request: GetTree | GetHistory | GetChanges | GetEvents | GetPages | GetSnapshot | Backup | LookForDamage,
-    ) -> LongAnswer:
-        driver = self._driver
-        match request:
-            case GetTree():
-                return lambda send: tree.send_tree(driver, request, send)
-            case GetHistory():
-                return lambda send: history.send_history(driver, request, send)
-            case GetChanges():
-                return lambda send: changes.send_changes(driver, request, send)
-            case GetEvents() | GetPages() | GetSnapshot():
-                return lambda send: peer.send_answer(driver, request, send)
-            case Backup():
-                return lambda send: backup.send_backup(driver, request, send)
-            case LookForDamage():
-                return lambda send: damage.send_scrub(driver, request, send)
-            case _:
-                assert_never(request)
+    def _answer_long(self, answer: Callable[[Driver, Asked, SendPart], Awaitable[None]], request: Asked) -> None:
+        """Begin an answer in parts, beside what comes after it; too many of them make that wait."""
+        answers, give = self._answers, partial(answer, self._driver, request)
 
-    async def _answer_slowly(self) -> None:
-        """Do what was left: answer a request that takes its time, or end a stream that is broken."""
-        request, self._left = self._left, None
+        async def start_later() -> None:
+            await answers.wait_fewer()
+            answers.start(request.seq, give)
+
+        if answers.are_too_many:
+            self._left = start_later
+        else:
+            answers.start(request.seq, give)
+
+    def _answer_slowly(self, answer: Callable[[Driver, Asked], Awaitable[bytes]], request: Asked) -> None:
+        """Leave an answer that takes its time to the connection's own task; what comes after it waits."""
+
+        async def reply() -> None:
+            self._reply(await answer(self._driver, request), when_durable=True)
+
+        self._left = reply
+
+    async def _do_what_is_left(self) -> None:
+        """Answer a request that takes its time, or end a stream that is broken."""
+        left, self._left = self._left, None
         await self.sender.flush()  # it may take long, which what came before it need not
-        if isinstance(request, DecodeError | TooLargeError):
-            raise request
+        if isinstance(left, DecodeError | TooLargeError):
+            raise left
         try:
-            match request:
-                case DeleteTree():
-                    self._reply(await tree.delete_tree(self._driver, request), when_durable=True)
-                case GetValueAt():
-                    self._reply(await history.get_value_at(self._driver, request), when_durable=True)
-                case GetConflicts(closed=True):
-                    self._reply(await conflicts.get_closed(self._driver, request), when_durable=True)
-                case Restore(closed=True):
-                    self._reply(await conflicts.restore_closed(self._driver, request), when_durable=True)
-                case None:
-                    pass
-                case _:
-                    await self._answers.wait_fewer()
-                    self._dispatch(request, 0)
+            if left is not None:
+                await left()
         except RequestError as error:
             self._refuse(self._seq, error)
 

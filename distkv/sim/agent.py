@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 
 from distkv.transport.budget import Budget
-from distkv.transport.outgoing import Kind, Outgoing
-from distkv.wire.codec import decode_message
+from distkv.transport.outgoing import Outgoing
+from distkv.wire.gossip import GossipKind, decode_message
 from distkv.wire.message import Message, Update
 
 STREAM_EVENTS: Final = 512
@@ -46,7 +46,7 @@ class Agent:
     def limit(self, packets_per_s: float | None, agents: int) -> None:
         """Carry no more than that; None: what was measured of so many agents."""
         self._outgoing = Outgoing(Budget(packets_per_s, agents), GATHER_S)
-        self._outgoing.open(dict.fromkeys(Kind, ROOM_BYTES))
+        self._outgoing.open(dict.fromkeys(GossipKind, ROOM_BYTES))
 
     @property
     def is_limited(self) -> bool:

@@ -38,7 +38,7 @@ from distkv.sim.rot import Choose
 from distkv.sim.rule import Observer, Told
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
-from distkv.wire.codec import decode_message, encode_message, kind_of
+from distkv.wire.gossip import GossipKind, decode_message, encode_message, kind_of
 from distkv.wire.message import Message, Start, Update
 from distkv.wire.room import events_room
 from distkv.wire.values import pack_value
@@ -338,7 +338,7 @@ class Fleet:
             late_ms = divert(self.network.diversions, kind, sender, name)
             if late_ms is None:
                 continue
-            for delay_ms in self.network.gossip(sender, name, is_update=kind == "update"):
+            for delay_ms in self.network.gossip(sender, name, is_update=kind is GossipKind.UPDATE):
                 self.later(late_ms + delay_ms, partial(self._arrive, sender, other, what))
 
     def _pump(self, host: Host) -> None:

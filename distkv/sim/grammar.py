@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
@@ -45,7 +45,11 @@ from distkv.sim.script import (
 )
 from distkv.sim.words import Known, Words
 from distkv.transport.diversion import ANY, Diversion
+from distkv.wire.gossip import GossipKind
 from distkv.wire.message import State
+
+GOSSIP: Final = tuple(GossipKind)
+_DIVERTED: Final = "|".join((*GOSSIP, ANY))
 
 USAGE: Final[dict[str, str]] = {
     "cluster": "cluster NODE…",
@@ -61,8 +65,8 @@ USAGE: Final[dict[str, str]] = {
     "split": "split NODE… | NODE… [| NODE…]…",
     "cut": "cut NODE > NODE",
     "heal": "heal",
-    "drop": "drop [COUNT] update|ping|info|gossip [of NODE…] [to NODE…]",
-    "delay": "delay [COUNT] update|ping|info|gossip [of NODE…] [to NODE…] by TIME",
+    "drop": f"drop [COUNT] {_DIVERTED} [of NODE…] [to NODE…]",
+    "delay": f"delay [COUNT] {_DIVERTED} [of NODE…] [to NODE…] by TIME",
     "deliver": "deliver",
     "run": "run TIME",
     "wait": "wait NODE STATE [within TIME]",
@@ -73,7 +77,6 @@ USAGE: Final[dict[str, str]] = {
 }
 """Each verb, with what follows it."""
 
-GOSSIP: Final = ("update", "ping", "info")
 TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "done")
 OTHER: Final = ("write", "note", "state", "missing", "members")
 """What else a moment may be shown for: an own write, a note, another state, other ticks missing, other members."""
@@ -177,6 +180,10 @@ class _Parser:
                 self._nodes.setdefault(node)
             case Decide(node=node) | Retire(node=node) | Rot(node=node):
                 self._nodes.setdefault(node)
+            case Cut() | Divert() | Run() | Settle() | Show() | ShowState():
+                pass
+            case _:
+                assert_never(action)
 
     def _error(self, number: int, what: str) -> SettingsError:
         return SettingsError(f"{self._name}, line {number}: {what}")
@@ -193,7 +200,11 @@ def _mentioned(action: Action) -> Iterable[str]:
             return sorted(nodes)
         case Decide(loser_of=node) | Retire(other=node):
             return (node,)
-    return ()
+        case Divert() | Settings() | Cluster() | StartNode() | ToNode() | Rot() | Split() | Write() | Fill():
+            return ()
+        case Run() | Settle() | Wait() | ShowState():
+            return ()
+    assert_never(action)
 
 
 # -- verbs --------------------------------------------------------------------------------------------------------

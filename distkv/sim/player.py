@@ -305,6 +305,8 @@ class Player:
                     network.diversions.clear()
                 else:
                     network.diversions.append(diversion.fresh())
+            case _:
+                assert_never(action)
 
     # -- time
 
@@ -319,6 +321,8 @@ class Player:
                 self._check_somebody_runs()
                 if not fleet.run_until(lambda: is_at_rest(fleet), within_ms):
                     raise not_at_rest(fleet, within_ms)
+            case _:
+                assert_never(action)
 
     def _until(self, condition: Callable[[], bool], within_ms: int, what: str) -> None:
         if not self._fleet.run_until(condition, within_ms):

@@ -188,20 +188,15 @@ class Reached(Observer):
             signs["a node is retired"] += 1
 
     def left(self, process: Process, message: Message | Ask) -> None:  # noqa: ARG002
-        match message:
-            case Ask(what=what):
-                self.signs[_BY_ASK[type(what)]] += 1
-            case Ping(chain=chain):
-                self.signs["a ping" if has_data(chain) else "an initial ping"] += 1
-            case Info(reason=reason, ping=ping, ticks=ticks):
-                if reason is not None:
-                    self.signs["an info with a reason"] += 1
-                if ping is not None:
-                    self.signs["an answer to an initial ping"] += 1
-                if ticks is not None and [*ticks] == [message.header.node]:
-                    self.signs["an announcement"] += 1
-            case Update():
-                pass
+        if isinstance(message, Ask):
+            self.signs[_BY_ASK[type(message.what)]] += 1
+        elif isinstance(message, Ping):
+            self.signs["a ping" if has_data(message.chain) else "an initial ping"] += 1
+        elif isinstance(message, Info):
+            self.signs["an info with a reason"] += message.reason is not None
+            self.signs["an answer to an initial ping"] += message.ping is not None
+            is_announcement = message.ticks is not None and [*message.ticks] == [message.header.node]
+            self.signs["an announcement"] += is_announcement
 
     def delivered(self, host: Host, what: Input) -> None:
         if isinstance(what, HeardMessage) and isinstance(what.message, Update) and host.live.life is None:

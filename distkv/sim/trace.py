@@ -40,14 +40,13 @@ class Trace(Observer):
 
 
 def _said(what: Input | None) -> str:
-    match what:
-        case None:
-            return "begin"
-        case HeardMessage(message=message):
-            header = message.header
-            return f"{type(message).__name__} of {header.node} {header.tick} {header.tock}"
-        case PeerAnswered(ask=ask, answer=answer):
-            return f"{type(answer).__name__} for {ask}"
-        case PeerDone(ask=ask, error=error):
-            return f"done {ask} {'' if error is None else error.code}"
+    if what is None:
+        return "begin"
+    if isinstance(what, HeardMessage):
+        header = what.message.header
+        return f"{type(what.message).__name__} of {header.node} {header.tick} {header.tock}"
+    if isinstance(what, PeerAnswered):
+        return f"{type(what.answer).__name__} for {what.ask}"
+    if isinstance(what, PeerDone):
+        return f"done {what.ask} {'' if what.error is None else what.error.code}"
     return type(what).__name__

@@ -163,11 +163,10 @@ def _node(event: NodeEvent, line: int) -> Node:
     tag = getattr(event, "tag", None)
     if tag is not None:
         raise YamlError(f"tags such as {tag} are not read: quote the text that begins with '!'", line)
-    match event:
-        case SequenceStartEvent():
-            return Node([], line)
-        case MappingStartEvent():
-            return Node({}, line)
+    if isinstance(event, SequenceStartEvent):
+        return Node([], line)
+    if isinstance(event, MappingStartEvent):
+        return Node({}, line)
     assert isinstance(event, ScalarEvent)
     if event.style is not None:
         return Node(str(event.value), line)

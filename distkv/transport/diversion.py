@@ -22,7 +22,7 @@ class Diversion:
     """Some messages, and what becomes of them."""
 
     kind: str
-    """update, ping, info, or gossip for all of them."""
+    """A `GossipKind`, or `ANY`."""
     senders: frozenset[str] = frozenset()
     """Empty: all."""
     receivers: frozenset[str] = frozenset()

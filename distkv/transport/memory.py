@@ -23,15 +23,13 @@ import trio
 from distkv.model.event import NodeName
 from distkv.transport.base import Announce, Down, Heard, Members, Report, Up
 from distkv.transport.diversion import Diversion, divert
-from distkv.transport.outgoing import pack_info
-from distkv.wire.codec import decode_message, encode_message, kind_of
-from distkv.wire.message import Info, Message, Update
+from distkv.wire.gossip import GossipKind, decode_message, encode_to_fit, kind_of
+from distkv.wire.message import Message, Update
 
 WAITING_MAX: Final = 4096
 """Messages on their way to one node; more are lost, and counted."""
 
 Reporter: TypeAlias = Callable[[Report], None]
-Kind: TypeAlias = str
 
 
 @attrs.frozen
@@ -42,7 +40,7 @@ class Faults:
     duplication: float = 0.0
     delay_s: tuple[float, float] = (0.01, 0.1)
     event_bytes: int = 1300
-    """A larger update is not carried but announced; a larger info is shortened; a larger ping is lost."""
+    """A larger update is not carried but announced; a larger message of another kind is shortened, or lost."""
 
 
 class MemoryNetwork:
@@ -90,7 +88,7 @@ class MemoryNetwork:
     def reaches(self, sender: NodeName, receiver: NodeName) -> bool:
         return (sender, receiver) not in self._cuts
 
-    def carry(self, sender: NodeName, kind: Kind, payload: bytes) -> None:
+    def carry(self, sender: NodeName, kind: GossipKind, payload: bytes) -> None:
         """For transports: send to all, the sender included, whose own message always comes back at once."""
         now = trio.current_time()
         for receiver, transport in self._nodes.items():
@@ -128,7 +126,7 @@ class MemoryTransport:
         self.node = node
         self._network = network
         self._report: Reporter | None = None
-        self._waiting: list[tuple[float, int, Kind, bytes]] = []
+        self._waiting: list[tuple[float, int, GossipKind, bytes]] = []
         self._numbers = count()
         self._state = _State()
         self._counts: dict[str, int] = {}
@@ -158,9 +156,8 @@ class MemoryTransport:
         if not self.is_up:
             self._drop(kind, "down", message)
             return
-        room = self._network.faults.event_bytes
-        payload = pack_info(message, room) if isinstance(message, Info) else encode_message(message)
-        if payload is None or len(payload) > room:
+        payload = encode_to_fit(message, self._network.faults.event_bytes)
+        if payload is None:
             self._drop(kind, "size", message)
             return
         self._count(f"sent_{kind}")
@@ -208,7 +205,7 @@ class MemoryTransport:
             self._network.members_changed()
             self._state.news.set()
 
-    def put(self, due_at: float, kind: Kind, payload: bytes) -> None:
+    def put(self, due_at: float, kind: GossipKind, payload: bytes) -> None:
         """For the network: a message is under way to us."""
         if not self.is_up:
             return
@@ -244,7 +241,7 @@ class MemoryTransport:
             self._count(f"heard_{kind}")
             report(Heard(decode_message(kind, payload)))
 
-    def _drop(self, kind: Kind, reason: str, message: Message) -> None:
+    def _drop(self, kind: GossipKind, reason: str, message: Message) -> None:
         self._count(f"dropped_{kind}_{reason}")
         if isinstance(message, Update):
             self._state.unannounced += len(message.events)
@@ -260,5 +257,5 @@ class _State:
     is_paused: bool = False
     unannounced: int = 0
     members: dict[str, str] | None = None
-    held: list[tuple[Kind, bytes]] = attrs.field(factory=list)
+    held: list[tuple[GossipKind, bytes]] = attrs.field(factory=list)
     news: trio.Event = attrs.field(factory=trio.Event)

@@ -1,9 +1,9 @@
-"""What waits to leave over gossip: pings and infos at once, updates gathered, packed, budgeted, or announced.
+"""What waits to leave over gossip: updates gathered, packed, budgeted, or announced; all other kinds at once.
 
-Knows: sizes, the budget, what to leave out of an info that is too large.  Does not know the agent, nor waits: `now` is
-handed in.
+Knows: sizes, and the budget.  Does not know the agent, what may be left out of a message that is too large
+(`wire.gossip`), nor waits: `now` is handed in.
 
-Invariant: every event put in leaves in a packet, in order and once, or is counted as unannounced; every ping and info
+Invariant: every event put in leaves in a packet, in order and once, or is counted as unannounced; every other message
 leaves or is counted as dropped.  No packet is larger than `room`, nothing here grows without bound.
 """
 
@@ -12,35 +12,26 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final
 
 import attrs
 
 from distkv.model.event import Event
 from distkv.transport.budget import Budget
-from distkv.wire.codec import encode_event, encode_message, encode_update, update_overhead
-from distkv.wire.message import Header, Info, Message, Ping, Update
+from distkv.wire.gossip import GossipKind, encode_event, encode_to_fit, encode_update, kind_of, update_overhead
+from distkv.wire.message import Header, Message, Update
 
 LEAVING_MAX: Final = 64
-"""Packets that wait for the agent, nearly all of them pings and infos; past it the oldest is dropped."""
+"""Packets that wait for the agent, hardly any of them updates; past it the oldest is dropped."""
 GATHERED_MAX: Final = 512
 """Events that wait for a packet; past it they are announced instead."""
-
-
-class Kind(StrEnum):
-    """The last part of a user event's name."""
-
-    UPDATE = "update"
-    INFO = "info"
-    PING = "ping"
 
 
 @attrs.frozen(slots=True)
 class Packet:
     """One user event's content."""
 
-    kind: Kind
+    kind: GossipKind
     payload: bytes
     events: int = 0
     """How many events an update holds."""
@@ -60,7 +51,7 @@ def pack(header: Header, events: Sequence[bytes], room: int, packets_max: int) -
             size = bare
         groups[-1].append(event)
         size += len(event)
-    return [Packet(Kind.UPDATE, encode_update(header, group), len(group)) for group in groups], left
+    return [Packet(GossipKind.UPDATE, encode_update(header, group), len(group)) for group in groups], left
 
 
 def fits(header: Header, event: bytes, room: int) -> bool:
@@ -68,45 +59,21 @@ def fits(header: Header, event: bytes, room: int) -> bool:
     return len(encode_update(header, [event])) <= room
 
 
-def pack_info(info: Info, room: int) -> bytes | None:
-    """The most that fits: whole; without ranges; with the sender's own ticks only; None when nothing does.
-
-    The hash of the tick map stays, so that whoever hears a short form knows whether to ask over TCP (docs/protocol,
-    INFO-1).
-    """
-    short = attrs.evolve(info, known=None, missing=None, lost=None)
-    own = {node: ticks for node, ticks in (info.ticks or {}).items() if node == info.header.node}
-    for form in (info, short, attrs.evolve(short, ticks=own or None)):
-        payload = encode_message(form)
-        if len(payload) <= room:
-            return payload
-    return None
-
-
-def pack_ping(ping: Ping, room: int) -> bytes | None:
-    """A ping whose chain is cut at its old end until it fits, as long names may demand; None when nothing does."""
-    for length in range(len(ping.chain), 0, -1):
-        payload = encode_message(attrs.evolve(ping, chain=ping.chain[:length]))
-        if len(payload) <= room:
-            return payload
-    return None
-
-
 @attrs.define
 class Counts:
     """What became of the messages; for `statistics`."""
 
-    sent: dict[Kind, int] = attrs.field(factory=lambda: dict.fromkeys(Kind, 0))
+    sent: dict[GossipKind, int] = attrs.field(factory=lambda: dict.fromkeys(GossipKind, 0))
     """Packets."""
     sent_events: int = 0
-    dropped: dict[tuple[Kind, str], int] = attrs.field(factory=dict)
+    dropped: dict[tuple[GossipKind, str], int] = attrs.field(factory=dict)
     unannounced: int = 0
     """Events which were not sent and of which the others do not know yet."""
     announced: int = 0
     """Events which were not sent and then announced."""
     announces: int = 0
 
-    def drop(self, kind: Kind, reason: str, number: int = 1) -> None:
+    def drop(self, kind: GossipKind, reason: str, number: int = 1) -> None:
         self.dropped[kind, reason] = self.dropped.get((kind, reason), 0) + number
 
 
@@ -115,7 +82,7 @@ class Outgoing:
 
     def __init__(self, budget: Budget, gather_s: float) -> None:
         self.counts = Counts()
-        self.rooms: dict[Kind, int] | None = None
+        self.rooms: dict[GossipKind, int] | None = None
         """None: nothing can be sent."""
         self.budget = budget
         self._gather_s = gather_s
@@ -124,7 +91,7 @@ class Outgoing:
         self._header: Header | None = None
         self._flush_at = math.inf
 
-    def open(self, rooms: dict[Kind, int]) -> None:
+    def open(self, rooms: dict[GossipKind, int]) -> None:
         """From now on packets leave, of these sizes."""
         self.rooms = rooms
 
@@ -140,15 +107,12 @@ class Outgoing:
         """Take a message in; what has no place is counted. Says whether there is something to do that was not."""
         header = message.header
         self.budget.note(now, header.node, header.tick, is_update=isinstance(message, Update))
-        match message:
-            case Update():
-                before = self.counts.unannounced > 0, self.gathered > 0
-                self._put_update(message, now)
-                return before != (self.counts.unannounced > 0, self.gathered > 0)
-            case Info() | Ping():
-                self._put_urgent(message)
-                return True
-        assert_never(message)
+        if not isinstance(message, Update):
+            self._put_urgent(message)
+            return True
+        before = self.counts.unannounced > 0, self.gathered > 0
+        self._put_update(message, now)
+        return before != (self.counts.unannounced > 0, self.gathered > 0)
 
     def unsent(self, packet: Packet, reason: str) -> None:
         """This one did not leave."""
@@ -175,7 +139,7 @@ class Outgoing:
         no update is sent: the announcement makes the others fetch it all.
         """
         if now >= self._flush_at and self._header is not None and self.rooms is not None:
-            self._pack(self._header, self.rooms[Kind.UPDATE], now)
+            self._pack(self._header, self.rooms[GossipKind.UPDATE], now)
             self._forget()
         announces = self.counts.unannounced > 0 and self.rooms is not None and self.budget.available(now) >= 1
         if announces:
@@ -195,7 +159,7 @@ class Outgoing:
         if self.rooms is None or self.counts.unannounced:  # the announcement will cover these too
             self._announce_later(len(message.events))
             return
-        room = self.rooms[Kind.UPDATE]
+        room = self.rooms[GossipKind.UPDATE]
         for event in message.events:
             encoded = self._encode(message.header, event, room)
             if encoded is None or len(self._gathered) >= GATHERED_MAX:
@@ -206,13 +170,12 @@ class Outgoing:
             self._gathered.append(encoded)
             self._header = message.header
 
-    def _put_urgent(self, message: Info | Ping) -> None:
-        kind = Kind.PING if isinstance(message, Ping) else Kind.INFO
+    def _put_urgent(self, message: Message) -> None:
+        kind = kind_of(message)
         if self.rooms is None:
             self.counts.drop(kind, "down")
             return
-        room = self.rooms[kind]
-        payload = pack_ping(message, room) if isinstance(message, Ping) else pack_info(message, room)
+        payload = encode_to_fit(message, self.rooms[kind])
         if payload is None:
             self.counts.drop(kind, "size")
             return

@@ -22,10 +22,10 @@ from distkv.errors import DecodeError, TransportError
 from distkv.model.event import NodeName
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Up
 from distkv.transport.budget import Budget
-from distkv.transport.outgoing import Kind, Outgoing, Packet
+from distkv.transport.outgoing import Outgoing, Packet
 from distkv.transport.serf_rpc import Dial, SerfRpc, connect
 from distkv.transport.serf_stream import AuthRefusedError, Overflow, RecordStream, RpcRefusedError, RpcTimeoutError
-from distkv.wire.codec import decode_message
+from distkv.wire.gossip import GossipKind, decode_message
 from distkv.wire.message import Message
 from distkv.wire.serf_frames import Member, UserEvent
 
@@ -115,7 +115,7 @@ class SerfTransport:
         found: dict[str, int | float | str | bool] = {
             "connected": rooms is not None,
             "root": self._settings.root,
-            "event_bytes": 0 if rooms is None else rooms[Kind.PING] + len(self._event_name(Kind.PING)),
+            "event_bytes": 0 if rooms is None else rooms[GossipKind.PING] + len(self._event_name(GossipKind.PING)),
             "reason": self._reason,
             "agents": budget.agents,
             "queue": budget.queue,
@@ -145,10 +145,10 @@ class SerfTransport:
 
             async def serve() -> None:
                 commands, events = await self._connect(nursery), await self._connect(nursery)
-                stream = await events.open_stream(",".join(f"user:{self._event_name(kind)}" for kind in Kind))
+                stream = await events.open_stream(",".join(f"user:{self._event_name(kind)}" for kind in GossipKind))
                 event_bytes = await find_event_bytes(commands, self._settings)
                 await self._set_tag(commands)
-                self._outgoing.open({kind: event_bytes - len(self._event_name(kind)) for kind in Kind})
+                self._outgoing.open({kind: event_bytes - len(self._event_name(kind)) for kind in GossipKind})
                 on_up(event_bytes)
                 nursery.start_soon(attempt, partial(self._probe, commands, report))
                 nursery.start_soon(attempt, partial(self._talk, commands, report))
@@ -228,7 +228,7 @@ class SerfTransport:
                 last = found
             await trio.sleep(_PROBE_INTERVAL_S)
 
-    def _event_name(self, kind: Kind) -> str:
+    def _event_name(self, kind: GossipKind) -> str:
         return f"{self._settings.root}.{kind}"
 
 
@@ -259,27 +259,27 @@ class _Ear:
 
     def __init__(self, root: str, budget: Budget) -> None:
         self.tag_refused = ""
-        self._kinds = {f"{root}.{kind}": kind for kind in Kind}
+        self._kinds = {f"{root}.{kind}": kind for kind in GossipKind}
         self._budget = budget
-        self._heard = dict.fromkeys(Kind, 0)
+        self._heard = dict.fromkeys(GossipKind, 0)
         self._bad: dict[str, int] = {}
         self._overflows = 0
 
     async def listen(self, stream: RecordStream, report: Reporter) -> None:
         while True:
-            match await stream.receive():
-                case Overflow():
-                    self._overflows += 1
-                    report(Gap())
-                case UserEvent() as event if event.name in self._kinds:
-                    self._hear(self._kinds[event.name], event.payload, report)
+            item = await stream.receive()
+            if isinstance(item, Overflow):
+                self._overflows += 1
+                report(Gap())
+            elif isinstance(item, UserEvent) and item.name in self._kinds:
+                self._hear(self._kinds[item.name], item.payload, report)
 
     def statistics(self) -> dict[str, int | float | str | bool]:
         found: dict[str, int | float | str | bool] = {"tag_refused": self.tag_refused, "overflows": self._overflows}
         found |= {f"heard_{kind}": number for kind, number in self._heard.items()}
         return found | {f"bad_{reason}": number for reason, number in sorted(self._bad.items())}
 
-    def _hear(self, kind: Kind, payload: bytes, report: Reporter) -> None:
+    def _hear(self, kind: GossipKind, payload: bytes, report: Reporter) -> None:
         try:
             message = decode_message(kind.value, payload)
         except DecodeError as error:
@@ -289,7 +289,7 @@ class _Ear:
             return
         self._heard[kind] += 1
         header = message.header
-        self._budget.note(trio.current_time(), header.node, header.tick, is_update=kind is Kind.UPDATE)
+        self._budget.note(trio.current_time(), header.node, header.tick, is_update=kind is GossipKind.UPDATE)
         report(Heard(message))
 
 

@@ -1,24 +1,23 @@
-"""Gossip messages and the payloads of peers, to bytes and back (docs: protocol, 'Messages').
+"""The payloads of peers, to bytes and back (docs: protocol, 'Messages').
 
-Knows: which fields each message has.  Does not know how a message travels, nor who may say what.
+Knows: which fields each of what peers say over TCP has.  Does not know frames, nor who may say what.
 
-Invariant: `decode_message` returns a well-formed message or raises `DecodeError`, whatever the bytes; unknown fields
-are ignored.  An event is packed once: an update is put together from events that are bytes already.
+Invariant: `read_payload` returns a well-formed payload or raises `DecodeError`, whatever the fields; unknown fields are
+ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from distkv.errors import BadPathError, DecodeError
-from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Event, Tock
+from distkv.model.event import LIFE_MAX, TOCK_HEARD_MAX, Tock
 from distkv.model.pages import Page
 from distkv.wire import packing
 from distkv.wire.events import event_map, read_event
 from distkv.wire.fields import (
+    DIGEST_MAX,
     Fields,
-    bad,
     flat_links,
     range_map,
     read_address,
@@ -35,153 +34,11 @@ from distkv.wire.fields import (
     read_ticks,
     tick_map,
 )
-from distkv.wire.headers import header_map, ping_chain_map, read_header, read_ping_chain
-from distkv.wire.message import (
-    EventBatch,
-    Header,
-    Info,
-    Message,
-    Ping,
-    PullEnd,
-    SnapshotHead,
-    TickMaps,
-    Tombstone,
-    Update,
-)
+from distkv.wire.headers import header_map, read_header
+from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps, Tombstone
 
-MessageKind: TypeAlias = Literal["update", "info", "ping"]
-"""The last part of a user event's name."""
 Payload: TypeAlias = TickMaps | EventBatch | PullEnd | SnapshotHead | Page
 """What peers say to each other over TCP."""
-
-DIGEST_MAX: Final = 2**64 - 1
-
-
-# -- gossip -------------------------------------------------------------------------------------------------------
-
-
-def encode_message(message: Message) -> bytes:
-    """The payload of a user event, or of another gossip transport's packet."""
-    match message:
-        case Update():
-            return encode_update(message.header, [encode_event(event) for event in message.events])
-        case Ping():
-            return packing.pack(
-                {
-                    **header_map(message.header),
-                    "chain": ping_chain_map(message.chain),
-                    "addr": message.addr,
-                    "state": message.state.value,
-                    "digest": message.digest,
-                    "ticks_hash": message.ticks_hash,
-                }
-            )
-        case Info():
-            return packing.pack(_info_map(message))
-    assert_never(message)
-
-
-def encode_event(event: Event) -> bytes:
-    """One event, for `encode_update`."""
-    return packing.pack_plain(event_map(event))
-
-
-def encode_update(header: Header, events: Sequence[bytes]) -> bytes:
-    """An update of events that `encode_event` made."""
-    return packing.pack_map(header_map(header), {"events": packing.array_header(len(events)) + b"".join(events)})
-
-
-def update_overhead(header: Header) -> int:
-    """How many bytes `encode_update` adds to those of its events, at the most (up to 65,535 events)."""
-    return len(encode_update(header, ())) + 2
-
-
-def kind_of(message: Message) -> MessageKind:
-    """What `decode_message` has to know besides the bytes."""
-    match message:
-        case Update():
-            return "update"
-        case Ping():
-            return "ping"
-        case Info():
-            return "info"
-    assert_never(message)
-
-
-def decode_message(kind: str, data: bytes) -> Message:
-    """A message of the kind 'update', 'info' or 'ping'.
-
-    Raises:
-        DecodeError: `reason` is `bad_kind`, `not_msgpack`, `not_a_map`, `too_large`, or `bad_` and the field's name.
-    """
-    read = _READERS.get(kind)
-    if read is None:
-        raise DecodeError(f"there is no message of the kind {kind[:40]!r}", "bad_kind")
-    packing.check_whole(data)
-    if not packing.is_map(data):
-        raise DecodeError("a message is a map", "not_a_map")
-    fields = packing.unpack(data)
-    return read(read_map(fields, "message"))
-
-
-def _read_update(fields: Fields) -> Update:
-    events = read_list(fields.get("events"), "events")
-    return Update(read_header(fields), tuple(map(read_event, events)))
-
-
-def _read_ping(fields: Fields) -> Ping:
-    header, chain = read_header(fields), read_ping_chain(fields.get("chain"), "chain")
-    if chain[0].node != header.node:
-        raise bad("chain", "headed by the sender", chain[0].node)
-    return Ping(
-        header,
-        chain,
-        read_address(fields),
-        read_state(fields),
-        read_int(fields, "digest", DIGEST_MAX),
-        read_hash(fields.get("ticks_hash"), "ticks_hash"),
-    )
-
-
-def _info_map(info: Info) -> dict[str, object]:
-    fields = {**header_map(info.header), "addr": info.addr, "state": info.state.value}
-    if info.ticks is not None:
-        fields["ticks"] = tick_map(info.ticks)
-    if info.ticks_hash is not None:
-        fields["ticks_hash"] = info.ticks_hash
-    for name, ranges in (("known", info.known), ("missing", info.missing), ("lost", info.lost)):
-        if ranges is not None:
-            fields[name] = range_map(ranges)
-    for name, chain in (("reason", info.reason), ("ping", info.ping)):
-        if chain is not None:
-            fields[name] = ping_chain_map(chain)
-    return fields
-
-
-def _read_info(fields: Fields) -> Info:
-    given = {name: value for name, value in fields.items() if value is not None}
-    return Info(
-        read_header(fields),
-        read_address(fields),
-        read_state(fields),
-        ticks=read_ticks(given["ticks"], "ticks") if "ticks" in given else None,
-        ticks_hash=read_hash(given["ticks_hash"], "ticks_hash") if "ticks_hash" in given else None,
-        known=read_ranges(given["known"], "known") if "known" in given else None,
-        missing=read_ranges(given["missing"], "missing") if "missing" in given else None,
-        lost=read_ranges(given["lost"], "lost") if "lost" in given else None,
-        reason=read_ping_chain(given["reason"], "reason") if "reason" in given else None,
-        ping=read_ping_chain(given["ping"], "ping") if "ping" in given else None,
-    )
-
-
-_READERS: Final[dict[str, Callable[[Fields], Message]]] = {
-    "update": _read_update,
-    "info": _read_info,
-    "ping": _read_ping,
-}
-
-
-# -- between two nodes over TCP -----------------------------------------------------------------------------------
 
 
 def encode_payload(seq: int, payload: Payload) -> bytes:

@@ -50,6 +50,9 @@ LINKS_MAX: Final = 64
 ADDRESS_MAX: Final = 300
 """A host name has at most 253 characters."""
 
+DIGEST_MAX: Final = 2**64 - 1
+"""The state digest has 64 bits."""
+
 HASH_BYTES: Final = 8
 """The network id and the hash of tick ranges."""
 

@@ -7,7 +7,7 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from distkv.errors import DecodeError
 from distkv.model.event import TICK_MAX
@@ -95,6 +95,7 @@ def fields_of(request: PeerRequest) -> dict[str, object]:
             return {"node": request.node, "created": request.created, "addr": request.addr}
         case ExchangeRequest(maps=maps):
             return {"maps": tick_maps_map(maps)}
+    assert_never(request)
 
 
 def _events_wait_map(request: EventsWait) -> dict[str, object]:

@@ -17,7 +17,7 @@ import trio
 
 from distkv.model.event import TOCK_HEARD_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
-from distkv.wire.codec import encode_message
+from distkv.wire.gossip import encode_message
 from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, Update
 from distkv.wire.packing import pack, unpack
 from distkv.wire.values import pack_value

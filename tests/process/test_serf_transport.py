@@ -20,7 +20,7 @@ from distkv.model.event import NodeName
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Up
 from distkv.transport.budget import BURST
 from distkv.transport.serf import TAG, SerfTransport
-from distkv.wire.codec import encode_message
+from distkv.wire.gossip import encode_message
 from distkv.wire.message import Message
 from tests.process.agents import Agent, open_agents, wait_members, wait_until
 from tests.shell.gossip_samples import Reports, info, ping, update

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from distkv.errors import DecodeError
 from distkv.wire import packing
-from distkv.wire.codec import Payload, decode_message, encode_message, encode_payload, read_payload
+from distkv.wire.codec import Payload, encode_payload, read_payload
+from distkv.wire.gossip import decode_message, encode_message
 from distkv.wire.message import Message, Record
 from distkv.wire.records import decode_record, decode_records, encode_record
 from distkv.wire.replies import decode_reply

@@ -17,15 +17,15 @@ from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.budget import BURST, NAMES_MAX, QUEUE_SLOW, QUEUE_STOP, WRITING_S, Budget
-from distkv.transport.outgoing import GATHERED_MAX, LEAVING_MAX, Kind, Outgoing, Packet, pack, pack_info, pack_ping
-from distkv.wire.codec import decode_message, encode_event, encode_message
+from distkv.transport.outgoing import GATHERED_MAX, LEAVING_MAX, Outgoing, Packet, pack
+from distkv.wire.gossip import GossipKind, decode_message, encode_event, encode_message, encode_to_fit
 from distkv.wire.message import Info, Ping, PingLink, Update
 from tests.shell.gossip_samples import A, B, event, header, info, ping, update
 
-ROOMS = dict.fromkeys(Kind, 400)
+ROOMS = dict.fromkeys(GossipKind, 400)
 
 
-def outgoing(packets_per_s: float | None = None, rooms: dict[Kind, int] | None = None) -> Outgoing:
+def outgoing(packets_per_s: float | None = None, rooms: dict[GossipKind, int] | None = None) -> Outgoing:
     made = Outgoing(Budget(packets_per_s), 0.03)
     made.open(ROOMS if rooms is None else rooms)
     return made
@@ -100,7 +100,7 @@ def test_every_event_put_in_leaves_once_in_order_or_is_counted(
         assert sum(p.events for p in sent) + out.gathered + out.counts.unannounced + out.counts.announced == total
     assert out.gathered == 0
     assert ticks_in(sent) == sorted(set(ticks_in(sent)))
-    assert all(len(packet.payload) <= ROOMS[Kind.UPDATE] for packet in sent)
+    assert all(len(packet.payload) <= ROOMS[GossipKind.UPDATE] for packet in sent)
 
 
 # -- updates
@@ -149,7 +149,7 @@ def test_flood_is_announced_at_the_pace_of_the_budget() -> None:
 
 
 def test_more_events_than_may_wait_are_announced() -> None:
-    out = outgoing(rooms=dict.fromkeys(Kind, 1300))
+    out = outgoing(rooms=dict.fromkeys(GossipKind, 1300))
     for tick in range(1, GATHERED_MAX + 3):
         out.put(update(A, tick), 0.0)
     assert out.gathered == GATHERED_MAX
@@ -170,7 +170,7 @@ def test_packet_that_the_agent_did_not_take_is_announced() -> None:
     ((packet,), _) = flush(out, 0.03)
     out.unsent(packet, "refused")
     assert flush(out, 0.03) == ([], True)
-    assert out.counts.dropped == {(Kind.UPDATE, "refused"): 1}
+    assert out.counts.dropped == {(GossipKind.UPDATE, "refused"): 1}
 
 
 def test_packet_that_did_not_leave_before_the_end_is_announced() -> None:
@@ -179,7 +179,7 @@ def test_packet_that_did_not_leave_before_the_end_is_announced() -> None:
     assert not out.flush(0.03)
     out.close()
     assert out.counts.unannounced == 1
-    assert out.counts.dropped == {(Kind.UPDATE, "down"): 1}
+    assert out.counts.dropped == {(GossipKind.UPDATE, "down"): 1}
 
 
 # -- pings and infos
@@ -190,7 +190,7 @@ def test_ping_and_info_leave_at_once_in_order_whatever_the_budget() -> None:
     out.budget.queue = QUEUE_STOP
     out.put(info(A, 1), 0.0)
     out.put(ping(A, 1), 0.0)
-    assert [packet.kind for packet in flush(out, 0.0)[0]] == [Kind.INFO, Kind.PING]
+    assert [packet.kind for packet in flush(out, 0.0)[0]] == [GossipKind.INFO, GossipKind.PING]
 
 
 def test_full_queue_drops_the_oldest() -> None:
@@ -200,7 +200,7 @@ def test_full_queue_drops_the_oldest() -> None:
     first = out.next_packet()
     assert first is not None
     assert decode_message("ping", first.payload).header.tick == 1
-    assert out.counts.dropped == {(Kind.PING, "queue"): 1}
+    assert out.counts.dropped == {(GossipKind.PING, "queue"): 1}
 
 
 def test_ping_and_info_while_down_are_dropped() -> None:
@@ -209,7 +209,7 @@ def test_ping_and_info_while_down_are_dropped() -> None:
     out.close()
     out.put(info(A, 1), 0.0)
     assert out.next_packet() is None
-    assert out.counts.dropped == {(Kind.PING, "down"): 1, (Kind.INFO, "down"): 1}
+    assert out.counts.dropped == {(GossipKind.PING, "down"): 1, (GossipKind.INFO, "down"): 1}
 
 
 def _with_ranges(message: Info, count: int) -> Info:
@@ -218,7 +218,7 @@ def _with_ranges(message: Info, count: int) -> Info:
 
 
 def _packed(message: Info, room: int) -> Info | None:
-    payload = pack_info(message, room)
+    payload = encode_to_fit(message, room)
     if payload is None:
         return None
     assert len(payload) <= room
@@ -243,10 +243,10 @@ def test_info_with_many_nodes_tells_its_own_ticks_and_the_hash() -> None:
 
 
 def test_info_that_fits_in_no_form_is_dropped() -> None:
-    out = outgoing(rooms=dict.fromkeys(Kind, 20))
+    out = outgoing(rooms=dict.fromkeys(GossipKind, 20))
     out.put(info(A, 1), 0.0)
     assert out.next_packet() is None
-    assert out.counts.dropped == {(Kind.INFO, "size"): 1}
+    assert out.counts.dropped == {(GossipKind.INFO, "size"): 1}
 
 
 # -- the budget
@@ -324,7 +324,7 @@ def test_ping_of_long_names_that_does_not_fit_leaves_with_a_shorter_chain() -> N
     names = [NodeName(letter * 63) for letter in "abcd"]
     chain = tuple(PingLink(name, Tick(1 << 40), Tock(1 << 40)) for name in names)
     whole = attrs.evolve(ping(names[0], 7), chain=chain)
-    payload = pack_ping(whole, 472 - len("distkv.ping"))
+    payload = encode_to_fit(whole, 472 - len("distkv.ping"))
     assert payload is not None
     heard = decode_message("ping", payload)
     assert isinstance(heard, Ping)
@@ -334,8 +334,8 @@ def test_ping_of_long_names_that_does_not_fit_leaves_with_a_shorter_chain() -> N
 
 def test_ping_that_fits_keeps_its_whole_chain() -> None:
     whole = ping(A, 7)
-    assert pack_ping(whole, 472) == encode_message(whole)
+    assert encode_to_fit(whole, 472) == encode_message(whole)
 
 
 def test_ping_that_never_fits_is_not_packed() -> None:
-    assert pack_ping(ping(A, 7), 50) is None
+    assert encode_to_fit(ping(A, 7), 50) is None

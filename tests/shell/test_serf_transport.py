@@ -23,7 +23,7 @@ from distkv.transport.base import Announce, Down, Gap, Heard, Members, Up
 from distkv.transport.budget import BURST, QUEUE_STOP
 from distkv.transport.serf import EVENT_BYTES_MAX, REASONS_MAX, TAG, SerfTransport
 from distkv.transport.serf_stream import RECORDS_MAX
-from distkv.wire.codec import decode_message, encode_message
+from distkv.wire.gossip import decode_message, encode_message
 from distkv.wire.message import Update
 from tests.shell.fake_agent import FakeAgent
 from tests.shell.gossip_samples import A, B, Reports, info, ping, update

@@ -34,7 +34,7 @@ from distkv.services.status import get_state
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.pull import PeerCaller
-from distkv.wire import codec, packing
+from distkv.wire import codec, gossip, packing
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.message import (
     EventBatch,
@@ -245,7 +245,7 @@ def _names(fields: object) -> set[str]:
 
 
 def _message_names(message: Update | Ping | Info) -> set[str]:
-    return _names(packing.unpack(codec.encode_message(message)))
+    return _names(packing.unpack(gossip.encode_message(message)))
 
 
 def _event_names(event: Event) -> set[str]:

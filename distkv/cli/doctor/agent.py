@@ -79,9 +79,6 @@ def _number(section: Mapping[str, str], name: str) -> int:
 
 
 def _trouble(error: TransportError) -> Trouble:
-    match error:
-        case AuthRefusedError():
-            return Trouble.KEY
-        case RpcTimeoutError():
-            return Trouble.SILENT
-    return Trouble.GONE
+    if isinstance(error, AuthRefusedError):
+        return Trouble.KEY
+    return Trouble.SILENT if isinstance(error, RpcTimeoutError) else Trouble.GONE

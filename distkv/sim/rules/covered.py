@@ -6,6 +6,7 @@ Knows: every event that was seen anywhere, and with it who knew whom.  Does not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from distkv.core.ready import Input, Ready
 from distkv.model.entry import LOSERS_MAX, Entry
@@ -14,7 +15,17 @@ from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
-from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord
+from distkv.wire.message import (
+    CeilingRecord,
+    EventRecord,
+    KnownRecord,
+    LifeRecord,
+    LostRecord,
+    PurgeRecord,
+    ReleaseRecord,
+    ResetRecord,
+    StaleRecord,
+)
 
 
 class SupersededIsCovered(Observer):
@@ -52,8 +63,10 @@ class SupersededIsCovered(Observer):
                     events += self._among(ranges)
                 case LifeRecord():
                     events += self._among(tree.superseded())
-                case _:
+                case LostRecord() | ReleaseRecord() | ResetRecord() | CeilingRecord() | StaleRecord():
                     pass
+                case _:
+                    assert_never(record)
         if events and process.replica.life is not None:
             self._check(process, events)
 

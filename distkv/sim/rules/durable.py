@@ -48,13 +48,13 @@ class NothingUndone(Observer):
             self._check_events(message.events)
 
     def delivered(self, host: Host, what: Input) -> None:  # noqa: ARG002
-        match what:
-            case PeerOffered(maps=maps):
-                self._check_header(maps.header)
-            case PeerAnswered(answer=(TickMaps() | SnapshotHead()) as head):
-                self._check_header(head.header)
-            case PeerAnswered(answer=EventBatch(events=events)):
-                self._check_events(events)
+        if isinstance(what, PeerOffered):
+            self._check_header(what.maps.header)
+        elif isinstance(what, PeerAnswered):
+            if isinstance(what.answer, TickMaps | SnapshotHead):
+                self._check_header(what.answer.header)
+            elif isinstance(what.answer, EventBatch):
+                self._check_events(what.answer.events)
 
     def acknowledged(self, process: Process, event: Event) -> None:  # noqa: ARG002
         self._check_events((event,))

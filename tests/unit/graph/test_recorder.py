@@ -15,6 +15,7 @@ from distkv.model.ranges import Ranges
 from distkv.sim.fleet import Fleet
 from distkv.sim.recording import Recording
 from distkv.sim.rules.alike import is_at_rest
+from distkv.wire.gossip import GossipKind
 from distkv.wire.message import PingLink
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
@@ -60,7 +61,7 @@ def test_gossip_has_one_key_where_it_leaves_and_where_it_arrives(fleet: Recorded
     fleet.set("a", "k", 1)
     fleet.run(100)
     (sent,) = fleet.of("a", StepKind.SET)[-1].sent
-    heard = fleet.of("b", StepKind.UPDATE)[-1].heard
+    heard = fleet.of("b", GossipKind.UPDATE)[-1].heard
     assert heard == sent
 
 
@@ -109,7 +110,7 @@ def test_what_arrives_again_is_known(fleet: Recorded) -> None:
     fleet.network.faults.duplication = 1.0
     fleet.set("a", "k", 1)
     fleet.run(100)
-    assert [m.events[0].fate for m in fleet.of("b", StepKind.UPDATE)[-2:]] == ["won", "known"]
+    assert [m.events[0].fate for m in fleet.of("b", GossipKind.UPDATE)[-2:]] == ["won", "known"]
 
 
 def test_refused_write_says_why(fleet: Recorded) -> None:

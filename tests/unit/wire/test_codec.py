@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,15 +11,17 @@ from distkv.errors import DecodeError
 from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire import packing
-from distkv.wire.codec import (
+from distkv.wire.codec import read_payload
+from distkv.wire.gossip import (
+    GossipKind,
     decode_message,
     encode_event,
     encode_message,
     encode_update,
-    read_payload,
+    kind_of,
     update_overhead,
 )
-from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, Update
+from distkv.wire.message import Header, Info, Message, Ping, PingLink, Start, State, Update
 from distkv.wire.values import pack_value
 
 Map = dict[str, Any]
@@ -278,6 +280,16 @@ CASES: dict[str, tuple[Reader, Callable[[], Map], dict[str, Wrongs]]] = {
         {"known": WRONG_RANGES, "lacks": WRONG_RANGES},
     ),
 }
+
+
+def test_every_message_has_a_kind_of_its_own_and_every_kind_a_message() -> None:
+    samples: dict[GossipKind, Map] = {
+        GossipKind.UPDATE: _update_map(), GossipKind.PING: _ping_map(), GossipKind.INFO: _info_map()
+    }  # fmt: skip
+    messages = {kind: decode_message(kind, packing.pack(samples[kind])) for kind in GossipKind}
+    assert {kind_of(message): message for message in messages.values()} == messages
+    assert {type(message) for message in messages.values()} == {*get_args(Message)}
+
 
 
 @pytest.mark.parametrize("name", CASES)
