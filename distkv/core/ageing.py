@@ -9,6 +9,7 @@ Invariant: what changes the state leaves a record.
 from __future__ import annotations
 
 from distkv.core.asks import Why
+from distkv.core.expiry import Expiry
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AGEING_BYTES, AskMaps
 from distkv.model.event import Event
@@ -20,6 +21,7 @@ class Ageing:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._expiry = Expiry()
 
     def begin(self, turn: Turn) -> None:
         """The disk was read. For how long values are here counts from now on."""
@@ -49,12 +51,12 @@ class Ageing:
         """The disk is full: see later."""
         node, later_ms = self._node, turn.now_ms + self._node.settings.clock_ms
         node.deletion.wait(turn.now_ms)
-        for event in list(node.expiry.due(node.store.tree, turn.now_ms)):
-            node.expiry.put_off(event, later_ms)
+        for event in list(self._expiry.due(node.store.tree, turn.now_ms)):
+            self._expiry.put_off(event, later_ms)
 
     def wake_ms(self) -> int | None:
         """When there is something to do."""
-        expiry_ms, deletion_ms = self._node.expiry.wake_ms(), self._node.deletion.wake_ms()
+        expiry_ms, deletion_ms = self._expiry.wake_ms(), self._node.deletion.wake_ms()
         if expiry_ms is None or deletion_ms is None:
             return deletion_ms if expiry_ms is None else expiry_ms
         return min(expiry_ms, deletion_ms)
@@ -66,11 +68,11 @@ class Ageing:
         node = self._node
         if event.ttl is not None:
             after_s = event.ttl if event.node == node.store.me else 2 * event.ttl
-            node.expiry.came(event, after_s, node.store.tree, turn.now_ms)
+            self._expiry.came(event, after_s, node.store.tree, turn.now_ms)
 
     def _expire(self, turn: Turn) -> None:
         node, store, room = self._node, self._node.store, AGEING_BYTES
-        for event in node.expiry.due(store.tree, turn.now_ms):
+        for event in self._expiry.due(store.tree, turn.now_ms):
             if event.node == store.me or self._is_our_turn():
                 node.check_life(turn)
                 applied = store.expire(event, turn.wall)
@@ -80,7 +82,7 @@ class Ageing:
                 if room <= 0:
                     return  # there was no more room asked for: the others follow in the next step
             else:
-                node.expiry.put_off(event, turn.now_ms + node.settings.clock_ms)
+                self._expiry.put_off(event, turn.now_ms + node.settings.clock_ms)
 
     def _is_our_turn(self) -> bool:
         """Whether we sent the latest ping, or there is nobody else to hear of."""

@@ -9,6 +9,7 @@ Invariant: a request is carried out in whole, or refused and nothing of it is; a
 from __future__ import annotations
 
 from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
+from distkv.core.lives import Duty
 from distkv.core.node import Node, Turn
 from distkv.core.ready import BatchDone, Found, Retired, RetireNode, Written
 from distkv.core.recovery import ALIVE_CLOCKS
@@ -79,7 +80,8 @@ class Clients:
             return
         node.check_life(turn)
         if any(other.writer == (store.me, store.own.life) for other in entry.conflicts() if other is not loser):
-            node.begin_new_life(turn)  # what this life writes would contain the other one, which nobody decided about
+            # What this life writes would contain the other one, which nobody decided about.
+            node.follow([Duty.BEGIN_LIFE], turn)
         applied, before = store.decide(entry, loser, request, turn.wall)
         node.own(applied, turn)
         turn.ready.reply = Written(applied.event, before)

@@ -14,7 +14,7 @@ from typing import assert_never
 from distkv.core.asks import Asked, Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import PeerAnswered, PeerDone
-from distkv.errors import StaleError
+from distkv.core.resync import Resync
 from distkv.model.event import NodeName
 from distkv.model.pages import Page
 from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps
@@ -25,6 +25,7 @@ class Comparison:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._resync = Resync(node.settings.clock_ms)
 
     def maps_came(self, maps: TickMaps, turn: Turn, *, is_answer: bool) -> None:
         """A peer holds what we hold; or the same ticks and other values, which should not be."""
@@ -32,19 +33,17 @@ class Comparison:
         store, tree = node.store, node.store.tree
         is_good, has_same_ticks = maps.state.is_serving and not maps.is_stale, maps.held == tree.ledger.held()
         if has_same_ticks and maps.digest == tree.digest:
-            node.agreed(name, turn, is_good=is_good)
+            node.follow(node.lives.agreed(name, is_good=is_good), turn)
         elif node.is_serving and is_good and store.own.is_stale:
             if not is_answer:  # anybody may connect and say so
                 node.recovery.exchange_soon(turn.now_ms, name)
-            elif name in store.registry.nodes and node.old_disk.differs(turn.now_ms, has_same_ticks=has_same_ticks):
-                turn.ready.note("stale", node=name)
-                error = f"the disk of {store.me} is older than that of {name}: it must start anew, and download"
-                turn.ready.fatal = StaleError(error)
+            elif name in store.registry.nodes:
+                node.follow(node.lives.differed(name, turn.now_ms, has_same_ticks=has_same_ticks), turn)
         elif name not in store.registry.nodes:
             pass  # it is none of us, or not yet
         elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
-            if node.resync.differs(tree.sums, maps.digest, turn.now_ms):
+            if self._resync.differs(tree.sums, maps.digest, turn.now_ms):
                 self._begin(name, maps.digest, turn)
 
     def answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:
@@ -52,9 +51,9 @@ class Comparison:
         node = self._node
         match what.answer:
             case Page() as page:
-                node.resync.page_came(page, node.store.tree)
+                self._resync.page_came(page, node.store.tree)
             case EventBatch(events=events):
-                node.resync.merged += sum(node.merge(event, asked.name, turn) for event in events)
+                self._resync.merged += sum(node.merge(event, asked.name, turn) for event in events)
             case PullEnd():
                 asked.ended = True  # what the peer's ledger says is what led here
             case TickMaps() | SnapshotHead():
@@ -65,17 +64,17 @@ class Comparison:
     def done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
         """An answer is complete, or will not come."""
         node = self._node
-        ask = node.resync.next_ask() if what.error is None and not asked.is_void else None
+        ask = self._resync.next_ask() if what.error is None and not asked.is_void else None
         if ask is not None:
             node.ask(asked.name, asked.ask.addr, ask, Why.COMPARISON, turn)
             return
-        node.resync.end(is_whole=what.error is None)
-        turn.ready.note("resynced", node=asked.name, events=node.resync.merged)
+        self._resync.end(is_whole=what.error is None)
+        turn.ready.note("resynced", node=asked.name, events=self._resync.merged)
         node.recovery.exchange_soon(turn.now_ms, asked.name)  # which shows the peer our digest, in its turn
 
     def _begin(self, name: NodeName, digest: int, turn: Turn) -> None:
         node, peer = self._node, self._node.recovery.peers.get(name)
-        ask = node.resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
+        ask = self._resync.begin(name, digest, turn.now_ms) if peer is not None and peer.addr else None
         if ask is not None and peer is not None:
             turn.ready.note("digest_differs", node=name, digest=f"{digest:016x}")
             node.ask(name, peer.addr, ask, Why.COMPARISON, turn)

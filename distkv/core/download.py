@@ -45,7 +45,8 @@ class Download:
             asked.is_void = True  # it came too late: we serve what we have
             return
         node.asks.void_all_but(asked)  # what they answer is about what was here
-        turn.ready.records += node.store.reset() + node.store.own.mark_stale(head.is_stale)
+        turn.ready.records += node.store.reset()
+        node.follow(node.lives.downloading(is_stale=head.is_stale), turn)
         node.election.sleep(turn.now_ms)
         node.startup.download_began()
         self._life = head.life
@@ -66,9 +67,8 @@ class Download:
         if what.error is not None or life is None or not stands:
             self._failed(asked, what, turn)
             return
-        turn.ready.records += node.store.own.begin_life(life)
-        node.witnesses.is_needed = False
-        node.awaited = node.missing()
+        node.follow(node.lives.downloaded(life), turn)
+        node.awaited = node.store.missing()
         node.startup.download_ended()
         if node.is_up:
             node.election.wake(turn.now_ms)

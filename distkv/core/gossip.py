@@ -98,7 +98,7 @@ class Gossip:
             turn.ready.note("foreign_network", node=header.node, network=(header.network or b"").hex())
             return  # a namesake in another network is no other us
         if not isinstance(message, Update):
-            node.ask_namesake(message.addr, turn)
+            node.follow(node.lives.name_claimed(message.addr), turn)
 
     def _is_acceptable(self, header: Header, turn: Turn) -> bool:
         node = self._node
@@ -178,7 +178,7 @@ class Gossip:
         node, name = self._node, ping.header.node
         if (ping.digest, ping.ticks_hash) == node.store.tree.sums:
             node.recovery.agrees(name)
-            node.agreed(name, turn)
+            node.follow(node.lives.agreed(name), turn)
             return
         node.recovery.differs(name, node.changed_ms, turn.now_ms)
 

@@ -1,6 +1,6 @@
 """What the parts of a replica share: the machines, the turn that is being taken, and the words every part uses.
 
-Knows: how an own event, a message or a request to a peer is put into the `Ready` of the turn.
+Knows: how an own event, a message, a request to a peer, or what `lives` decided is put into the `Ready` of the turn.
 Does not know which input is being handled, nor what follows from it.
 
 Invariant: whatever changes the state goes through here with a record; whatever leaves carries a new tock.
@@ -8,24 +8,23 @@ Invariant: whatever changes the state goes through here with a record; whatever 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import assert_never
+
 import attrs
 
 from distkv.core.asks import Asks, Why
 from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
-from distkv.core.expiry import Expiry
-from distkv.core.old_disk import OldDisk
-from distkv.core.ready import AskEvents, AskMaps, Change, CoreSettings, Question, Ready, Rng
+from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
+from distkv.core.ready import AskEvents, AskMaps, Change, CoreSettings, Note, Question, Ready, Rng
 from distkv.core.recovery import Recovery
-from distkv.core.registry import retired_of
-from distkv.core.resync import Resync
 from distkv.core.startup import Startup
 from distkv.core.update import Store
-from distkv.core.witnesses import Witnesses
-from distkv.model.event import Event, NodeName, Tock, first_tick, life_of
+from distkv.errors import DistkvError
+from distkv.model.event import Event, NodeName, Tock
 from distkv.model.hot import hot_value
-from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count
 from distkv.model.tree import Applied
 from distkv.wire.message import (
@@ -70,29 +69,23 @@ class Node:
 
     def __init__(self, settings: CoreSettings, rng: Rng) -> None:
         name, clock_ms = settings.node, settings.clock_ms
-        self.settings, self.rng = settings, rng
+        self.settings = settings
         self.store = Store(name, settings.chain_length_max)
+        self.lives = Lives(settings, self.store, rng)
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
-        self.expiry = Expiry()
         self.deletion = Deletion(clock_ms, settings.delete_retention_ms, rng)
         is_founding = settings.init_value is not None
         self.startup = Startup(name, clock_ms, rng, has_data=False, founding=is_founding, alone=settings.alone)
-        self.witnesses = Witnesses(clock_ms)
-        self.resync = Resync(clock_ms)
-        self.old_disk = OldDisk(clock_ms, settings.restarts)
         self.asks = Asks()
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
-        self.is_up = False
-        """Whether the transport carries messages."""
         self.found: TickRanges = {}
         """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
         self.awaited: TickRanges = {}
         """What was missing when readiness began to wait for it."""
-        self._has_reclaimed = False
 
     # -- what is told
 
@@ -107,6 +100,11 @@ class Node:
     def is_serving(self) -> bool:
         """Whether clients are served."""
         return self.startup.state is State.READY
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the transport carries messages."""
+        return self.startup.is_up
 
     @property
     def network_id(self) -> bytes | None:
@@ -157,18 +155,9 @@ class Node:
             behind=behind, is_stale=store.own.is_stale, ticks_hash=ledger.hash(),
         )  # fmt: skip
 
-    def missing(self) -> TickRanges:
-        """What is missing and not marked lost."""
-        return self.store.tree.ledger.missing(but_lost=True)
-
     def is_too_much(self, ticks: TickRanges) -> bool:
         """Whether these are more than one pull asks for."""
         return count(ticks) > self.settings.pull_events_max
-
-    def others(self) -> list[NodeName]:
-        """The other registered nodes; whose life was retired is not among them."""
-        store = self.store
-        return [name for name in store.registry.nodes if name != store.me]
 
     # -- what changes the state
 
@@ -181,28 +170,16 @@ class Node:
 
     def apply(self, event: Event, turn: Turn) -> bool:
         """Somebody's event, from anywhere; whether it said something new."""
-        store, own = self.store, self.store.own
-        if event.node == store.me and event.tick > own.tick and life_of(event.tick) == own.life:
-            self.found_stale("rolled_back", turn)  # it is ours, and our disk does not know it
+        store = self.store
+        if event.node == store.me:
+            self.follow(self.lives.heard_own(event, is_serving=self.is_serving), turn)
         applied = store.remote(event)
         if applied.changed:
             self.changed_ms = turn.now_ms
         self.record(applied, turn)
-        if applied.changed and event.path.is_reserved and own.life is not None:
-            self._saw_reserved(event, own.life, turn)
+        if applied.changed and event.path.is_reserved:
+            self.follow(self.lives.saw_reserved(event.path, is_serving=self.is_serving), turn)
         return applied.is_new
-
-    def _saw_reserved(self, event: Event, life: int, turn: Turn) -> None:
-        """Whether somebody said something about us; `life` is ours."""
-        store = self.store
-        mine, retired = store.registry.nodes.get(store.me), retired_of(event.path)
-        if mine is not None and mine.life > life:
-            if mine.addr == self.settings.addr:  # our next disk's, or an attempt to join that broke off
-                self.found_stale("later_life", turn)
-            elif self.is_serving:
-                self.ask_namesake(mine.addr, turn)  # a sponsor who did not know of us gave our name to somebody
-        if retired is not None and retired[0] == store.me and store.own.first_life <= retired[1] <= life:
-            self.found_stale("retired", turn)  # also a life before this one: nobody asked this disk since
 
     def merge(self, event: Event, teller: NodeName, turn: Turn) -> bool:
         """Take in an event that `teller` holds, whatever the ledger says; False when it changes nothing."""
@@ -231,98 +208,42 @@ class Node:
         turn.ready.changes += [Change(event, False, (event,)) for event in closed]
         return records
 
-    @property
-    def is_rolled_back(self) -> bool:
-        """Whether somebody heard a tick of our life that we never wrote: our disk is older than we are."""
-        store = self.store
-        book = store.tree.ledger.book((store.me, store.own.life)) if store.own.life is not None else None
-        return book is not None and book.last > store.own.tick
-
     def check_life(self, turn: Turn, writes: int = 1) -> bool:
-        """Before so many own writes: no tick is used twice, so go on under a new life when this one cannot be.
+        """Before so many own writes: whether a new life was begun for them, which is registered then."""
+        found = self.lives.before_writes(writes)
+        self.follow(found, turn)
+        return bool(found)
 
-        Returns whether a new one was begun, which is registered then.
-        """
-        own = self.store.own
-        if own.is_life_over:
-            pass  # it was said when it was found
-        elif self.is_rolled_back:
-            turn.ready.note("rolled_back", tick=own.tick)
-        elif self.witnesses.is_needed:
-            turn.ready.note("unwitnessed", tick=own.tick)
-        elif own.ticks_left >= writes:
-            return False
-        self.begin_new_life(turn)
-        return True
-
-    def found_stale(self, why: str, turn: Turn) -> None:
-        """Others know more of this disk, or of our name, than it does itself.
-
-        Nothing more is written in its life; a node that serves already begins a new one at once.
-        """
-        own = self.store.own
-        if not own.is_life_over:
-            turn.ready.note(why, tick=own.tick)
-        self._mark_stale(turn)
-        if self.is_serving:
-            self.check_life(turn)
-
-    def _mark_stale(self, turn: Turn) -> None:
-        """Others may have forgotten what is here: compare before it is served, or else soon."""
-        turn.ready.records += self.store.own.mark_stale(True)
-        if self.is_serving:
-            self.recovery.exchange_soon(turn.now_ms)
-        else:
-            self.startup.must_hand_over(turn.now_ms)
-
-    def _want_own(self, ranges: Ranges, turn: Turn) -> None:
-        """We lack changes that we made: the disk was set back, perhaps beyond a change of life."""
-        own = self.store.own
-        if own.life is None or own.is_stale:
-            return
-        if ranges & Ranges([(first_tick(own.first_life), first_tick(own.life + 1))]):
-            turn.ready.note("own_missing")
-            self._mark_stale(turn)
-
-    def agreed(self, name: NodeName, turn: Turn, *, is_good: bool = False) -> None:
-        """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
-        store = self.store
-        if store.own.is_stale and self.old_disk.agrees(name, store.tree.sums, self.others(), is_good=is_good):
-            turn.ready.records += store.own.mark_stale(False)
-            self.startup.need_not_hand_over()
-
-    def seek_witnesses(self, turn: Turn) -> None:
-        """Ask all others what they heard of our life; when they have answered we may go on in it."""
-        witnesses = self.witnesses
-        witnesses.registered(self.others, self.store.registry.changes)
-        if witnesses.have_all and not self.missing():  # what is missing may be another one's registration
-            witnesses.is_needed = False
-        elif self.is_up:
-            for name in witnesses.due(turn.now_ms, lambda name: self.recovery.is_alive(name, turn.now_ms)):
-                short_for = None if self.asks.is_first else name  # the first one brings what came while we were away
-                addr = self.store.registry.nodes[name].addr
-                self.ask(name, addr, AskMaps(short_for=short_for), Why.WITNESS, turn)
-
-    def begin_new_life(self, turn: Turn) -> None:
-        """Go on under a life of our own that nobody heard of, in the same directory."""
-        store = self.store
-        life = store.registry.next_life(store.me, turn.wall, self.rng, store.own.life or 0)
-        self.witnesses.is_needed = False
-        turn.ready.note("new_life", life=life)
-        turn.ready.records += store.own.begin_life(life)
-        self.own(store.register(store.me, life, self.settings.addr, turn.wall), turn)
-
-    def reclaim_name(self, addr: str, turn: Turn) -> None:
-        """Nobody is at the address at which our name is registered with a higher life: it is ours.
-
-        Once in a start only: somebody may be there whom we cannot reach, and do the same.
-        """
-        store = self.store
-        mine = store.registry.nodes.get(store.me)
-        is_theirs = mine is not None and mine.addr == addr and mine.life > (store.own.life or 0)
-        if is_theirs and self.is_serving and not self._has_reclaimed:
-            self._has_reclaimed = True
-            self.found_stale("name_lost", turn)  # while it was theirs nobody asked this disk before he forgot something
+    def follow(self, found: Iterable[Consequence], turn: Turn) -> None:
+        """Carry out what `lives` answered, in its order."""
+        for what in found:
+            match what:
+                case Note():
+                    turn.ready.notes.append(what)
+                case Keep(records=records):
+                    turn.ready.records += records
+                case Duty.BEGIN_LIFE:
+                    self.follow(self.lives.begin_life(turn.wall), turn)
+                case Duty.REGISTER:
+                    store = self.store
+                    self.own(store.register(store.me, store.own.life or 0, self.settings.addr, turn.wall), turn)
+                case Duty.COMPARE:
+                    self.recovery.exchange_soon(turn.now_ms)
+                case Duty.HAND_OVER:
+                    self.startup.must_hand_over(turn.now_ms)
+                case Duty.KEEP:
+                    self.startup.need_not_hand_over()
+                case SeekNamesake(addr=addr):
+                    if not self.asks.has(Why.NAMESAKE):
+                        self.ask(self.store.me, addr, AskMaps(), Why.NAMESAKE, turn)
+                case SeekWitness(name=name):
+                    short_for = None if self.asks.is_first else name  # the first brings what came while we were away
+                    addr = self.store.registry.nodes[name].addr
+                    self.ask(name, addr, AskMaps(short_for=short_for), Why.WITNESS, turn)
+                case DistkvError():
+                    turn.ready.fatal = what
+                case _:
+                    assert_never(what)
 
     # -- what leaves
 
@@ -352,20 +273,13 @@ class Node:
         """Ask the node `name` at `addr` for something; the number of the question."""
         if isinstance(what, AskEvents) and why is Why.PULL:
             if self.store.me in what.ranges:
-                self._want_own(what.ranges[self.store.me], turn)
+                own = what.ranges[self.store.me]
+                self.follow(self.lives.lacks_own(own, is_serving=self.is_serving), turn)
             ledger = self.store.tree.ledger
             what = AskEvents(ledger.missing(), what.doubted, ledger.ticks(), self.settings.pull_events_max)
-        missing = self.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
+        missing = self.store.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough
         ask = self.asks.begin(name, addr, what, why, missing)
         turn.ready.messages.append(ask)
         return ask.id
-
-    def ask_namesake(self, addr: str, turn: Turn) -> None:
-        """Somebody at `addr` is said to have our name: whether he is there, and started earlier, is asked over TCP."""
-        if addr in ("", self.settings.addr):
-            return
-        turn.ready.note("name_claimed", addr=addr)
-        if not self.asks.has(Why.NAMESAKE):
-            self.ask(self.store.me, addr, AskMaps(), Why.NAMESAKE, turn)

@@ -21,7 +21,7 @@ from distkv.core.ready import AskEvents, AskMaps, AskSnapshot, PeerAnswered, Pee
 from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.core.update import Store
-from distkv.errors import DuplicateNameError, NotReadyError, RequestError
+from distkv.errors import NotReadyError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, common, count, joined, ranges_of, through, without
@@ -66,7 +66,7 @@ class Peers:
                 questions = joined(node.store.tree.ledger.missing(), doubted)
                 asked.brought |= bool(node.learn_known(common(questions, known), turn))
                 asked.ended = True
-                whole = not node.missing()
+                whole = not node.store.missing()
                 brought = asked.brought or whole  # else nothing was asked for but what is given up
                 node.recovery.pull_ended(asked.name, lacks, turn.now_ms, brought=brought, is_whole=whole)
                 self._pull_on(asked, doubted, turn)
@@ -91,13 +91,13 @@ class Peers:
                 self._attempt_over(asked, turn)
             case Why.PULL:
                 if not asked.ended:
-                    node.recovery.pull_failed(asked.name, turn.now_ms, is_whole=not node.missing())
+                    node.recovery.pull_failed(asked.name, turn.now_ms, is_whole=not node.store.missing())
             case Why.DOWNLOAD:
                 self._download.done(asked, what, turn)
             case Why.WITNESS if asked.differs and not asked.is_void and what.error is None:
                 node.ask(asked.name, asked.ask.addr, AskMaps(), Why.WITNESS, turn)
             case Why.WITNESS:
-                node.witnesses.ended(asked.name)
+                node.lives.witnesses.ended(asked.name)
                 if not node.is_serving:
                     self._attempt_over(asked, turn)
             case Why.BEHIND:
@@ -106,7 +106,7 @@ class Peers:
                 self._sponsor.silent(asked.name, asked.ask.id, turn.now_ms)
             case Why.NAMESAKE:
                 if what.error is not None:
-                    node.reclaim_name(asked.ask.addr, turn)
+                    node.follow(node.lives.namesake_silent(asked.ask.addr, is_serving=node.is_serving), turn)
             case Why.TOMBSTONES:
                 node.deletion.asked(asked.name, turn.now_ms)
                 if what.error is not None:
@@ -131,7 +131,8 @@ class Peers:
         node, header = self._node, maps.header
         if header.node == node.store.me:
             if header.start not in (None, node.settings.start) and header.network == node.network_id:
-                node.ask_namesake(maps.addr, turn)  # anybody may connect and say so: whoever is there must answer
+                # Anybody may connect and say so: whoever is there must answer.
+                node.follow(node.lives.name_claimed(maps.addr), turn)
             turn.ready.reply = node.maps()
             return
         if node.is_serving and header.tock > node.store.tock + node.settings.tock_jump:
@@ -173,7 +174,7 @@ class Peers:
         if not asked.brought:
             return
         if header.node == asked.name:
-            node.witnesses.shown(header.node)
+            node.lives.witnesses.shown(header.node)
         if asked.why is Why.TOMBSTONES and not maps.is_stale:
             node.deletion.reported(maps, node.store.tree)
         self._sponsor.answered(header.node, asked.ask, turn.now_ms, is_serving=maps.state.is_serving)
@@ -206,7 +207,7 @@ class Peers:
         if self._is_foreign(header, turn):
             return False
         if header.node == store.me:
-            self._met_namesake(header, turn)
+            node.follow(node.lives.namesake_met(header), turn)
             return True
         take(node.startup.heard_data(header.node, maps.addr), node, turn)
         if not store.has_data:
@@ -217,28 +218,12 @@ class Peers:
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
         if node.startup.map_arrived():
-            node.awaited = node.missing()
-        if node.is_rolled_back or (maps.behind is not None and maps.behind == store.own.life):
-            node.found_stale("rolled_back", turn)
+            node.awaited = node.store.missing()
+        node.follow(node.lives.heard_maps(maps.behind, is_serving=node.is_serving), turn)
         self._pull_after_exchange(maps, turn)
         self._comparison.maps_came(maps, turn, is_answer=is_answer)
         self._download.hand_over(maps, turn)
         return True
-
-    def _met_namesake(self, header: Header, turn: Turn) -> None:
-        """Somebody with our name is there, perhaps ourselves: of two starts the younger ends."""
-        node = self._node
-        mine, other = node.settings.start, header.start
-        if other is None or other == mine:
-            return
-        if (mine.time, mine.id) > (other.time, other.id):
-            turn.ready.fatal = DuplicateNameError(
-                f"another live node is called {node.store.me} and started earlier: give this one a name of its own"
-            )
-        else:
-            turn.ready.note("name_twice", start=other.time)
-            if node.store.has_data and header.life == node.store.own.life:
-                node.begin_new_life(turn)  # a copy of our directory: it may have used the ticks that we would use next
 
     def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
         """Fetch what the peer has and we lack, given up or not, and ask what it knows of our open losers.
@@ -255,7 +240,7 @@ class Peers:
         What is not given up is pulled in any case; this would wait for the next exchange, a ping for each pull.
         """
         peer = self._node.recovery.peers.get(asked.name)
-        is_whole = not self._node.missing()
+        is_whole = not self._node.store.missing()
         asks_losers = bool(doubted) and self._losers_asked is not None
         if peer is not None and peer.held is not None and (asks_losers or (is_whole and asked.brought)):
             self._pull(asked.name, asked.ask.addr, peer.held, turn, asks_losers=asks_losers)

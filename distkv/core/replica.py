@@ -9,6 +9,7 @@ the same rng give the same outputs.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import assert_never
 
 from distkv.core.ageing import Ageing
@@ -91,7 +92,7 @@ class Replica:
         turn = Turn(now_ms, wall)
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
-        node.awaited = node.missing()
+        node.awaited = node.store.missing()
         if store.registry.network is not None and node.settings.init_value is not None:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
@@ -103,13 +104,7 @@ class Replica:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
         node.startup.has_data = store.has_data
         node.found = store.tree.ledger.held()
-        node.witnesses.is_needed = store.has_data and bool(node.others())
-        if store.is_damaged:
-            turn.ready.note("damaged", tick=store.own.tick)
-        is_retired = store.own.life is not None and store.registry.is_retired(store.me, store.own.life)
-        is_old = store.is_damaged or store.own.is_life_over or node.settings.restored or is_retired
-        if store.has_data and is_old:
-            turn.ready.records += store.own.mark_stale(True)
+        node.follow(node.lives.begin(), turn)
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
@@ -152,7 +147,6 @@ class Replica:
             case TransportUp():
                 self._transport_up(turn)
             case TransportDown():
-                node.is_up = False
                 node.startup.transport_changed(False, turn.now_ms)
                 node.election.sleep(turn.now_ms)
                 self._gossip.transport_down()
@@ -177,7 +171,7 @@ class Replica:
         node = self._node
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
         ageing_ms = self._ageing.wake_ms() if node.is_serving else None
-        witnesses_ms = node.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
+        witnesses_ms = node.lives.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
         wake_ms = node.startup.wake_ms()
         for ms in (repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms()):
             if ms is not None and (wake_ms is None or ms < wake_ms):
@@ -290,7 +284,6 @@ class Replica:
 
     def _transport_up(self, turn: Turn) -> None:
         node = self._node
-        node.is_up = True
         node.startup.transport_changed(True, turn.now_ms)
         if node.store.has_data:
             node.election.wake(turn.now_ms)
@@ -300,8 +293,9 @@ class Replica:
     def _do_what_is_due(self, turn: Turn) -> None:
         """What any input may have made due, and what time has."""
         node, store = self._node, self._node.store
-        if node.witnesses.is_needed:
-            node.seek_witnesses(turn)
+        if node.lives.witnesses.is_needed:
+            is_alive = partial(node.recovery.is_alive, now_ms=turn.now_ms)
+            node.follow(node.lives.seek_witnesses(turn.now_ms, is_alive if node.is_up else None), turn)
         if not node.is_serving:
             take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), node, turn)
         if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
@@ -315,11 +309,11 @@ class Replica:
 
     def _is_awaited_here(self, now_ms: int) -> bool:
         """Whether all that readiness waits for is here: events, and for a moment the others' word."""
-        if self._node.witnesses.is_waiting(now_ms):
+        if self._node.lives.witnesses.is_waiting(now_ms):
             return False
         if self.tree.ledger.is_whole:
             return True
-        return not overlap(self._node.awaited, self._node.missing())
+        return not overlap(self._node.awaited, self._node.store.missing())
 
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""
@@ -327,7 +321,7 @@ class Replica:
         recovery, ledger = node.recovery, self.tree.ledger
         if ledger.is_whole:
             recovery.gap_closed()
-        elif recovery.is_idle and node.missing():
+        elif recovery.is_idle and node.store.missing():
             recovery.gap_seen(now_ms)
         wake_ms = recovery.wake_ms()
         if wake_ms is None or wake_ms > now_ms:
@@ -335,10 +329,10 @@ class Replica:
         peer = recovery.next_exchange(now_ms)
         if peer is not None:
             node.ask(peer.name, peer.addr, AskMaps(), Why.EXCHANGE, turn)
-        missing = node.missing()
+        missing = node.store.missing()
         if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
-            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.others(), now_ms))
-            missing = node.missing()
+            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.store.others(), now_ms))
+            missing = node.store.missing()
         if not missing:
             recovery.gap_closed()
             return

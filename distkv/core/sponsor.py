@@ -62,7 +62,7 @@ class Sponsor:
             turn.ready.reply = refused
             return
         node.check_life(turn)
-        life = store.registry.next_life(name, what.created, node.rng)
+        life = node.lives.next_life(name, what.created)
         node.own(store.register(name, life, what.addr, turn.wall), turn)
         node.recovery.saw(name, what.addr, turn.now_ms)
         tree = store.tree

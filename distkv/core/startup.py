@@ -60,7 +60,8 @@ class Startup:
     """Since when others could be heard: no other time counts as their silence."""
     _next_ms: int | None = None
     """When an attempt, or an initial ping, is due."""
-    _is_up: bool = False
+    is_up: bool = False
+    """Whether the transport carries messages."""
     _has_heard: bool = False
     """Whether somebody with data spoke who can be asked, as far as is known."""
     _is_asking: bool = False
@@ -92,11 +93,11 @@ class Startup:
 
     def transport_changed(self, is_up: bool, now_ms: int) -> None:
         """Messages flow, or do not."""
-        if is_up and not self._is_up:
+        if is_up and not self.is_up:
             self._listens_ms = now_ms  # only time in which somebody could answer counts
             if self.founding:
                 self._next_ms = now_ms
-        self._is_up = is_up
+        self.is_up = is_up
 
     def found_source(self, name: NodeName, addr: str) -> list[Step]:
         """A node that may have data is at this address."""
@@ -204,7 +205,7 @@ class Startup:
             self._give_up()
         if self.state is State.RECOVERING:
             return self._recovering(now_ms, is_whole)
-        if self._next_ms is None or now_ms < self._next_ms or not self._is_up:
+        if self._next_ms is None or now_ms < self._next_ms or not self.is_up:
             return []
         if self.founding and now_ms >= self._listens_ms + self.clock_ms:
             return [Step.FOUND_NETWORK, *self._become_ready()]
@@ -218,7 +219,7 @@ class Startup:
 
     def wake_ms(self) -> int | None:
         """When `woken` wants to be called again."""
-        if self.state is State.READY or (self.state is not State.RECOVERING and not self._is_up):
+        if self.state is State.READY or (self.state is not State.RECOVERING and not self.is_up):
             return None
         return self._next_ms
 
@@ -244,10 +245,10 @@ class Startup:
             return self._become_ready()
         if self._next_ms is not None and now_ms < self._next_ms:
             return []
-        if not self._is_up and now_ms >= self._began_ms + 2 * self.clock_ms:
+        if not self.is_up and now_ms >= self._began_ms + 2 * self.clock_ms:
             return self._become_ready()  # cut off: serve what there is
         left_ms = self._listens_ms + self.clock_ms - now_ms
-        if self._is_up and not self._has_heard and is_whole and left_ms <= 0:
+        if self.is_up and not self._has_heard and is_whole and left_ms <= 0:
             return self._become_ready()
         self._next_ms = now_ms + (min(left_ms, RETRY_MS) if left_ms > 0 else RETRY_MS)
         return self._next_attempt()

@@ -30,7 +30,7 @@ def take(steps: Iterable[Step], node: Node, turn: Turn) -> None:
                 turn.ready.fatal = InitRefusedError(
                     "a network answers already: start without --init to join it, or give this one another serf.root"
                 )
-            case Step.ASK_MAPS if node.witnesses.is_asking:
+            case Step.ASK_MAPS if node.lives.witnesses.is_asking:
                 node.startup.asked()  # the first of the witnesses that answers brings what this would
             case Step.ASK_MAPS:
                 _ask(AskMaps(), Why.EXCHANGE, node, turn)
@@ -58,17 +58,7 @@ def _found_network(node: Node, turn: Turn) -> None:
 
 
 def _become_ready(node: Node, turn: Turn) -> None:
-    store, addr = node.store, node.settings.addr
-    life = store.own.life or 0
-    mine = store.registry.nodes.get(store.me)
-    if node.is_rolled_back or store.own.is_life_over:
-        node.check_life(turn)
-    elif mine is not None and mine.life > life and mine.addr == addr:
-        node.begin_new_life(turn)  # an earlier attempt to join registered us higher, where our sponsor did not see
-    elif (mine is None or (mine.life == life and mine.addr != addr)) and not node.check_life(turn):
-        node.own(store.register(store.me, life, addr, turn.wall), turn)
-    elif mine is not None and mine.life > life:
-        node.ask_namesake(mine.addr, turn)  # it was given to somebody; is he there?
+    node.follow(node.lives.became_ready(), turn)
     if node.is_up:
         node.election.wake(turn.now_ms)
     turn.ready.note("ready", state=node.state.value)

@@ -84,6 +84,14 @@ class Store:
         """Whether this directory belongs to a network and has a life in it."""
         return self.registry.network is not None and self.own.life is not None
 
+    def missing(self) -> TickRanges:
+        """What is missing and not marked lost."""
+        return self.tree.ledger.missing(but_lost=True)
+
+    def others(self) -> list[NodeName]:
+        """The other registered nodes; whose life was retired is not among them."""
+        return [name for name in self.registry.nodes if name != self.me]
+
     def live(self, path: Path) -> Event | None:
         """The event that gives a path its value; None when it has none."""
         entry = self.tree.get(path)

@@ -1,7 +1,7 @@
 """Who has shown, since this node's start, what he heard of its life: its disk may be older than it should be.
 
 Knows: whom to ask, who answered, and how long readiness waits for the others.
-Does not know what an answer says: the ledger tells a higher tick of our own (`Node.is_rolled_back`).
+Does not know what an answer says: the ledger tells a higher tick of our own (`Lives.is_rolled_back`).
 
 Invariant: while `is_needed`, no tick of the life that the disk had is used. It ends when every other registered node
 has answered what was asked after the start, or with a new life (docs/protocol, LIFE-4).
@@ -36,6 +36,14 @@ class Witnesses:
     _asking: dict[NodeName, None] = attrs.field(factory=dict)
     _next_ms: int | None = None
     _patience_ms: int | None = None
+
+    def need(self) -> None:
+        """The node starts on data, and others are registered."""
+        self.is_needed = True
+
+    def need_not(self) -> None:
+        """All have answered, or there is a life of which nobody can have heard."""
+        self.is_needed = False
 
     def registered(self, others: Callable[[], Iterable[NodeName]], as_of: int) -> None:
         """Who is registered besides us; `others` is asked when `as_of`, the number of changes, is another one."""

@@ -208,7 +208,7 @@ COMMITS = (
     broken(
         "one-own-tick",
         "one change of ours that our disk does not know is enough",
-        "core/node.py",
+        "core/lives.py",
         "event.tick > own.tick and",
         "event.tick > own.tick + 1 and",
         "tests/unit/core/test_hand_over.py",
@@ -216,7 +216,7 @@ COMMITS = (
     broken(
         "one-own-tick-heard",
         "so is one that others have only heard of",
-        "core/node.py",
+        "core/lives.py",
         "book.last > store.own.tick",
         "book.last > store.own.tick + 1",
         "tests/unit/core",
@@ -225,8 +225,8 @@ COMMITS = (
         "another-answers",
         "only who answers in his own name has answered (PEER-1)",
         "core/peers.py",
-        "        if header.node == asked.name:\n            node.witnesses.shown",
-        "        if header.node:\n            node.witnesses.shown",
+        "        if header.node == asked.name:\n            node.lives.witnesses.shown",
+        "        if header.node:\n            node.lives.witnesses.shown",
         "tests/unit/core/test_claims.py",
     ),
     broken(
