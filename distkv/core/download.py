@@ -14,7 +14,6 @@ from distkv.core.node import Node, Turn
 from distkv.core.ready import AskSnapshot, PeerDone
 from distkv.core.steps import take
 from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError
-from distkv.model.tick_ranges import is_within
 from distkv.wire.message import SnapshotHead, TickMaps
 
 
@@ -34,7 +33,7 @@ class Download:
             return
         if node.asks.has(Why.DOWNLOAD):
             return
-        if is_within(node.found, maps.held):
+        if startup.hand_over.is_taken_over(maps.held):
             startup.asked()
             node.ask(maps.header.node, maps.addr, AskSnapshot(), Why.DOWNLOAD, turn)
 
@@ -68,15 +67,14 @@ class Download:
             self._failed(asked, what, turn)
             return
         node.follow(node.lives.downloaded(life), turn)
-        node.awaited = node.store.missing()
-        node.startup.download_ended()
+        node.startup.download_ended(node.store.missing())
         if node.is_up:
             node.election.wake(turn.now_ms)
 
     def _failed(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
         node = self._node
         if node.network_id is not None and not node.store.has_data:
-            node.found = node.store.tree.ledger.held()
+            node.startup.hand_over.holds(node.store.tree.ledger.held())
             node.startup.must_hand_over(turn.now_ms)
         if isinstance(what.error, BusyError):
             node.startup.attempt_postponed(turn.now_ms, asked.name)

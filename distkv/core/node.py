@@ -76,16 +76,12 @@ class Node:
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.deletion = Deletion(clock_ms, settings.delete_retention_ms, rng)
         is_founding = settings.init_value is not None
-        self.startup = Startup(name, clock_ms, rng, has_data=False, founding=is_founding, alone=settings.alone)
+        self.startup = Startup(name, clock_ms, rng, founding=is_founding, alone=settings.alone)
         self.asks = Asks()
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
-        self.found: TickRanges = {}
-        """What the disk held at the start, or what a download that broke off has left."""
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
-        self.awaited: TickRanges = {}
-        """What was missing when readiness began to wait for it."""
 
     # -- what is told
 

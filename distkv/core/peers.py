@@ -217,8 +217,7 @@ class Peers:
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
-        if node.startup.map_arrived():
-            node.awaited = node.store.missing()
+        node.startup.map_arrived(node.store.missing())
         node.follow(node.lives.heard_maps(maps.behind, is_serving=node.is_serving), turn)
         self._pull_after_exchange(maps, turn)
         self._comparison.maps_came(maps, turn, is_answer=is_answer)

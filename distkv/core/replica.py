@@ -50,7 +50,6 @@ from distkv.model.entry import Entry
 from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
 from distkv.model.ledger import Book
 from distkv.model.path import Path
-from distkv.model.tick_ranges import overlap
 from distkv.model.tree import Tree
 from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
 from distkv.wire.states import Meta
@@ -92,7 +91,7 @@ class Replica:
         turn = Turn(now_ms, wall)
         store.replayed()
         self._began_ms = node.changed_ms = now_ms
-        node.awaited = node.store.missing()
+        missing = store.missing()
         if store.registry.network is not None and node.settings.init_value is not None:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
@@ -102,13 +101,12 @@ class Replica:
         is_begun = store.own.is_stale or bool(store.tree.ledger.ticks())
         if is_begun and store.own.life is None and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
-        node.startup.has_data = store.has_data
-        node.found = store.tree.ledger.held()
+        node.startup.hand_over.holds(store.tree.ledger.held())
         node.follow(node.lives.begin(), turn)
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
-        take(node.startup.begin(turn.now_ms), node, turn)
+        take(node.startup.begin(turn.now_ms, missing, has_data=store.has_data), node, turn)
         if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
@@ -297,7 +295,8 @@ class Replica:
             is_alive = partial(node.recovery.is_alive, now_ms=turn.now_ms)
             node.follow(node.lives.seek_witnesses(turn.now_ms, is_alive if node.is_up else None), turn)
         if not node.is_serving:
-            take(node.startup.woken(turn.now_ms, is_whole=self._is_awaited_here(turn.now_ms)), node, turn)
+            is_waiting = node.lives.witnesses.is_waiting(turn.now_ms)
+            take(node.startup.woken(turn.now_ms, store.missing(), is_waiting=is_waiting), node, turn)
         if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
@@ -306,14 +305,6 @@ class Replica:
             self._repair(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
-
-    def _is_awaited_here(self, now_ms: int) -> bool:
-        """Whether all that readiness waits for is here: events, and for a moment the others' word."""
-        if self._node.lives.witnesses.is_waiting(now_ms):
-            return False
-        if self.tree.ledger.is_whole:
-            return True
-        return not overlap(self._node.awaited, self._node.store.missing())
 
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""

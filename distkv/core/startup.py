@@ -1,10 +1,10 @@
 """From process start to `ready`.
 
-Knows: the states, what each waits for, and whom it may ask.  Does not know how an exchange or download is done, nor
-the tree: it is told what happened and answers what to do next.
+Knows: the states, what each waits for, and whom it may ask.  Does not know how an exchange or download is done, what is
+handed over (`handover`), nor the tree: it is told what happened and answers what to do next.
 
 Invariant: `ready` is sticky; nothing but a restart leaves it (docs/protocol, START-2).  `cut-off` is ready without
-a transport, a view rather than a state of its own.
+a transport, a view rather than a state of its own.  The machine is the table `TRANSITIONS`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Final
 
 import attrs
 
+from distkv.core.handover import HandOver
 from distkv.core.ready import Rng
 from distkv.core.sources import Sources
 from distkv.model.event import NodeName
+from distkv.model.tick_ranges import TickRanges, overlap
 from distkv.wire.message import State
 
 
@@ -31,12 +33,37 @@ class Step(StrEnum):
     BECOME_READY = "become ready"
 
 
+class Cause(StrEnum):
+    """What moves the machine."""
+
+    DATA_FOUND = "data found"
+    """The disk holds a network and a life in it."""
+    NETWORK_FOUNDED = "network founded"
+    DOWNLOAD_BEGAN = "download began"
+    DOWNLOAD_ENDED = "download ended"
+    """It is complete."""
+    ATTEMPT_FAILED = "attempt failed"
+    NOTHING_AWAITED = "nothing awaited"
+    """All is here that readiness waits for, or nobody is there who could send it."""
+
+
+TRANSITIONS: Final[dict[tuple[State, Cause], State]] = {
+    (State.PASSIVE, Cause.DATA_FOUND): State.RECOVERING,
+    (State.PASSIVE, Cause.NETWORK_FOUNDED): State.READY,
+    (State.PASSIVE, Cause.DOWNLOAD_BEGAN): State.DOWNLOADING,
+    # Another question may fail while a download goes on: then that is no longer waited for, but counts when it ends.
+    (State.PASSIVE, Cause.DOWNLOAD_ENDED): State.RECOVERING,
+    (State.DOWNLOADING, Cause.DOWNLOAD_ENDED): State.RECOVERING,
+    (State.DOWNLOADING, Cause.ATTEMPT_FAILED): State.PASSIVE,
+    (State.RECOVERING, Cause.DOWNLOAD_BEGAN): State.DOWNLOADING,
+    (State.RECOVERING, Cause.NOTHING_AWAITED): State.READY,
+}
+"""(state, cause) -> next state. What is not listed does not happen, or leaves the state as it is."""
+
 RETRY_MS: Final = 500
 """How long after a failed attempt the next peer is asked."""
 WAITS_FOR_EVENTS: Final = "events that are missing"
 WAITS_FOR_ANSWER: Final = "an answer from a node with data"
-HAND_OVER_CLOCKS: Final = 3
-"""How long a node looks for one that takes what it alone has."""
 
 
 @attrs.define(slots=True)
@@ -46,7 +73,6 @@ class Startup:
     me: NodeName
     clock_ms: int
     rng: Rng
-    has_data: bool
     founding: bool
     """Whether `--init` was given."""
     alone: bool
@@ -54,7 +80,10 @@ class Startup:
     state: State = State.PASSIVE
     waits_for: str = "start"
     """What readiness waits for, in words for people; empty when it is there."""
+    hand_over: HandOver = attrs.field(init=False)
     _sources: Sources = attrs.field(factory=Sources)
+    _awaited: TickRanges = attrs.field(factory=dict)
+    """What was missing when readiness began to wait for it."""
     _began_ms: int = 0
     _listens_ms: int = 0
     """Since when others could be heard: no other time counts as their silence."""
@@ -68,25 +97,26 @@ class Startup:
     """Whether an attempt is under way."""
     _has_map: bool = False
     """Whether it is known what others hold, so that what is missing here is, too."""
-    _hand_over_until_ms: int | None = None
-    """None: nothing is to be handed over."""
-    _has_given_up: bool = False
-    """Whether nobody took over what is here; that is tried once."""
+
+    @hand_over.default
+    def _nothing_to_hand_over(self) -> HandOver:
+        return HandOver(self.clock_ms)
 
     # -- inputs
 
-    def begin(self, now_ms: int) -> list[Step]:
-        """The process starts; its disk was read."""
+    def begin(self, now_ms: int, missing: TickRanges, *, has_data: bool) -> list[Step]:
+        """The process starts; its disk was read, and what is missing there is known."""
         self._began_ms = self._listens_ms = now_ms
-        if self.has_data:
-            self.state = State.RECOVERING
+        self._awaited = missing
+        if has_data:
+            self._move(Cause.DATA_FOUND)
             self.waits_for = "word from another node"
             if self.alone:
-                return self._become_ready()
+                return self._become_ready(Cause.NOTHING_AWAITED)
             self._next_ms = now_ms + self.clock_ms
             return []
         if self.founding and self.alone:
-            return [Step.FOUND_NETWORK, *self._become_ready()]
+            return self._become_ready(Cause.NETWORK_FOUNDED)
         self.waits_for = WAITS_FOR_ANSWER
         self._next_ms = now_ms + (self._first_delay_ms() if not self.founding else 0)
         return []
@@ -137,8 +167,7 @@ class Startup:
         self._is_asking = False
         if not self.hands_over:  # then the others are few, and time is short
             self._sources.drop(name)
-        if self.state is State.DOWNLOADING:
-            self.state = State.PASSIVE
+        self._move(Cause.ATTEMPT_FAILED)
         if not self.has_data:
             self.waits_for = WAITS_FOR_ANSWER
         if self.has_data and self._has_heard and not self._sources and not self._has_map:
@@ -154,61 +183,61 @@ class Startup:
     @property
     def hands_over(self) -> bool:
         """Whether what is here must first be taken over by others, because a download will replace it."""
-        return self._hand_over_until_ms is not None
+        return self.hand_over.is_under_way
+
+    @property
+    def has_data(self) -> bool:
+        """Whether a download, or a disk, is complete here."""
+        return self.state in (State.RECOVERING, State.READY)
 
     def must_hand_over(self, now_ms: int) -> None:
         """What is here is old, or a part only: a download replaces it as soon as others have what it alone holds."""
-        if self.hands_over or self._has_given_up or self.state is State.READY:
-            return
-        self._hand_over_until_ms = self._next_ms = now_ms
-        self._hand_over_until_ms += HAND_OVER_CLOCKS * self.clock_ms
-        self.waits_for = "another node to take over what only this one holds"
+        if self.hand_over.begin(now_ms):
+            self._next_ms = now_ms
+            self.waits_for = "another node to take over what only this one holds"
 
     def need_not_hand_over(self) -> None:
         """Others hold just what is here."""
-        self._hand_over_until_ms = None
+        self.hand_over.agreed()
         if self.state is State.RECOVERING:
             self.waits_for = WAITS_FOR_EVENTS
 
     def download_began(self) -> None:
         """A sponsor has taken us, and what was here is void."""
-        self._sources.taken()
-        self.state = State.DOWNLOADING
-        self.waits_for = "the download"
-        self.has_data = False
-        self._hand_over_until_ms = None
+        if self._move(Cause.DOWNLOAD_BEGAN):
+            self._sources.taken()
+            self.waits_for = "the download"
+            self.hand_over.download_began()
 
-    def download_ended(self) -> None:
+    def download_ended(self, missing: TickRanges) -> None:
         """Everything the sponsor had is here; what is missing still must come."""
         self._is_asking = False
-        self.has_data = True
-        self._has_map = True
-        self._has_heard = True
-        self.state = State.RECOVERING
-        self.waits_for = WAITS_FOR_EVENTS
+        if self._move(Cause.DOWNLOAD_ENDED):
+            self._has_heard = True
+            self._has_map, self._awaited = True, missing
+            self.waits_for = WAITS_FOR_EVENTS
 
-    def map_arrived(self) -> bool:
-        """A member's tick map is here. True: it is the first, and what is missing now must come before we are ready."""
+    def map_arrived(self, missing: TickRanges) -> None:
+        """A member's tick map is here. If it is the first, what is missing now must come before we are ready."""
         self._is_asking = False
         self._has_heard = True
-        if self.state is not State.RECOVERING or self._has_map:
-            return False
-        self._has_map = True
-        self.waits_for = WAITS_FOR_EVENTS
-        return True
+        if self.state is State.RECOVERING and not self._has_map:
+            self._has_map, self._awaited = True, missing
+            self.waits_for = WAITS_FOR_EVENTS
 
-    def woken(self, now_ms: int, *, is_whole: bool) -> list[Step]:
-        """Time passed, or the ledger changed. `is_whole`: all that readiness waits for is here."""
+    def woken(self, now_ms: int, missing: TickRanges, *, is_waiting: bool = False) -> list[Step]:
+        """Time passed, or the ledger changed, so that this is missing. `is_waiting`: readiness must wait, whatever is
+        here."""
         if self.state is State.READY:
             return []
-        if self._hand_over_until_ms is not None and now_ms >= self._hand_over_until_ms:
-            self._give_up()
+        if self.hand_over.woken(now_ms):  # a node with data serves it, another one does without
+            self.waits_for = WAITS_FOR_EVENTS if self.has_data else WAITS_FOR_ANSWER
         if self.state is State.RECOVERING:
-            return self._recovering(now_ms, is_whole)
+            return self._recovering(now_ms, not is_waiting and not overlap(self._awaited, missing))
         if self._next_ms is None or now_ms < self._next_ms or not self.is_up:
             return []
         if self.founding and now_ms >= self._listens_ms + self.clock_ms:
-            return [Step.FOUND_NETWORK, *self._become_ready()]
+            return self._become_ready(Cause.NETWORK_FOUNDED)
         interval_ms = self.clock_ms // 2 if self.founding else self.clock_ms
         self._next_ms = now_ms + (RETRY_MS if self.hands_over else interval_ms)
         if self._sources and not self._is_asking and not self.founding:
@@ -242,26 +271,28 @@ class Startup:
 
     def _recovering(self, now_ms: int, is_whole: bool) -> list[Step]:
         if self._has_map and is_whole and not self.hands_over:
-            return self._become_ready()
+            return self._become_ready(Cause.NOTHING_AWAITED)
         if self._next_ms is not None and now_ms < self._next_ms:
             return []
         if not self.is_up and now_ms >= self._began_ms + 2 * self.clock_ms:
-            return self._become_ready()  # cut off: serve what there is
+            return self._become_ready(Cause.NOTHING_AWAITED)  # cut off: serve what there is
         left_ms = self._listens_ms + self.clock_ms - now_ms
         if self.is_up and not self._has_heard and is_whole and left_ms <= 0:
-            return self._become_ready()
+            return self._become_ready(Cause.NOTHING_AWAITED)
         self._next_ms = now_ms + (min(left_ms, RETRY_MS) if left_ms > 0 else RETRY_MS)
         return self._next_attempt()
 
-    def _give_up(self) -> None:
-        """Nobody takes over what is here: a node with data serves it, another one does without."""
-        self._has_given_up = True
-        self._hand_over_until_ms = None
-        self.waits_for = WAITS_FOR_EVENTS if self.has_data else WAITS_FOR_ANSWER
-
-    def _become_ready(self) -> list[Step]:
-        self.has_data = True
-        self._hand_over_until_ms = None  # whoever is alone serves what he has
-        self.state = State.READY
+    def _become_ready(self, cause: Cause) -> list[Step]:
+        if not self._move(cause):
+            return []
+        self.hand_over.became_ready()
         self.waits_for = ""
-        return [Step.BECOME_READY]
+        return [Step.FOUND_NETWORK, Step.BECOME_READY] if cause is Cause.NETWORK_FOUNDED else [Step.BECOME_READY]
+
+    def _move(self, cause: Cause) -> bool:
+        """Whether that is listed."""
+        after = TRANSITIONS.get((self.state, cause))
+        if after is None:
+            return False
+        self.state = after
+        return True

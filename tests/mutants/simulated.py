@@ -387,7 +387,7 @@ SIMULATED = (
         "ready-left",
         "ready is left by a restart only (START-2)",
         "core/startup.py",
-        "        if self.state is State.DOWNLOADING:\n            self.state = State.PASSIVE\n",
+        "        self._move(Cause.ATTEMPT_FAILED)\n",
         "        self.state = State.PASSIVE\n",
     ),
     _of(

@@ -10,7 +10,8 @@ import inspect
 import io
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 
@@ -21,7 +22,7 @@ from docutils.parsers.rst import Directive, directives
 
 from distkv import errors
 from distkv.config import Limits
-from distkv.core.election import TRANSITIONS
+from distkv.core import election, handover, startup
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
@@ -208,19 +209,27 @@ def test_labels_that_are_cited_exist() -> None:
     assert cited - labels - {"UTF-8", "CRC-32"} == set()
 
 
-def transitions_table() -> str:
-    """The state table of the election as reST."""
-    rows = [(before.value, cause.value, after.value) for (before, cause), after in TRANSITIONS.items()]
-    table = [("phase", "cause", "next phase"), *rows]
+def transitions_table(transitions: Mapping[tuple[StrEnum, StrEnum], StrEnum], word: str) -> str:
+    """The state table of a machine as reST; `word` is what it calls a state."""
+    rows = [(before.value, cause.value, after.value) for (before, cause), after in transitions.items()]
+    table = [(word, "cause", f"next {word}"), *rows]
     widths = [max(len(row[column]) for row in table) for column in range(3)]
     rule = "  ".join("=" * width for width in widths)
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     return "\n".join([rule, lines[0], rule, *lines[1:], rule])
 
 
-def test_election_table_is_that_of_the_code() -> None:
-    _, _, rest = _text("protocol.rst").partition(".. begin transitions\n")
-    assert rest.partition(".. end transitions")[0].strip() == transitions_table()
+@pytest.mark.parametrize(
+    ("machine", "drawn"),
+    [
+        ("election", transitions_table(election.TRANSITIONS, "phase")),
+        ("startup", transitions_table(startup.TRANSITIONS, "state")),
+        ("handover", transitions_table(handover.TRANSITIONS, "phase")),
+    ],
+)
+def test_table_of_a_machine_is_that_of_the_code(machine: str, drawn: str) -> None:
+    _, _, rest = _text("protocol.rst").partition(f".. begin transitions of {machine}\n")
+    assert rest.partition(".. end transitions")[0].strip() == drawn
 
 
 NODE, TICK, TOCK = NodeName("a"), Tick(1), Tock(1)

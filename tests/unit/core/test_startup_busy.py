@@ -20,8 +20,8 @@ LOOK_MS = 3000
 
 def _intervals(asked: int) -> dict[NodeName, list[int]]:
     """After how long each node was asked again, when all of them say busy, and so many were asked."""
-    startup = Startup(NodeName("new"), LOOK_MS // 3, random.Random(0), False, False, False)
-    startup.begin(0)
+    startup = Startup(NodeName("new"), LOOK_MS // 3, random.Random(0), False, False)
+    startup.begin(0, {}, has_data=False)
     startup.transport_changed(True, 0)
     now_ms, asks = 0, dict[NodeName, list[int]]()
     for number in range(NODES):
@@ -34,7 +34,7 @@ def _intervals(asked: int) -> dict[NodeName, list[int]]:
         startup.asked()
         startup.attempt_postponed(now_ms, name)
         now_ms = startup.wake_ms() or 0
-        assert startup.woken(now_ms, is_whole=True) == [Step.ASK_SNAPSHOT]
+        assert startup.woken(now_ms, {}) == [Step.ASK_SNAPSHOT]
     return {name: [b - a for a, b in itertools.pairwise(times)] for name, times in asks.items()}
 
 
