@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from distkv.model.event import Chain, Link, NodeName
+from distkv.model.event import TICK_MAX, Chain, Link, NodeName
 from distkv.model.hot import hot_value
 from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, ROOT, Path
@@ -19,6 +19,8 @@ from distkv.model.tick_ranges import TickRanges
 
 if TYPE_CHECKING:
     from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
+
+SEQ_MAX: Final = TICK_MAX
 
 WAIT_S_MAX: Final = 3600.0
 """How long a request may ask to be kept waiting."""
