@@ -7,14 +7,61 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from distkv.errors import RequestError
 from distkv.model.event import Link, read_tick_text, tick_text
+from distkv.model.lean import lean_value
 from distkv.model.path import ROOT, Path
 from distkv.wire.fields import Fields, bad, chain_map, read_flag, read_int, read_link, read_map, read_path
-from distkv.wire.request import Dismiss, GetConflicts, Restore
 from distkv.wire.row import COUNT_MAX, AnyRow, Row, read_nchain
+
+# -- what is asked ------------------------------------------------------------------------------------------------
+
+
+@lean_value
+class GetConflicts:
+    """The open losers at and below a path; or those of one path that were closed, as far as history knows them."""
+
+    seq: int
+    path: Path = ROOT
+    after: Path | None = None
+    """Only those behind this path."""
+    limit: int | None = None
+    """How many are shown at the most; a path is shown whole."""
+    closed: bool = False
+
+
+@lean_value
+class Restore:
+    """Write a loser again."""
+
+    seq: int
+    loser: Link
+    head: Link | None = None
+    """Only while this is the change that won."""
+    path: Path = ROOT
+    """Only when it lies at or below this path."""
+    nchain: int = 0
+    closed: bool = False
+    """Whether it may be any change that history knows."""
+
+
+@lean_value
+class Dismiss:
+    """Close an open loser, and keep what won."""
+
+    seq: int
+    loser: Link
+    head: Link | None = None
+    path: Path = ROOT
+    nchain: int = 0
+
+
+ConflictRequest: TypeAlias = GetConflicts | Restore | Dismiss
+"""What is asked about conflicts."""
+
+# -- read and written ---------------------------------------------------------------------------------------------
 
 
 def _read_conflicts(seq: int, fields: Fields, _: bytes) -> GetConflicts:

@@ -7,20 +7,72 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
+from distkv.model.event import NodeName
+from distkv.model.lean import lean_value
 from distkv.wire.fields import Fields, read_flag, read_int, read_node
-from distkv.wire.request import (
-    SEQ_MAX,
-    Backup,
-    GetState,
-    LookForDamage,
-    PingRequest,
-    RetireNodeRequest,
-    Stop,
-    Trace,
-)
-from distkv.wire.row import AnyRow, Row, bare
+from distkv.wire.row import SEQ_MAX, AnyRow, Row, bare
+
+# -- what is asked ------------------------------------------------------------------------------------------------
+
+
+@lean_value
+class Backup:
+    """The node's whole archive, as a long result."""
+
+    seq: int
+
+
+@lean_value
+class LookForDamage:
+    """A look at all that the node's archive holds, as a long result."""
+
+    seq: int
+    fast: bool = False
+    """Without the pauses that leave the disk to others."""
+
+
+@lean_value
+class Trace:
+    """Be told of every step of the node, as a long result that only `Stop` ends."""
+
+    seq: int
+
+
+@lean_value
+class Stop:
+    """End a watch or a trace."""
+
+    seq: int
+    task: int
+    """The `seq` of the request that began it."""
+
+
+@lean_value
+class GetState:
+    seq: int
+
+
+@lean_value
+class RetireNodeRequest:
+    """A node is gone for good."""
+
+    seq: int
+    node: NodeName
+    force: bool = False
+    """Also when it is seen alive."""
+
+
+@lean_value
+class PingRequest:
+    seq: int
+
+
+NodeRequest: TypeAlias = Backup | LookForDamage | Trace | Stop | GetState | RetireNodeRequest | PingRequest
+"""What is asked about a node itself."""
+
+# -- read and written ---------------------------------------------------------------------------------------------
 
 
 def _read_scrub(seq: int, fields: Fields, _: bytes) -> LookForDamage:

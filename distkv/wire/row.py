@@ -8,20 +8,22 @@ Invariant: `read` reads what `write` wrote as the same request.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from distkv.errors import RequestError
+from distkv.model.event import TICK_MAX
 from distkv.model.path import Path
 from distkv.wire import packing
 from distkv.wire.fields import Fields, read_int, read_path
-from distkv.wire.request import DeleteTree, ListNames, Request
 
-Asked = TypeVar("Asked", bound=Request)
-OfPath = TypeVar("OfPath", ListNames, DeleteTree)
+if TYPE_CHECKING:
+    from distkv.wire.request import Request  # which names all that stand in rows
 
-Read: TypeAlias = Callable[[int, Fields, bytes], Request]
+Asked = TypeVar("Asked", bound="Request")
+
+Read: TypeAlias = "Callable[[int, Fields, bytes], Request]"
 """Makes a request of its `seq`, its fields, and the frame, in which values are bytes still.
 
 Raises RequestError or DecodeError, which name the field."""
@@ -29,6 +31,10 @@ Write: TypeAlias = Callable[[Asked, dict[str, object], dict[str, bytes]], None]
 """Puts what a request has besides `seq` and `action` into fields; what is packed already, into the second of them."""
 
 COUNT_MAX: Final = 2**31 - 1
+SEQ_MAX: Final = TICK_MAX
+
+WAIT_S_MAX: Final = 3600.0
+"""How long a request may ask to be kept waiting."""
 
 
 @attrs.frozen
@@ -50,10 +56,10 @@ def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> Row[As
     return Row(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None)
 
 
-def of_path(action: str, type: type[OfPath], make: Callable[[int, Path], OfPath]) -> Row[OfPath]:
+def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> Row[Asked]:
     """A request with a path, and nothing else."""
 
-    def write(request: OfPath, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
         fields["path"] = request.path.names
 
     return Row(action, type, lambda seq, fields, _: make(seq, read_path(fields.get("path"))), write)

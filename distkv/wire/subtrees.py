@@ -7,13 +7,66 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from distkv.errors import RequestError
-from distkv.model.path import NAMES_MAX
+from distkv.model.lean import lean_value
+from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.fields import Fields, read_flag, read_int, read_path, shown
-from distkv.wire.request import DeleteTree, GetTree, ListNames, Watch
 from distkv.wire.row import COUNT_MAX, AnyRow, Row, of_path, read_nchain
+
+# -- what is asked ------------------------------------------------------------------------------------------------
+
+
+@lean_value
+class GetTree:
+    """The values at and below a path, as a long result."""
+
+    seq: int
+    path: Path
+    min_depth: int = 0
+    """How many names below `path` a value has at the least."""
+    max_depth: int = NAMES_MAX
+    """And at the most."""
+    nchain: int = 0
+    limit: int | None = None
+    """How many values are shown at the most."""
+
+
+@lean_value
+class ListNames:
+    """The names directly below a path that lead to a value."""
+
+    seq: int
+    path: Path
+
+
+@lean_value
+class DeleteTree:
+    """Delete all values at and below a path."""
+
+    seq: int
+    path: Path
+
+
+@lean_value
+class Watch:
+    """Be told of all changes at and below a path, as a long result that only `Stop` ends."""
+
+    seq: int
+    path: Path
+    fetch: bool = False
+    """Show first what is there."""
+    since: bytes | None = None
+    """Go on where a watch was that gave this token."""
+    min_depth: int = 0
+    max_depth: int = NAMES_MAX
+
+
+TreeRequest: TypeAlias = GetTree | ListNames | DeleteTree | Watch
+"""What is asked about a part of the tree."""
+
+# -- read and written ---------------------------------------------------------------------------------------------
 
 
 def _read_get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:

@@ -8,10 +8,12 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain
+from distkv.model.hot import hot_value
+from distkv.model.lean import lean_value
 from distkv.model.path import Path
 from distkv.wire import packing
 from distkv.wire.events import read_ttl
@@ -29,20 +31,92 @@ from distkv.wire.fields import (
     read_time,
     shown,
 )
-from distkv.wire.request import (
-    REPLICAS_MAX,
-    REPLICAS_S,
-    WAIT_S_MAX,
-    Batch,
-    GetHistory,
-    GetValue,
-    GetValueAt,
-    ReplicatedWrite,
-    Request,
-    SetValue,
-)
-from distkv.wire.row import COUNT_MAX, AnyRow, Row, check_fields, read_nchain, refuse
+from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, Row, check_fields, read_nchain, refuse
 from distkv.wire.values import canonical, pack_value
+
+REPLICAS_MAX: Final = 1024
+REPLICAS_S: Final = 10.0
+"""How long a write waits for other nodes that does not say so."""
+
+# -- what is asked ------------------------------------------------------------------------------------------------
+
+
+@hot_value
+class GetValue:
+    seq: int
+    path: Path
+    nchain: int = 0
+    """How many links of the chain the answer shows."""
+
+
+@lean_value
+class GetValueAt:
+    """What a path held on this node at a time."""
+
+    seq: int
+    path: Path
+    at: float
+    """Seconds since 1970, by this node's clock."""
+    nchain: int = 0
+
+
+@lean_value
+class GetHistory:
+    """The changes of a path that reached this node, newest first, as a long result."""
+
+    seq: int
+    path: Path
+    limit: int | None = None
+    """How many are shown at the most."""
+    before: int | None = None
+    """Only those before this position."""
+
+
+@hot_value
+class SetValue:
+    """Store, or delete when `value` is None; all conditions are judged on this node."""
+
+    seq: int
+    path: Path
+    value: bytes | None
+    chain: Chain | None = None
+    """The entry's head must be this link (one link); empty: the path must have no entry."""
+    new: bool = False
+    prev: bytes | None = None
+    """The old value must equal this."""
+    idem: bool = False
+    """When the value is the same already, do nothing."""
+    nchain: int = 0
+    prev_value: bool = False
+    """Whether the answer shows the old value."""
+    ttl: float | None = None
+    """After so many seconds the value goes by itself."""
+
+
+@lean_value
+class ReplicatedWrite:
+    """A write that is answered when so many nodes hold it durably, this one included, or when its time is over."""
+
+    write: SetValue
+    replicas: int
+    timeout_s: float
+
+    @property
+    def seq(self) -> int:
+        return self.write.seq
+
+
+@lean_value
+class Batch:
+    """Writes and reads in one step: all, or none when one of them is refused."""
+
+    seq: int
+    ops: tuple[GetValue | SetValue, ...]
+    """Their own `seq` is 0."""
+
+
+ValueRequest: TypeAlias = GetValue | GetValueAt | GetHistory | SetValue | ReplicatedWrite | Batch
+"""What is asked about single values."""
 
 # -- read ---------------------------------------------------------------------------------------------------------
 
@@ -82,10 +156,12 @@ def _delete_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
     return _write(seq, read_lasting_path(fields.get("path")), None, fields, frame)
 
 
-def _replicated(write: Callable[[int, Fields, bytes], SetValue]) -> Callable[[int, Fields, bytes], Request]:
+def _replicated(
+    write: Callable[[int, Fields, bytes], SetValue],
+) -> Callable[[int, Fields, bytes], SetValue | ReplicatedWrite]:
     """The reader of a write of its own, which may ask to be answered when other nodes hold it."""
 
-    def read(seq: int, fields: Fields, frame: bytes) -> Request:
+    def read(seq: int, fields: Fields, frame: bytes) -> SetValue | ReplicatedWrite:
         if "replicas" not in fields:
             return write(seq, fields, frame)
         wishes = ("replicas", "timeout")
