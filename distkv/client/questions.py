@@ -34,25 +34,10 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.request import (
-    REPLICAS_S,
-    Backup,
-    Batch,
-    DeleteTree,
-    GetHistory,
-    GetState,
-    GetTree,
-    GetValue,
-    GetValueAt,
-    ListNames,
-    LookForDamage,
-    PingRequest,
-    ReplicatedWrite,
-    Request,
-    RetireNodeRequest,
-    SetValue,
-    Trace,
-)
+from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Trace
+from distkv.wire.request import Request
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
+from distkv.wire.value_requests import REPLICAS_S, Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
 from distkv.wire.values import pack_value
 
 Answer = TypeVar("Answer")

@@ -15,8 +15,8 @@ from distkv.errors import DistkvError, NotReadyError, TooLargeError
 from distkv.model.event import Event, Kind
 from distkv.wire.fields import chain_map
 from distkv.wire.replies import encode_found, encode_reply, encode_result, encode_results, encode_written
-from distkv.wire.request import Batch, GetValue, SetValue
 from distkv.wire.room import EVENT_BYTES
+from distkv.wire.value_requests import Batch, GetValue, SetValue
 
 EVENT_OVERHEAD_BYTES: Final = 256
 """What a write adds to the log besides its request: chain, times, registry."""

@@ -26,38 +26,14 @@ from distkv.services.sender import Sender
 from distkv.services.trace import Traces
 from distkv.services.wait import Waits
 from distkv.services.watch import Watches
+from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
+from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, Trace
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
-from distkv.wire.request import (
-    Backup,
-    Batch,
-    DeleteTree,
-    Dismiss,
-    EventsWait,
-    ExchangeRequest,
-    GetChanges,
-    GetConflicts,
-    GetEvents,
-    GetHistory,
-    GetPages,
-    GetSnapshot,
-    GetState,
-    GetTree,
-    GetValue,
-    GetValueAt,
-    ListNames,
-    LookForDamage,
-    PingRequest,
-    ReplicatedWrite,
-    Request,
-    Restore,
-    RetireNodeRequest,
-    SetValue,
-    Stop,
-    Trace,
-    Watch,
-)
+from distkv.wire.request import EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot, Request
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
+from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
 
 LINGER_S: Final = 1.0
 """How long a connection that is refused is still read, so that the refusal arrives."""

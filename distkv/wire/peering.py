@@ -1,13 +1,13 @@
-"""What nodes, and programs that follow events, ask: the fields of `get_events`, `get_changes`, `exchange` and so on.
+"""What nodes, and programs that follow events, ask: `get_events`, `exchange` and so on, read and written.
 
-Knows: these fields.  Does not know frames, nor what becomes of a request.
+Knows: the fields of these.  Does not know frames, nor what becomes of a request.
 
 Invariant: as in `frames`: a request that exists is well-formed, and what is wrong is said by the field's name.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, assert_never
+from typing import Final
 
 from distkv.errors import DecodeError
 from distkv.model.event import TICK_MAX
@@ -31,8 +31,7 @@ from distkv.wire.fields import (
     tick_map,
 )
 from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot
-
-PeerRequest: TypeAlias = GetEvents | GetPages | EventsWait | GetChanges | GetSnapshot | ExchangeRequest
+from distkv.wire.row import AnyRow, Row
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
@@ -41,19 +40,19 @@ PAGE_PATHS_MAX: Final = 1000
 """How many paths may be put into one page: they are looked at in one go."""
 
 
-def read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
+def _read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
     ticks = read_ticks(fields["ticks"], "ticks") if "ticks" in fields else None
     limit = read_int(fields, "limit", TICK_MAX, 1) if "limit" in fields else None
     return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted, ticks, limit)
 
 
-def read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
+def _read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
     after, until = (read_path(fields[name]) if name in fields else None for name in ("after", "until"))
     return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1))
 
 
-def read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
+def _read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
     nodes = read_map(fields.get("nodes"), "nodes")
     if len(nodes) > WAIT_NODES_MAX:
         raise DecodeError(f"the field 'nodes' names {len(nodes)} nodes; the limit is {WAIT_NODES_MAX}", "bad_nodes")
@@ -63,57 +62,71 @@ def read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
     return EventsWait(seq, known, read_seconds(fields, "timeout", WAIT_S_MAX), read_flag(fields, "others"))
 
 
-def read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
+def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
     nodes = read_ranges(fields.get("nodes"), "nodes")
     path = read_path(fields["path"]) if "path" in fields else ROOT
     return GetChanges(seq, nodes, path, read_flag(fields, "content") if "content" in fields else True)
 
 
-def read_get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
+def _read_get_snapshot(seq: int, fields: Fields, _: bytes) -> GetSnapshot:
     node, created = read_node(fields.get("node"), "node"), read_time(fields.get("created"), "created")
     return GetSnapshot(seq, node, created, read_address(fields))
 
 
-def read_exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
+def _read_exchange(seq: int, fields: Fields, _: bytes) -> ExchangeRequest:
     return ExchangeRequest(seq, read_tick_maps(fields.get("maps")))
 
 
-def fields_of(request: PeerRequest) -> dict[str, object]:
-    """Those besides `seq` and `action`."""
-    match request:
-        case GetEvents():
-            return _get_events_map(request)
-        case GetPages(after=after, until=until):
-            ends = {name: path.names for name, path in (("after", after), ("until", until)) if path is not None}
-            return {"size": request.size, **ends}
-        case EventsWait():
-            return _events_wait_map(request)
-        case GetChanges(path=path, content=content):
-            more = {"path": path.names} if path != ROOT else {}
-            return {"nodes": range_map(request.nodes), **more, **({} if content else {"content": False})}
-        case GetSnapshot():
-            return {"node": request.node, "created": request.created, "addr": request.addr}
-        case ExchangeRequest(maps=maps):
-            return {"maps": tick_maps_map(maps)}
-    assert_never(request)
-
-
-def _events_wait_map(request: EventsWait) -> dict[str, object]:
-    """Where nothing is known but up to a tick, that tick."""
-    known: dict[str, object] = {}
-    for node, ticks in request.nodes.items():
-        first = next(ticks.pairs(), (1, 1))
-        known[node] = first[1] - 1 if first[0] == 0 else ticks.to_list()
-    others = {"others": True} if request.others else {}
-    return {"nodes": known, "timeout": request.timeout_s, **others}
-
-
-def _get_events_map(request: GetEvents) -> dict[str, object]:
-    fields: dict[str, object] = {"nodes": range_map(request.nodes)}
+def _write_get_events(request: GetEvents, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["nodes"] = range_map(request.nodes)
     if request.doubted:
         fields["doubted"] = range_map(request.doubted)
     if request.ticks is not None:
         fields["ticks"] = tick_map(request.ticks)
     if request.limit is not None:
         fields["limit"] = request.limit
-    return fields
+
+
+def _write_get_pages(request: GetPages, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["size"] = request.size
+    if request.after is not None:
+        fields["after"] = request.after.names
+    if request.until is not None:
+        fields["until"] = request.until.names
+
+
+def _write_events_wait(request: EventsWait, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    """Where nothing is known but up to a tick, that tick."""
+    known: dict[str, object] = {}
+    for node, ticks in request.nodes.items():
+        first = next(ticks.pairs(), (1, 1))
+        known[node] = first[1] - 1 if first[0] == 0 else ticks.to_list()
+    fields |= {"nodes": known, "timeout": request.timeout_s}
+    if request.others:
+        fields["others"] = True
+
+
+def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["nodes"] = range_map(request.nodes)
+    if request.path != ROOT:
+        fields["path"] = request.path.names
+    if not request.content:
+        fields["content"] = False
+
+
+def _write_get_snapshot(request: GetSnapshot, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"node": request.node, "created": request.created, "addr": request.addr}
+
+
+def _write_exchange(request: ExchangeRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["maps"] = tick_maps_map(request.maps)
+
+
+ROWS: Final[tuple[AnyRow, ...]] = (
+    Row("get_events", GetEvents, _read_get_events, _write_get_events),
+    Row("get_pages", GetPages, _read_get_pages, _write_get_pages),
+    Row("events_wait", EventsWait, _read_events_wait, _write_events_wait),
+    Row("get_changes", GetChanges, _read_get_changes, _write_get_changes),
+    Row("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot),
+    Row("exchange", ExchangeRequest, _read_exchange, _write_exchange),
+)

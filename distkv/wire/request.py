@@ -1,241 +1,56 @@
-"""What a client or a peer may ask of a node over its socket, as values.
+"""All that a client or a peer may ask of a node over its socket, as values.
 
-Knows: the fields of every request that is served.  Does not know frames (`frames`) or who answers (services).
+Knows: what clients ask, from the modules where each request stands with its row (`value_requests`, `subtrees`,
+`decisions`, `node_requests`), and the fields of what peers ask, without its rows: those are long to load (`peering`).
+Does not know frames (`frames`) or who answers (services).
 
 Invariant: a request that exists is well-formed; its value is canonical msgpack bytes (`values`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from distkv.model.event import Chain, Link, NodeName
-from distkv.model.hot import hot_value
 from distkv.model.lean import lean_value
-from distkv.model.path import NAMES_MAX, ROOT, Path
+from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
+from distkv.wire.decisions import ConflictRequest, Dismiss, GetConflicts, Restore
+from distkv.wire.node_requests import (
+    Backup,
+    GetState,
+    LookForDamage,
+    NodeRequest,
+    PingRequest,
+    RetireNodeRequest,
+    Stop,
+    Trace,
+)
+from distkv.wire.row import SEQ_MAX, WAIT_S_MAX
+from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, TreeRequest, Watch
+from distkv.wire.value_requests import (
+    REPLICAS_MAX,
+    REPLICAS_S,
+    Batch,
+    GetHistory,
+    GetValue,
+    GetValueAt,
+    ReplicatedWrite,
+    SetValue,
+    ValueRequest,
+)
 
 if TYPE_CHECKING:
     from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
 
-WAIT_S_MAX: Final = 3600.0
-"""How long a request may ask to be kept waiting."""
-
-REPLICAS_MAX: Final = 1024
-REPLICAS_S: Final = 10.0
-"""How long a write waits for other nodes that does not say so."""
-
-
-@hot_value
-class GetValue:
-    seq: int
-    path: Path
-    nchain: int = 0
-    """How many links of the chain the answer shows."""
-
-
-@lean_value
-class GetValueAt:
-    """What a path held on this node at a time."""
-
-    seq: int
-    path: Path
-    at: float
-    """Seconds since 1970, by this node's clock."""
-    nchain: int = 0
-
-
-@lean_value
-class GetHistory:
-    """The changes of a path that reached this node, newest first, as a long result."""
-
-    seq: int
-    path: Path
-    limit: int | None = None
-    """How many are shown at the most."""
-    before: int | None = None
-    """Only those before this position."""
-
-
-@lean_value
-class Backup:
-    """The node's whole archive, as a long result."""
-
-    seq: int
-
-
-@lean_value
-class LookForDamage:
-    """A look at all that the node's archive holds, as a long result."""
-
-    seq: int
-    fast: bool = False
-    """Without the pauses that leave the disk to others."""
-
-
-@hot_value
-class SetValue:
-    """Store, or delete when `value` is None; all conditions are judged on this node."""
-
-    seq: int
-    path: Path
-    value: bytes | None
-    chain: Chain | None = None
-    """The entry's head must be this link (one link); empty: the path must have no entry."""
-    new: bool = False
-    prev: bytes | None = None
-    """The old value must equal this."""
-    idem: bool = False
-    """When the value is the same already, do nothing."""
-    nchain: int = 0
-    prev_value: bool = False
-    """Whether the answer shows the old value."""
-    ttl: float | None = None
-    """After so many seconds the value goes by itself."""
-
-
-@lean_value
-class ReplicatedWrite:
-    """A write that is answered when so many nodes hold it durably, this one included, or when its time is over."""
-
-    write: SetValue
-    replicas: int
-    timeout_s: float
-
-    @property
-    def seq(self) -> int:
-        return self.write.seq
-
-
-@lean_value
-class Batch:
-    """Writes and reads in one step: all, or none when one of them is refused."""
-
-    seq: int
-    ops: tuple[GetValue | SetValue, ...]
-    """Their own `seq` is 0."""
-
-
-@lean_value
-class GetTree:
-    """The values at and below a path, as a long result."""
-
-    seq: int
-    path: Path
-    min_depth: int = 0
-    """How many names below `path` a value has at the least."""
-    max_depth: int = NAMES_MAX
-    """And at the most."""
-    nchain: int = 0
-    limit: int | None = None
-    """How many values are shown at the most."""
-
-
-@lean_value
-class ListNames:
-    """The names directly below a path that lead to a value."""
-
-    seq: int
-    path: Path
-
-
-@lean_value
-class DeleteTree:
-    """Delete all values at and below a path."""
-
-    seq: int
-    path: Path
-
-
-@lean_value
-class Watch:
-    """Be told of all changes at and below a path, as a long result that only `Stop` ends."""
-
-    seq: int
-    path: Path
-    fetch: bool = False
-    """Show first what is there."""
-    since: bytes | None = None
-    """Go on where a watch was that gave this token."""
-    min_depth: int = 0
-    max_depth: int = NAMES_MAX
-
-
-@lean_value
-class GetConflicts:
-    """The open losers at and below a path; or those of one path that were closed, as far as history knows them."""
-
-    seq: int
-    path: Path = ROOT
-    after: Path | None = None
-    """Only those behind this path."""
-    limit: int | None = None
-    """How many are shown at the most; a path is shown whole."""
-    closed: bool = False
-
-
-@lean_value
-class Restore:
-    """Write a loser again."""
-
-    seq: int
-    loser: Link
-    head: Link | None = None
-    """Only while this is the change that won."""
-    path: Path = ROOT
-    """Only when it lies at or below this path."""
-    nchain: int = 0
-    closed: bool = False
-    """Whether it may be any change that history knows."""
-
-
-@lean_value
-class Dismiss:
-    """Close an open loser, and keep what won."""
-
-    seq: int
-    loser: Link
-    head: Link | None = None
-    path: Path = ROOT
-    nchain: int = 0
-
-
-@lean_value
-class Trace:
-    """Be told of every step of the node, as a long result that only `Stop` ends."""
-
-    seq: int
-
-
-@lean_value
-class Stop:
-    """End a watch or a trace."""
-
-    seq: int
-    task: int
-    """The `seq` of the request that began it."""
-
-
-@lean_value
-class GetState:
-    seq: int
-
-
-@lean_value
-class RetireNodeRequest:
-    """A node is gone for good."""
-
-    seq: int
-    node: NodeName
-    force: bool = False
-    """Also when it is seen alive."""
-
-
-@lean_value
-class PingRequest:
-    seq: int
+__all__ = [
+    "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Backup", "Batch", "ConflictRequest", "DeleteTree",
+    "Dismiss", "EventsWait", "ExchangeRequest", "GetChanges", "GetConflicts", "GetEvents", "GetHistory", "GetPages",
+    "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "ListNames", "LookForDamage", "NodeRequest",
+    "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest", "SetValue", "Stop",
+    "Trace", "TreeRequest", "ValueRequest", "Watch",
+]  # fmt: skip
 
 
 @lean_value
@@ -309,31 +124,5 @@ class ExchangeRequest:
 PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 """What nodes ask of one another."""
 
-Request: TypeAlias = (
-    GetValue
-    | GetValueAt
-    | GetHistory
-    | Backup
-    | LookForDamage
-    | SetValue
-    | ReplicatedWrite
-    | Batch
-    | GetTree
-    | ListNames
-    | DeleteTree
-    | Watch
-    | GetConflicts
-    | Restore
-    | Dismiss
-    | Trace
-    | Stop
-    | GetState
-    | RetireNodeRequest
-    | PingRequest
-    | GetEvents
-    | GetPages
-    | EventsWait
-    | GetChanges
-    | GetSnapshot
-    | ExchangeRequest
-)
+Request: TypeAlias = ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | GetChanges
+"""What a frame may hold; `services.session` answers all of it."""

@@ -1,30 +1,82 @@
-"""What is asked about a part of the tree: the fields of `get_tree` and `watch`, read and written.
+"""What is asked about a part of the tree: `get_tree`, `list`, `delete_tree` and `watch`, read and written.
 
-Knows: these fields, and how long chains are asked for.  Does not know frames.
+Knows: the fields of these.  Does not know frames, nor what becomes of a request.
 
 Invariant: as in `frames`: a request that exists is well-formed, and what is wrong is said by the field's name.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from distkv.errors import RequestError
-from distkv.model.path import NAMES_MAX
+from distkv.model.lean import lean_value
+from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.fields import Fields, read_flag, read_int, read_path, shown
-from distkv.wire.request import GetTree, Watch
+from distkv.wire.row import COUNT_MAX, AnyRow, Row, of_path, read_nchain
 
-COUNT_MAX: Final = 2**31 - 1
+# -- what is asked ------------------------------------------------------------------------------------------------
 
 
-def read_get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:
+@lean_value
+class GetTree:
+    """The values at and below a path, as a long result."""
+
+    seq: int
+    path: Path
+    min_depth: int = 0
+    """How many names below `path` a value has at the least."""
+    max_depth: int = NAMES_MAX
+    """And at the most."""
+    nchain: int = 0
+    limit: int | None = None
+    """How many values are shown at the most."""
+
+
+@lean_value
+class ListNames:
+    """The names directly below a path that lead to a value."""
+
+    seq: int
+    path: Path
+
+
+@lean_value
+class DeleteTree:
+    """Delete all values at and below a path."""
+
+    seq: int
+    path: Path
+
+
+@lean_value
+class Watch:
+    """Be told of all changes at and below a path, as a long result that only `Stop` ends."""
+
+    seq: int
+    path: Path
+    fetch: bool = False
+    """Show first what is there."""
+    since: bytes | None = None
+    """Go on where a watch was that gave this token."""
+    min_depth: int = 0
+    max_depth: int = NAMES_MAX
+
+
+TreeRequest: TypeAlias = GetTree | ListNames | DeleteTree | Watch
+"""What is asked about a part of the tree."""
+
+# -- read and written ---------------------------------------------------------------------------------------------
+
+
+def _read_get_tree(seq: int, fields: Fields, _: bytes) -> GetTree:
     path = read_path(fields.get("path"))
     low, high = _depths(fields)
     limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
     return GetTree(seq, path, low, high, read_nchain(fields), limit)
 
 
-def read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
+def _read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
     since = fields.get("since")
     if since is not None and type(since) is not bytes:
         raise RequestError(f"the field 'since' must be a token that a watch gave, not {shown(since)}")
@@ -32,7 +84,7 @@ def read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
 
 
-def write_get_tree(request: GetTree, fields: dict[str, object]) -> None:
+def _write_get_tree(request: GetTree, fields: dict[str, object], _: dict[str, bytes]) -> None:
     _write_place(request, fields)
     if request.nchain:
         fields["nchain"] = request.nchain
@@ -40,20 +92,12 @@ def write_get_tree(request: GetTree, fields: dict[str, object]) -> None:
         fields["limit"] = request.limit
 
 
-def write_watch(request: Watch, fields: dict[str, object]) -> None:
+def _write_watch(request: Watch, fields: dict[str, object], _: dict[str, bytes]) -> None:
     _write_place(request, fields)
     if request.fetch:
         fields["fetch"] = True
     if request.since is not None:
         fields["since"] = request.since
-
-
-def read_nchain(fields: Fields) -> int:
-    """How many links of a chain are to be shown."""
-    return read_int(fields, "nchain", COUNT_MAX) if "nchain" in fields else 0
-
-
-# -- inside -------------------------------------------------------------------------------------------------------
 
 
 def _depths(fields: Fields) -> tuple[int, int]:
@@ -68,3 +112,11 @@ def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
         fields["min_depth"] = request.min_depth
     if request.max_depth < NAMES_MAX:
         fields["max_depth"] = request.max_depth
+
+
+ROWS: Final[tuple[AnyRow, ...]] = (
+    Row("get_tree", GetTree, _read_get_tree, _write_get_tree),
+    of_path("list", ListNames, ListNames),
+    of_path("delete_tree", DeleteTree, DeleteTree),
+    Row("watch", Watch, _read_watch, _write_watch),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -17,8 +17,8 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.wire import packing
-from distkv.wire.asking import encode_request
+from distkv.wire import packing, peering
+from distkv.wire.asking import CLIENT_ROWS, encode_request
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.packing import ExtType
@@ -366,3 +366,19 @@ def test_value_that_grows_beyond_the_limit_is_too_large() -> None:
 
 def test_default_options_are_not_sent() -> None:
     assert packing.unpack(encode_request(GetValue(1, Path(["a"])))) == {"seq": 1, "action": "get_value", "path": ["a"]}
+
+
+# -- the table ----------------------------------------------------------------------------------------------------
+
+ROWS = (*CLIENT_ROWS, *peering.ROWS)
+
+
+def test_every_request_has_one_row_by_which_it_is_written() -> None:
+    written = [row.type for row in ROWS if row.write is not None]
+    assert sorted(written, key=repr) == sorted(get_args(Request), key=repr)
+
+
+def test_rows_of_one_action_are_read_alike() -> None:
+    readers = {row.action: row.read for row in ROWS}
+    apart = [row.action for row in ROWS if row.read is not readers[row.action]]
+    assert apart == []

@@ -1,0 +1,87 @@
+"""The row of a request: its action, its type, and how its fields are read and written.
+
+Knows: the form of a row, and rows of requests with hardly any fields.  Does not know the others, nor frames.
+
+Invariant: `read` reads what `write` wrote as the same request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from distkv.errors import RequestError
+from distkv.model.event import TICK_MAX
+from distkv.model.path import Path
+from distkv.wire import packing
+from distkv.wire.fields import Fields, read_int, read_path
+
+if TYPE_CHECKING:
+    from distkv.wire.request import Request  # which names all that stand in rows
+
+Asked = TypeVar("Asked", bound="Request")
+
+Read: TypeAlias = "Callable[[int, Fields, bytes], Request]"
+"""Makes a request of its `seq`, its fields, and the frame, in which values are bytes still.
+
+Raises RequestError or DecodeError, which name the field."""
+Write: TypeAlias = Callable[[Asked, dict[str, object], dict[str, bytes]], None]
+"""Puts what a request has besides `seq` and `action` into fields; what is packed already, into the second of them."""
+
+COUNT_MAX: Final = 2**31 - 1
+SEQ_MAX: Final = TICK_MAX
+
+WAIT_S_MAX: Final = 3600.0
+"""How long a request may ask to be kept waiting."""
+
+
+@attrs.frozen
+class Row(Generic[Asked]):
+    """One request. Several may have one action, whose reader is the same then."""
+
+    action: str
+    type: type[Asked]
+    read: Read
+    write: Write[Asked] | None
+    """None: it is only read; another action says the same."""
+
+
+AnyRow: TypeAlias = Row[Any]
+
+
+def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> Row[Asked]:
+    """A request without fields."""
+    return Row(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None)
+
+
+def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> Row[Asked]:
+    """A request with a path, and nothing else."""
+
+    def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
+        fields["path"] = request.path.names
+
+    return Row(action, type, lambda seq, fields, _: make(seq, read_path(fields.get("path"))), write)
+
+
+# -- what several requests have to check --------------------------------------------------------------------------
+
+
+def read_nchain(fields: Fields) -> int:
+    """How many links of a chain are to be shown."""
+    return read_int(fields, "nchain", COUNT_MAX) if "nchain" in fields else 0
+
+
+def refuse(fields: Fields, names: tuple[str, ...], why: str) -> None:
+    """Fields that the sender means to be heeded, and that would be ignored."""
+    for name in names:
+        if name in fields:
+            raise RequestError(f"the field '{name}' {why}: leave it out")
+
+
+def check_fields(frame: bytes) -> None:
+    """Nothing may be said twice: which of the two would hold?"""
+    names = [packing.unpack(key) for key, _ in packing.split_map(frame)]
+    if len({(type(name), name) for name in names}) < len(names):
+        raise RequestError("the request has a field twice")

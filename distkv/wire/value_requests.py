@@ -1,0 +1,311 @@
+"""What is asked about single values: `get_value`, `history`, `set_value`, `delete_value` and `batch`, read and written.
+
+Knows: the fields of these.  Does not know frames, nor what becomes of a request.
+
+Invariant: as in `frames`: a request that exists is well-formed, and what is wrong is said by the field's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from distkv.errors import DecodeError, RequestError
+from distkv.model.event import Chain
+from distkv.model.hot import hot_value
+from distkv.model.lean import lean_value
+from distkv.model.path import Path
+from distkv.wire import packing
+from distkv.wire.events import read_ttl
+from distkv.wire.fields import (
+    Fields,
+    chain_map,
+    read_flag,
+    read_int,
+    read_lasting_path,
+    read_link,
+    read_list,
+    read_map,
+    read_path,
+    read_seconds,
+    read_time,
+    shown,
+)
+from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, Row, check_fields, read_nchain, refuse
+from distkv.wire.values import canonical, pack_value
+
+REPLICAS_MAX: Final = 1024
+REPLICAS_S: Final = 10.0
+"""How long a write waits for other nodes that does not say so."""
+
+# -- what is asked ------------------------------------------------------------------------------------------------
+
+
+@hot_value
+class GetValue:
+    seq: int
+    path: Path
+    nchain: int = 0
+    """How many links of the chain the answer shows."""
+
+
+@lean_value
+class GetValueAt:
+    """What a path held on this node at a time."""
+
+    seq: int
+    path: Path
+    at: float
+    """Seconds since 1970, by this node's clock."""
+    nchain: int = 0
+
+
+@lean_value
+class GetHistory:
+    """The changes of a path that reached this node, newest first, as a long result."""
+
+    seq: int
+    path: Path
+    limit: int | None = None
+    """How many are shown at the most."""
+    before: int | None = None
+    """Only those before this position."""
+
+
+@hot_value
+class SetValue:
+    """Store, or delete when `value` is None; all conditions are judged on this node."""
+
+    seq: int
+    path: Path
+    value: bytes | None
+    chain: Chain | None = None
+    """The entry's head must be this link (one link); empty: the path must have no entry."""
+    new: bool = False
+    prev: bytes | None = None
+    """The old value must equal this."""
+    idem: bool = False
+    """When the value is the same already, do nothing."""
+    nchain: int = 0
+    prev_value: bool = False
+    """Whether the answer shows the old value."""
+    ttl: float | None = None
+    """After so many seconds the value goes by itself."""
+
+
+@lean_value
+class ReplicatedWrite:
+    """A write that is answered when so many nodes hold it durably, this one included, or when its time is over."""
+
+    write: SetValue
+    replicas: int
+    timeout_s: float
+
+    @property
+    def seq(self) -> int:
+        return self.write.seq
+
+
+@lean_value
+class Batch:
+    """Writes and reads in one step: all, or none when one of them is refused."""
+
+    seq: int
+    ops: tuple[GetValue | SetValue, ...]
+    """Their own `seq` is 0."""
+
+
+ValueRequest: TypeAlias = GetValue | GetValueAt | GetHistory | SetValue | ReplicatedWrite | Batch
+"""What is asked about single values."""
+
+# -- read ---------------------------------------------------------------------------------------------------------
+
+
+def _get_value(seq: int, fields: Fields, _: bytes) -> GetValue:
+    refuse(fields, ("at",), "is for a request of its own, not for a batch")
+    return GetValue(seq, read_path(fields.get("path")), read_nchain(fields))
+
+
+def _get_value_at(seq: int, fields: Fields, frame: bytes) -> GetValue | GetValueAt:
+    if len(fields) == 3:  # seq, action and path: the usual read has no further wishes
+        return GetValue(seq, read_path(fields.get("path")))
+    if "at" not in fields:
+        return _get_value(seq, fields, frame)
+    return GetValueAt(seq, read_path(fields.get("path")), read_time(fields["at"], "at"), read_nchain(fields))
+
+
+def _history(seq: int, fields: Fields, _: bytes) -> GetHistory:
+    limit = read_int(fields, "limit", COUNT_MAX) if "limit" in fields else None
+    before = read_int(fields, "before") if "before" in fields else None
+    return GetHistory(seq, read_path(fields.get("path")), limit, before)
+
+
+def _set_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
+    if "value" not in fields:
+        raise RequestError("the field 'value' is missing: give a value, or null to delete")
+    value = fields["value"]
+    raw = None if value is None else _canonical(value, "value", frame)
+    path = read_lasting_path(fields.get("path"))
+    if len(fields) == 3 + ("seq" in fields):  # action, path and value: the usual write has no further wishes
+        return SetValue(seq, path, raw)
+    return _write(seq, path, raw, fields, frame)
+
+
+def _delete_value(seq: int, fields: Fields, frame: bytes) -> SetValue:
+    refuse(fields, ("new", "value"), "makes no sense where a value is deleted")
+    return _write(seq, read_lasting_path(fields.get("path")), None, fields, frame)
+
+
+def _replicated(
+    write: Callable[[int, Fields, bytes], SetValue],
+) -> Callable[[int, Fields, bytes], SetValue | ReplicatedWrite]:
+    """The reader of a write of its own, which may ask to be answered when other nodes hold it."""
+
+    def read(seq: int, fields: Fields, frame: bytes) -> SetValue | ReplicatedWrite:
+        if "replicas" not in fields:
+            return write(seq, fields, frame)
+        wishes = ("replicas", "timeout")
+        count = read_int(fields, "replicas", REPLICAS_MAX, 1)
+        timeout_s = read_seconds(fields, "timeout", WAIT_S_MAX) if "timeout" in fields else REPLICAS_S
+        rest = {name: value for name, value in fields.items() if name not in wishes}
+        return ReplicatedWrite(write(seq, rest, frame), count, timeout_s)
+
+    return read
+
+
+def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
+    refuse(fields, ("replicas", "timeout"), "is for a write of its own that waits for other nodes: give 'replicas'")
+    refuse(fields, ("fence",), "is not supported yet by this server")
+    prev = None
+    if "prev" in fields:
+        if fields["prev"] is None:
+            raise RequestError("the field 'prev' must be a value, not null: 'new' asks that there is none")
+        prev = _canonical(fields["prev"], "prev", frame)
+    chain = _condition(fields["chain"]) if "chain" in fields else None
+    new, idem, prev_value = read_flag(fields, "new"), read_flag(fields, "idem"), read_flag(fields, "prev_value")
+    ttl = read_ttl(fields) if "ttl" in fields else None
+    if ttl is not None and (raw is None or idem):
+        why = "a write that may do nothing would not renew it" if idem else "there is none"
+        raise RequestError(f"the field 'ttl' is for a value that is stored, and {why}: leave it out")
+    return SetValue(seq, path, raw, chain, new, prev, idem, read_nchain(fields), prev_value, ttl)
+
+
+def _batch(seq: int, fields: Fields, frame: bytes) -> Batch:
+    ops = read_list(fields.get("ops"), "ops")
+    parts = packing.split_array(_raw_field(frame, "ops"))
+    return Batch(seq, tuple(_op(index, op, part) for index, (op, part) in enumerate(zip(ops, parts, strict=True))))
+
+
+def _op(index: int, op: object, part: bytes) -> GetValue | SetValue:
+    """One operation of a batch: a request of its own, without `seq`; a refusal says which one it is."""
+    try:
+        fields = read_map(op, "ops")
+        action = fields.get("action")
+        read = _OPS.get(action) if type(action) is str else None
+        if read is None:
+            raise RequestError(f"its 'action' must be one of {', '.join(_OPS)}, not {shown(action)}")
+        if part[0] != 0x80 | len(fields):
+            check_fields(part)
+        return read(0, fields, part)
+    except RequestError as refused:
+        raise refused.at_op(index) from None
+    except DecodeError as error:
+        raise RequestError(str(error)).at_op(index) from None
+
+
+_OPS: Final[dict[str, Callable[[int, Fields, bytes], GetValue | SetValue]]] = {
+    "get_value": _get_value,
+    "set_value": _set_value,
+    "delete_value": _delete_value,
+}
+
+
+def _condition(value: object) -> Chain:
+    """Null: the path must have no entry; else the link which its head must be."""
+    if value is None:
+        return ()
+    link = read_map(value, "chain")
+    return (read_link(link.get("node"), link.get("tick"), "chain"),)
+
+
+def _canonical(value: object, name: str, frame: bytes) -> bytes:
+    """The bytes to store. A list or map is read again from the frame, where colliding keys are still to be seen."""
+    if type(value) is not dict and type(value) is not list:
+        return pack_value(value)
+    return canonical(_raw_field(frame, name))
+
+
+def _raw_field(frame: bytes, name: str) -> bytes:
+    return next(raw for key, raw in packing.split_map(frame) if packing.unpack(key) == name)
+
+
+# -- written ------------------------------------------------------------------------------------------------------
+
+
+def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:
+    fields["path"] = request.path.names
+    if request.nchain:
+        fields["nchain"] = request.nchain
+    if isinstance(request, GetValue):
+        return
+    if request.value is None:
+        fields["value"] = None
+    else:
+        raw["value"] = request.value
+    if request.chain is not None:
+        fields["chain"] = chain_map(request.chain, truncated=True)
+    if request.prev is not None:
+        raw["prev"] = request.prev
+    if request.new:
+        fields["new"] = True
+    if request.idem:
+        fields["idem"] = True
+    if request.prev_value:
+        fields["prev_value"] = True
+    if request.ttl is not None:
+        fields["ttl"] = request.ttl
+
+
+def _write_replicated(request: ReplicatedWrite, fields: dict[str, object], raw: dict[str, bytes]) -> None:
+    _write_op(request.write, fields, raw)
+    fields |= {"replicas": request.replicas, "timeout": request.timeout_s}
+
+
+def _write_get_value_at(request: GetValueAt, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"path": request.path.names, "at": request.at}
+    if request.nchain:
+        fields["nchain"] = request.nchain
+
+
+def _write_history(request: GetHistory, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["path"] = request.path.names
+    if request.limit is not None:
+        fields["limit"] = request.limit
+    if request.before is not None:
+        fields["before"] = request.before
+
+
+def _write_batch(request: Batch, _: dict[str, object], raw: dict[str, bytes]) -> None:
+    raw["ops"] = packing.array_header(len(request.ops)) + b"".join(map(_packed_op, request.ops))
+
+
+def _packed_op(request: GetValue | SetValue) -> bytes:
+    fields: dict[str, object] = {"action": "get_value" if isinstance(request, GetValue) else "set_value"}
+    raw: dict[str, bytes] = {}
+    _write_op(request, fields, raw)
+    return packing.pack_map(fields, raw)
+
+
+# -- the table ----------------------------------------------------------------------------------------------------
+
+_set_or_wait, _delete_or_wait = _replicated(_set_value), _replicated(_delete_value)
+
+ROWS: Final[tuple[AnyRow, ...]] = (
+    Row("get_value", GetValue, _get_value_at, _write_op),
+    Row("get_value", GetValueAt, _get_value_at, _write_get_value_at),
+    Row("set_value", SetValue, _set_or_wait, _write_op),
+    Row("set_value", ReplicatedWrite, _set_or_wait, _write_replicated),
+    Row("delete_value", SetValue, _delete_or_wait, None),
+    Row("history", GetHistory, _history, _write_history),
+    Row("batch", Batch, _batch, _write_batch),
+)
