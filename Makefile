@@ -6,9 +6,10 @@ NAME := demo
 PORT := 27586
 export PYTHON NAME PORT
 
-.PHONY: help run test lint docs fast process browser netns spark lowest bench clean
+.PHONY: help quick run test lint docs fast process browser netns spark lowest bench clean
 
 help:
+	@echo "make quick    while something is changed: lint, types, unit tests, scenarios, a sample of the rest; under a minute"
 	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
 	@echo "make test     set up all that the tests need, then everything below"
 	@echo "make lint     style, types, import rules, changelog fragments"
@@ -28,7 +29,7 @@ run:
 test:
 	@packaging/test.sh
 
-lint docs fast process browser netns spark:
+quick lint docs fast process browser netns spark:
 	@packaging/test.sh $@
 
 lowest:

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Make .venv and install distkv into it: `venv.sh run` what a node needs, `venv.sh dev` what tests and checks need, too.
-# A stamp for each holds what was installed, so that an unchanged pyproject.toml is not installed twice.
+# A stamp for each holds what was installed, so that nothing is installed twice: the part of pyproject.toml above the
+# settings of the tools.
 set -eu
 cd "$(dirname "$0")/.."
 
 purpose=$1
 python=${PYTHON:-python3}
-wanted=$(cksum <pyproject.toml)
+wanted=$(sed '/^\[tool\.ruff\]/,$d' pyproject.toml | cksum)
 
 fail() {
     echo "make: $1" >&2

@@ -1,16 +1,19 @@
-"""What all tests share: markers by folder, an option, and the rule that CI skips nothing.
+"""What all tests share: markers by folder, two options, and the rule that CI skips nothing.
 
 Knows: which folder needs what from the machine.  Does not know any part of the product.
 
-Invariant: with CI=true, a test or module that is skipped is a failure; elsewhere `-rs` prints the reason.
+Invariant: with CI=true, a test or module that is skipped is a failure; elsewhere `-rs` prints the reason. With
+`--quick` the end says what was left out.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -25,13 +28,22 @@ FOLDERS = ("process", "netns", "spark", "browser")
 IN_CI = os.environ.get("CI") == "true"
 
 
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+"""How many tests of each file `--quick` left out."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-scenarios", action="store_true", help="write into tests/scenarios/*.txt what they give now"
     )
+    parser.addoption("--quick", action="store_true", help="leave out the tests that are marked as slow")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT_OUT] = {}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their folder, skip those whose programs are not here, begin with the slow files."""
     here = Path(__file__).parent
     no_browser = pytest.mark.skip(reason="no chromium and chromedriver: apt-get install chromium chromium-driver")
@@ -49,6 +61,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_serf)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+    if config.getoption("--quick"):
+        _leave_out_slow(config, items)
+
+
+def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    config.stash[LEFT_OUT] = Counter(item.location[0] for item in slow)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist: what it found is told by the first one
+        session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """All processes of pytest-xdist collect the same."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not config.getoption("--quick"):
+        return
+    here = Path(__file__).parent
+    folders = {path for path in here.iterdir() if path.is_dir() and any(path.rglob("test_*.py"))}
+    asked = {(config.invocation_params.dir / name.partition("::")[0]).resolve() for name in config.args}
+    others = [path for path in folders if not any(one in (path, here) or path in one.parents for one in asked)]
+    terminalreporter.section("left out")
+    terminalreporter.line(f"tests/{{{','.join(sorted(path.name for path in others))}}}")
+    for file, count in sorted(config.stash[LEFT_OUT].items()):
+        terminalreporter.line(f"{count} slow ones of {file}")
 
 
 @pytest.hookimpl(wrapper=True)

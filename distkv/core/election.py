@@ -5,7 +5,7 @@ tree, or other nodes' addresses.
 
 Invariant: at least one ping in every 3 x clock in every partition with a live node that has data; after a heal one
 chain is left, because the order of pings is total.  The machine is the table `TRANSITIONS`.
-Source: the 'Ping sequence' of the server protocol, with the readings fixed in docs/protocol.
+Source: docs/protocol, 'Ping election'.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Knows: what a watcher has been told, and what it has to be told next.  Does not 
 waits: it says what it needs (`Effect`), and whoever drives it goes on when that is done.
 
 Invariant: at every `uptodate` the watcher has been told of the state of its part of the tree at one moment, and from
-there on of each change, once and in order; when it cannot be, it gets `resync` and the state anew (product.md,
-promise 4). Nothing is sent that is not durable.
+there on of each change, once and in order; when it cannot be, it gets `resync` and the state anew
+(docs/client-protocol, 'watch'). Nothing is sent that is not durable.
 """
 
 from __future__ import annotations

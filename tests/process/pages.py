@@ -10,8 +10,9 @@ How it differs from a reader:
   pastes whole blocks (`pastes`) is as fast as a program: nothing is repeated, so the page has to show every wait.
 * `...` stands for text that differs from run to run.
 * What the shell says of its jobs is left out; it speaks differently to a terminal.
-* A command whose last line is shown as `distkv: ...` must fail, unless that says that a node is ready; every other one
-  must succeed.
+* A line that begins with `> ` belongs to the command above it, as a shell shows it.
+* A command whose last line is shown as `distkv: ...` must fail, unless that says that a node is ready or a seed
+  passed; every other one must succeed.
 * What a `Reader` swaps: ports for free ones, and whatever else its page needs.
 
 Invariant: whatever the shells started is dead when a test ends, however it ends: it is found by the session which each
@@ -20,8 +21,10 @@ shell leads.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,6 +58,9 @@ ENDED_MEANWHILE = suppress(FileNotFoundError, ProcessLookupError)
 JOBS: Final = re.compile(r"^.*: line \d+: +\d+ [A-Z].*\n", re.MULTILINE)
 """`bash: line 7: 1234 Killed  serf agent ...`"""
 
+APART: Final = ("DISTKV_", "XDG_", "SERF_", "PYTEST_")
+"""How variables begin that are the test's own, and not the reader's."""
+
 PAUSE_S = 0.2
 """Between two times."""
 
@@ -83,7 +89,7 @@ class Command:
     @property
     def fails(self) -> bool:
         last = self.prints.rpartition("\n")[0].rpartition("\n")[2]
-        return last.startswith("distkv: ") and " ready on " not in last
+        return last.startswith("distkv: ") and re.search(" ready on | passed ", last) is None
 
     def is_shown_by(self, output: str) -> bool:
         pattern = ".*".join(re.escape(part) for part in self.prints.split("..."))
@@ -104,11 +110,13 @@ class Reader:
     """The command within which the shell runs."""
     pastes: bool = False
     """Whether they type as fast as a program would."""
+    sources: bool = False
+    """Whether they begin in a copy of the sources; else in an empty directory."""
 
 
 def pages() -> Iterator[Path]:
     """Every document that tells somebody what to type."""
-    yield ROOT / "README.rst"
+    yield from (ROOT / name for name in ("README.rst", "CONTRIBUTING.rst", "tests/README.rst"))
     yield from sorted((ROOT / "docs").rglob("*.rst"))
 
 
@@ -128,6 +136,8 @@ def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
         swaps, shells, patience = [], [], []
         for number, reader in enumerate(readers):
             place = directory / str(number)
+            if reader.sources:
+                copy_sources(place / "work")
             words = {old: new.replace("TMP", str(place)) for old, new in reader.swap.items()}
             swaps.append(_swapper(words, ports))
             variables = {name: value.replace("TMP", str(place)) for name, value in reader.environment.items()}
@@ -140,13 +150,22 @@ def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
                 shells[which].check(command.with_words(swaps[which]), patience[which])
 
 
+def copy_sources(place: Path) -> None:
+    """What a clone of the repository has, without its history."""
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    made = [line.strip("/") for line in lines if not line.startswith("#")]
+    shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", *made), symlinks=True)
+
+
 def _commands(block: str) -> Iterator[Command]:
     lines = [line.removeprefix("   ") for line in block.rstrip().splitlines()]
     assert lines[0].startswith("$ "), f"a block of commands begins with {lines[0]!r}"
     for at, line in enumerate(lines):
         if line.startswith("$ "):
             end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith("$ ")), len(lines))
-            yield Command(line.removeprefix("$ "), "".join(f"{shown}\n" for shown in lines[at + 1 : end]))
+            more = list(itertools.takewhile(lambda shown: shown.startswith("> "), lines[at + 1 : end]))
+            text = "\n".join([line.removeprefix("$ "), *(shown.removeprefix("> ") for shown in more)])
+            yield Command(text, "".join(f"{shown}\n" for shown in lines[at + 1 + len(more) : end]))
 
 
 def _swapper(words: Mapping[str, str], ports: dict[str, str]) -> Callable[[str], str]:
@@ -168,10 +187,10 @@ class Shell:
         self._typed = directory / "typed"
         self._typed.mkdir()
         work, home = directory / "work", directory / "home"
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         home.mkdir()
         here = Path(sys.executable).parent
-        keep = {name: value for name, value in os.environ.items() if not name.startswith(("DISTKV_", "XDG_", "SERF_"))}
+        keep = {name: value for name, value in os.environ.items() if not name.startswith(APART)}
         self._bash = subprocess.Popen(
             [*wrap, "bash", "--norc", "-m", "-c", LOOP],
             cwd=work,

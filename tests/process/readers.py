@@ -7,6 +7,8 @@ Invariant: a page whose commands nobody here types is a failure of `tests/tidy/t
 
 from __future__ import annotations
 
+import sys
+
 from tests.process.pages import ROOT, Reader
 
 FAST = {"DISTKV_CONFIG": f"{ROOT}/tests/process/stand_ins/fast.yaml"}
@@ -64,7 +66,20 @@ UNDER_SYSTEMD = Reader(
 """Without root and systemd: nobody changes users, `stand_ins/systemctl` starts what the unit file says, and the agent
 that Debian's package would have started is started when the page looks for it."""
 
+CONTRIBUTOR = Reader(
+    {
+        "make quick": "make --dry-run quick >quick.txt",
+        "make test": "make --dry-run test >test.txt",
+        ". .venv/bin/activate": ": .venv/bin/activate",
+        "python ": f"{sys.executable} ",
+    },
+    pastes=True,
+    sources=True,
+)
+"""Whoever changes distkv, in a copy of its sources. What `make` does takes too long here: it says what it would do."""
+
 READERS: dict[str, tuple[Reader, ...]] = {
+    "CONTRIBUTING.rst": (CONTRIBUTOR,),
     "docs/cli.rst": (Reader(pastes=True),),
     "docs/howto/agent-gone.rst": (PASTES,),
     "docs/howto/backup.rst": (PASTES,),
@@ -78,6 +93,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/shell.rst": (Reader(environment={"LC_ALL": "C"}, pastes=True),),
     "docs/tutorial.rst": (Reader(),),
+    "tests/README.rst": (CONTRIBUTOR,),
 }
 """Who types the commands of each page: one reader all of them in one shell, or one for each block."""
 

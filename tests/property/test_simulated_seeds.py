@@ -16,9 +16,13 @@ FOUND = (
     *(3336, 3353, 3526, 3698, 3742, 4093, 4158, 4682, 5169, 6801, 6902, 9692),
 )
 """Seeds that failed once."""
+SAMPLE = 6
+"""So many of the first seeds are run by `make quick`, too."""
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, *FOUND])
+@pytest.mark.parametrize(
+    "seed", [*SEEDS[:SAMPLE], *(pytest.param(seed, marks=pytest.mark.slow) for seed in (*SEEDS[SAMPLE:], *FOUND))]
+)
 def test_seed_passes(seed: int) -> None:
     outcome = run(draw(seed))
     assert outcome.verdict is Verdict.PASSED, f"{outcome.what}; distkv sim --seed {seed} shows more"

@@ -10,6 +10,7 @@ import inspect
 import io
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -60,7 +61,9 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.rst"
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.rst"))
-DOCUMENTS = [README, *PAGES, ROOT / "changelog" / "README.rst", ROOT / "packaging" / "bench" / "README.rst"]
+BESIDE = ("CONTRIBUTING.rst", "tests/README.rst", "changelog/README.rst", "packaging/bench/README.rst")
+"""Documents for those who change distkv; no pages of the documentation."""
+DOCUMENTS = [README, *PAGES, *(ROOT / name for name in BESIDE)]
 
 LABEL = re.compile(r"\* \[([A-Z]+)-([0-9]+)\] ")
 
@@ -140,7 +143,7 @@ def test_index_names_every_page() -> None:
 
 
 def test_every_page_with_commands_has_readers_who_type_them() -> None:
-    assert {_name(page) for page in (README, *PAGES) if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
+    assert {_name(page) for page in DOCUMENTS if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
     assert [test for page, test in ELSEWHERE.items() if Path(page).name not in (ROOT / test).read_text("utf-8")] == []
 
 
@@ -184,6 +187,27 @@ def test_architecture_names_every_layer() -> None:
     package = ROOT / "distkv"
     layers = {path.name for path in package.iterdir() if (path / "__init__.py").exists()} | {"config", "errors"}
     assert {row[0] for row in _rows(_section(DOCS / "architecture.rst", "Layers"))} == layers
+
+
+# -- for those who change it --------------------------------------------------------------------------------------
+
+
+def _blocks_of_text(path: Path) -> list[str]:
+    return [part.astext() for part in _parsed(path)[0].findall(nodes.literal_block)]
+
+
+def test_map_has_the_layers_of_the_import_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
+    names = {path.stem for path in (ROOT / "distkv").iterdir()} - {"__main__"}
+    there = [[name for name in re.findall(r"\w+", line) if name in names] for line in layers]
+    (shown,) = (block for block in _blocks_of_text(ROOT / "CONTRIBUTING.rst") if block.startswith("cli  "))
+    assert [re.split(r"  +", line)[0].split(" | ") for line in shown.splitlines()] == [line for line in there if line]
+
+
+def test_readme_of_tests_has_every_folder() -> None:
+    folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("**/test_*.py"))}
+    assert {row[0] for row in _rows(_parsed(ROOT / "tests" / "README.rst")[0])} == folders
 
 
 # -- protocol -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Several operations in one step: all or none (replication.md, 'What a write may ask for')."""
+"""Several operations in one step: all or none (docs/client-protocol, 'batch')."""
 
 from __future__ import annotations
 

@@ -1,0 +1,40 @@
+"""What code and comments refer to is in the repository: files by their names, documents by theirs.
+
+Knows: how such names look.  Does not look into them; `test_docs` sees to the names in documents.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).relative_to(ROOT)
+FILES = sorted(
+    path.relative_to(ROOT)
+    for folder in ("distkv", "tests", "packaging", "docs")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", ".sh") and path.relative_to(ROOT) != HERE
+)
+
+NAMED = re.compile(r"(?<![\w/.{}-])(?:tests|docs|packaging|changelog)/(?:[\w-]+/)*[\w-]+(?:\.\w+)?(?![\w*{])")
+"""A file of the repository, with or without its ending."""
+FOREIGN = re.compile(r"(?<![\w/.{}-])(?:[\w-]+\.md\b|(?:design|specs|issues?)/\w+|[Ii]ssue #?[0-9]+)")
+"""What a reader of the repository does not have."""
+
+
+def _is_there(name: str) -> bool:
+    place = ROOT / name
+    return place.exists() or any(place.parent.glob(f"{place.name}.*")) or any(place.parent.glob(f"{place.name}*"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_files_that_are_named_exist(file: Path) -> None:
+    assert [name for name in NAMED.findall((ROOT / file).read_text("utf-8")) if not _is_there(name)] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_documents_from_elsewhere_are_not_cited(file: Path) -> None:
+    assert FOREIGN.findall((ROOT / file).read_text("utf-8")) == []
