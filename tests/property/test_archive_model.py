@@ -7,11 +7,14 @@ import tempfile
 from pathlib import Path
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.storage.archive import Archive, Batch, open_archive
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
+
+pytestmark = pytest.mark.slow
 
 NAME = "state.sqlite"
 

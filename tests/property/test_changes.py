@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from distkv.wire.records import decode_records, encode_record
 from distkv.wire.states import path_key
 from distkv.wire.values import pack_value
 from tests.shell.nodes import run
+
+pytestmark = pytest.mark.slow
 
 NODES = (NodeName("a"), NodeName("b"))
 TICKS = (*range(1, 25), *range(400, 405), *range((3 << COUNT_BITS) + 1, (3 << COUNT_BITS) + 9))

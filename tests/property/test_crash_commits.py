@@ -27,6 +27,8 @@ from distkv.wire.values import unpack_value
 from tests.shell.claims import Claims, check_order, claims_of
 from tests.shell.nodes import SEGMENT_BYTES, Node, World, new_world, replayed, run, until
 
+pytestmark = pytest.mark.slow
+
 TEARS: list[Tear] = [
     keep_none,
     keep_all,

@@ -10,6 +10,8 @@ from tests.property.damage import Ending, outcomes
 from tests.property.damage_kinds import KINDS
 from tests.property.damage_reference import Moment, build
 
+pytestmark = pytest.mark.slow
+
 COUNT = 25
 
 

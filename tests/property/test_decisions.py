@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, Start
 from distkv.wire.request import Dismiss, Restore, SetValue
 from tests.property.histories import outcome
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("a", "b", "c", "d", "e")
 HERE = Path(["p"])

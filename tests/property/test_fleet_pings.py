@@ -13,6 +13,8 @@ import pytest
 from distkv.wire.message import Ping
 from tests.fleet import Faults, Fleet, grown
 
+pytestmark = pytest.mark.slow
+
 CLOCK_MS = 5000
 NAMES = [f"n{number}" for number in range(8)]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distkv.errors import StorageFailedError
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, keep_none, tear_at, tear_by_sectors
+
+pytestmark = pytest.mark.slow
 
 Batch = list[bytes]
 

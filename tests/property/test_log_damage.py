@@ -12,6 +12,8 @@ from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
 from distkv.storage.segment import HEADER_BYTES, BatchSpan, parse_batch, parse_header, segment_name, segment_numbers
 
+pytestmark = pytest.mark.slow
+
 Place = tuple[str, BatchSpan]
 
 some_records = st.one_of(st.binary(max_size=300), st.integers(0, 1500).map(bytes))

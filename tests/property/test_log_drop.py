@@ -6,11 +6,14 @@ import contextlib
 import random
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all, keep_none, tear_at
+
+pytestmark = pytest.mark.slow
 
 
 @attrs.frozen

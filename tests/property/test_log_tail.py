@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.storage.base import SECTOR_BYTES
 from distkv.storage.segment import Header, content_end, encode_batch, new_mark, parse_batch
 from distkv.storage.tail import tail_damage
+
+pytestmark = pytest.mark.slow
 
 HEADER = Header(number=1, log_id=bytes(16), mark=new_mark(b"marked.."))
 SEGMENT_BYTES = 16 << 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,8 @@ from tests.property.histories import (
     picture,
     tree_of,
 )
+
+pytestmark = pytest.mark.slow
 
 few = settings(max_examples=100, deadline=None)
 

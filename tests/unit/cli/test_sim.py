@@ -62,6 +62,7 @@ def test_seed_that_passes_exits_0_and_its_last_line_is_the_digest(capsys: Captur
     assert len(bytes.fromhex(digest)) == 16
 
 
+@pytest.mark.slow
 def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -87,6 +88,7 @@ def test_seed_that_fails_without_any_action_exits_1_with_a_command_that_takes_no
     assert run([*again, "-o", "json"]) == 1
 
 
+@pytest.mark.slow
 def test_seed_that_fails_comes_with_a_command_that_draws_it(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
@@ -101,6 +103,7 @@ def test_seed_that_fails_comes_with_a_command_that_draws_it(
     assert (tmp_path / f"seed-{seed}.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.slow
 def test_many_seeds_end_with_a_table_and_its_holes(capsys: Capture) -> None:
     assert run(["sim", "--first-seed", "3", "--seeds", "2"]) == 0
     out = capsys.readouterr().out

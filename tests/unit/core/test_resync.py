@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from distkv.core.ready import AskEvents, AskPages, PeerAnswered, PeerDone, PeerOffered
 from distkv.core.resync import AGAIN_CLOCKS, SUSPECTS_MAX, Resync
 from distkv.core.update import Store
@@ -13,6 +15,8 @@ from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, PullEnd
 from tests.fleet import Faults, Fleet, grown
+
+pytestmark = pytest.mark.slow
 
 CLOCK_MS = 5000
 A, B = NodeName("a"), NodeName("b")
