@@ -34,7 +34,7 @@ class Duty(StrEnum):
     REGISTER = "register"
     COMPARE = "compare with others"
     HAND_OVER = "hand over"
-    KEEP = "keep what is here"
+    HAND_NOTHING_OVER = "hand nothing over"
 
 
 @attrs.frozen(slots=True)
@@ -116,7 +116,7 @@ class Lives:
         """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
         store = self._store
         if store.own.is_stale and self._old_disk.agrees(name, store.tree.sums, store.others(), is_good=is_good):
-            return [*self._mark(False), Duty.KEEP]
+            return [*self._mark(False), Duty.HAND_NOTHING_OVER]
         return []
 
     def differed(self, name: NodeName, now_ms: int, *, has_same_ticks: bool) -> list[Consequence]:

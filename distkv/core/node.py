@@ -227,7 +227,7 @@ class Node:
                     self.recovery.exchange_soon(turn.now_ms)
                 case Duty.HAND_OVER:
                     self.startup.must_hand_over(turn.now_ms)
-                case Duty.KEEP:
+                case Duty.HAND_NOTHING_OVER:
                     self.startup.need_not_hand_over()
                 case SeekNamesake(addr=addr):
                     if not self.asks.has(Why.NAMESAKE):

@@ -119,7 +119,7 @@ def test_good_node_that_holds_the_same_clears_the_mark() -> None:
     store = stored(other=True)
     lives = lives_of(store, restored=True)
     lives.begin()
-    assert lives.agreed(OTHER, is_good=True) == [Keep((StaleRecord(False),)), Duty.KEEP]
+    assert lives.agreed(OTHER, is_good=True) == [Keep((StaleRecord(False),)), Duty.HAND_NOTHING_OVER]
     assert not store.own.is_stale
 
 
