@@ -36,6 +36,8 @@ from tests.property.histories import History, assert_consistent, histories
 from tests.property.store_runs import ME, Run, look_of, ran, replayed
 from tests.shell.nodes import run as run_in_virtual_time
 
+pytestmark = pytest.mark.slow
+
 SEGMENT_BYTES = 4096
 UNSETTLED_MAX = 2 * SETTLE_RECORDS
 

@@ -22,6 +22,8 @@ from distkv.spark.asof import Cut, read_time
 from tests.property.folds import Folded, fold_events, folded, rising
 from tests.property.histories import PATHS, History, histories, tree_of
 
+pytestmark = pytest.mark.slow
+
 few = settings(max_examples=100, deadline=None)
 
 A, B = NodeName("a"), NodeName("b")

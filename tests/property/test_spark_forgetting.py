@@ -22,6 +22,8 @@ from distkv.spark.forgetting import FILE, ROW_COLUMNS, Settled, forgetter, settl
 from tests.property.folds import Folded, fold_events, rising
 from tests.property.histories import NAMES, History, histories, outcomes
 
+pytestmark = pytest.mark.slow
+
 some = settings(max_examples=100, deadline=None)
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from distkv.spark.nodes.planning import (
     missing_at,
     plan,
 )
+
+pytestmark = pytest.mark.slow
 
 NODES = tuple(NodeName(name) for name in "abcd")
 TICKS = (*range(1, 7), *range((2 << COUNT_BITS) + 1, (2 << COUNT_BITS) + 4))

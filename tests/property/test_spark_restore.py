@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from distkv.model.path import Path
 from distkv.spark.nodes.differences import Difference, differences
 from distkv.wire.values import pack_value, unpack_value
 from tests.property import strategies
+
+pytestmark = pytest.mark.slow
 
 trees = st.dictionaries(strategies.few_paths | strategies.paths, strategies.small_raw_values, max_size=8)
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import attrs
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from distkv.config import Limits
 from distkv.wire.values import unpack_value
 from tests.shell.nodes import Client, Node, Reply, new_world, run
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("", "a", "b", "a.x", "a.x.y", "b.x")
 

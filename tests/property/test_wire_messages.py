@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from distkv.wire.message import Message, Record
 from distkv.wire.records import decode_record, decode_records, encode_record
 from distkv.wire.replies import decode_reply
 from tests.property.strategies import messages, mutated, odd_objects, payloads, records, seqs
+
+pytestmark = pytest.mark.slow
 
 calm = settings(deadline=None)
 kinds = st.sampled_from(["update", "info", "ping"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.request import Request
 from tests.property.strategies import mutated, odd_objects, requests
+
+pytestmark = pytest.mark.slow
 
 calm = settings(deadline=None)
 encoded = requests.map(encode_request)

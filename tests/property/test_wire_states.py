@@ -31,6 +31,8 @@ from distkv.wire.states import (
 from tests.property.histories import History, assert_consistent, histories, picture, tree_of
 from tests.property.strategies import counts, events, lives, mutated, node_names, paths, ticks, times, tocks
 
+pytestmark = pytest.mark.slow
+
 memories = st.dictionaries(
     st.tuples(node_names, lives),
     st.lists(st.tuples(ticks, st.builds(order, events())), min_size=1, max_size=3),

@@ -188,6 +188,7 @@ def test_joiner_gets_tombstones_and_open_losers() -> None:
     assert (gone.is_live, len(contested.losers)) == (False, 1)
 
 
+@pytest.mark.slow
 def test_10000_entries_are_there_within_two_clocks() -> None:
     fleet = grown("a", "b")
     for number in range(10_000):

@@ -18,6 +18,7 @@ from distkv.sim.scenario import FAULT_OF, WRITES, Fault, Verb
 from distkv.sim.shrink import Shrinker
 
 
+@pytest.mark.slow
 def test_scenario_runs_alike_every_time() -> None:
     assert run(draw(3)) == run(draw(3))
 
@@ -64,6 +65,7 @@ def test_core_that_raises_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) 
     assert "ledger.py:" in outcome.what
 
 
+@pytest.mark.slow
 def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
     seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
@@ -75,6 +77,7 @@ def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -
     assert shrinker.off == set(Fault) - {FAULT_OF[action.verb]}
 
 
+@pytest.mark.slow
 def test_campaign_sums_up_its_seeds() -> None:
     heard: list[int] = []
     found = campaign([3, 4], tell=lambda found: heard.append(found.runs))

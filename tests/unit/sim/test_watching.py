@@ -53,6 +53,7 @@ def test_some_seeds_have_watchers() -> None:
     assert max(found) == 3
 
 
+@pytest.mark.slow
 def test_watchers_disturb_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = run(draw(SEED))
     assert watched.reached["watch_went_on"]

@@ -69,6 +69,7 @@ def test_whole_file_is_whole(place: Path) -> None:
     assert checked(place, written(place, rows_of())) == Checked(str(place), None)
 
 
+@pytest.mark.slow
 def test_bit_that_is_turned_is_found(place: Path) -> None:
     file = written(place, rows_of())
     good = place.read_bytes()
@@ -88,6 +89,7 @@ def test_file_that_was_written_anew_is_damaged_but_readable(place: Path) -> None
     assert (found.is_readable, found.has_own_ticks) == (True, True)
 
 
+@pytest.mark.slow
 def test_bit_that_is_turned_where_no_checksum_is_known_is_found_or_changes_no_row(place: Path) -> None:
     file = written(place, rows_of())
     good, rows = place.read_bytes(), [batch.to_pylist() for batch in read_batches(str(place))]

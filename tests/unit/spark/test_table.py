@@ -561,6 +561,7 @@ def attempt(place: Path, deed: str, parts: Iterable[Links], folders: LosingFolde
     return True
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(deeds)
 def test_crashes_and_power_failures_leave_one_of_two_tables(given: list[tuple[str, int, int | None, set[int]]]) -> None:
