@@ -19,7 +19,7 @@ from distkv.graph.standing import standing_lines
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.sim.grammar import WORLD
-from distkv.sim.rules.alike import state_of
+from distkv.sim.rules.alike import are_alike
 from distkv.sim.script import (
     Action,
     Cluster,
@@ -43,11 +43,11 @@ from distkv.sim.script import (
     Wait,
     Write,
 )
-from distkv.storage.memory import MemoryDisk, keep_all
+from distkv.storage.memory import MemoryDisk
 from distkv.transport.memory import Faults
 from distkv.wire.message import KnownRecord, Start, State
 from distkv.wire.records import encode_record
-from tests.shell.nodes import Node, World, new_world, until
+from tests.shell.nodes import Node, World, durable_copy, new_world, until
 
 CLOCK_MS = 5000
 QUIET_CLOCKS = 8
@@ -161,7 +161,7 @@ class Servers:
         """A server whose disk turns out to be an old one starts anew, as the daemon has it."""
         await node.ended.wait()
         if isinstance(node.failure, StaleError):
-            self._disks[node.name] = _copy(node.disk)
+            self._disks[node.name] = durable_copy(node.disk)
             await self._start(node.name, None, settings, node.named)
 
     async def _deed(self, name: str, deed: Deed) -> None:
@@ -172,10 +172,10 @@ class Servers:
                 await self._end(name)
                 self._disks[name] = MemoryDisk()
             case Deed.BACKUP:
-                self._copies[name] = _copy(self._disks[name])
+                self._copies[name] = durable_copy(self._disks[name])
             case Deed.ROLL_BACK:
                 await self._end(name)
-                self._disks[name] = _copy(self._copies[name])
+                self._disks[name] = durable_copy(self._copies[name])
             case Deed.AGENT_DOWN | Deed.AGENT_UP:
                 self._agent(name, is_up=deed is Deed.AGENT_UP)
             case Deed.PAUSE | Deed.RESUME:
@@ -189,7 +189,7 @@ class Servers:
         node = self._world.nodes.get(name)
         if node is not None and node.is_running:
             await node.kill()
-            self._disks[name] = _copy(node.disk)
+            self._disks[name] = durable_copy(node.disk)
             self._disks[name].faults.capacity_bytes = node.disk.faults.capacity_bytes
 
     async def _space(self, name: str, *, is_full: bool) -> None:
@@ -271,11 +271,7 @@ class Servers:
             await until(condition, every_s)
 
     def _is_at_rest(self) -> bool:
-        replicas = [node.replica for node in self._running()]
-        if not all(replica.is_serving for replica in replicas):
-            return False
-        states = [state_of(replica) for replica in replicas]
-        return all(state == states[0] and not state.missing for state in states)
+        return are_alike([node.replica for node in self._running()])
 
 
 def _conditions(action: Write | Fill) -> dict[str, object]:
@@ -284,8 +280,3 @@ def _conditions(action: Write | Fill) -> dict[str, object]:
         return {}
     said: dict[str, object] = {"new": True} if action.is_new else {}
     return said if action.ttl_s is None else {**said, "ttl": action.ttl_s}
-
-
-def _copy(disk: MemoryDisk) -> MemoryDisk:
-    """What is durable, and what was written."""
-    return disk.after_power_loss(keep_all, keep_names=True)

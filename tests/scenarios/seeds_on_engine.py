@@ -22,14 +22,14 @@ from distkv.errors import DistkvError
 from distkv.model.event import NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import is_within
-from distkv.sim.rules.alike import state_of
+from distkv.sim.rules.alike import are_alike, state_of
 from distkv.sim.scenario import DECISIONS, WRITES, Action, Scenario, Verb
 from distkv.sim.workload import BULK, TTLS_S
-from distkv.storage.memory import MemoryDisk, keep_all
+from distkv.storage.memory import MemoryDisk
 from distkv.transport.memory import Faults
 from distkv.wire.message import Info, Start, Update
 from tests.shell.claims import check_order
-from tests.shell.nodes import Node, World, new_world, until
+from tests.shell.nodes import Node, World, durable_copy, new_world, until
 
 LENGTH_MS: Final = 60_000
 """So much of a seed is played, from its first fault on."""
@@ -167,7 +167,7 @@ class SeedServers:
                 self._disks[name] = MemoryDisk()
                 self._set_back[name] = None
             case Verb.COPY if node.replica.is_serving:
-                self._copies[name] = _durable(node.disk)
+                self._copies[name] = durable_copy(node.disk)
             case Verb.ROLL_BACK if name in self._copies and self._has_copy(node):
                 await self._end(node)
                 self._disks[name] = self._copies.pop(name)
@@ -206,7 +206,7 @@ class SeedServers:
 
     async def _end(self, node: Node) -> None:
         await node.kill()
-        self._disks[node.name] = _durable(node.disk)
+        self._disks[node.name] = durable_copy(node.disk)
 
     def _agent(self, name: str, *, is_up: bool) -> None:
         (self._agents_down.discard if is_up else self._agents_down.add)(name)
@@ -277,12 +277,9 @@ class SeedServers:
 
     def _is_at_rest(self) -> bool:
         nodes = self._nodes()
-        if len(nodes) < len(self._scenario.names) or not all(
-            node.replica.is_serving and node.committer.is_idle for node in nodes
-        ):
+        if len(nodes) < len(self._scenario.names) or not all(node.committer.is_idle for node in nodes):
             return False
-        states = [state_of(node.replica) for node in nodes]
-        return all(state == states[0] and not state.missing for state in states)
+        return are_alike([node.replica for node in nodes])
 
     # -- who there is
 
@@ -335,7 +332,3 @@ def _requests(scenario: Scenario, node: Node, action: Action) -> Iterator[Reques
 def _losers(node: Node) -> Sequence[object]:
     entries = [entry for entry in node.replica.tree.contested() if not entry.head.path.is_reserved]
     return [[loser.node, loser.tick] for entry in entries for loser in entry.conflicts()]
-
-
-def _durable(disk: MemoryDisk) -> MemoryDisk:
-    return disk.after_power_loss(keep_all, keep_names=True)

@@ -35,7 +35,7 @@ from distkv.services.session import serve_listeners
 from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
 from distkv.storage.log import open_log
-from distkv.storage.memory import DiskCrashed, MemoryDisk
+from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all
 from distkv.transport.base import Report, Transport
 from distkv.transport.memory import Faults, MemoryNetwork, MemoryTransport
 from distkv.transport.pull import PeerCaller
@@ -57,6 +57,11 @@ else over streams in memory."""
 def run(main: Callable[[], Awaitable[None]]) -> None:
     """Run a test in virtual time; usable inside hypothesis, where the fixture of pytest-trio is not."""
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def durable_copy(disk: MemoryDisk) -> MemoryDisk:
+    """What a backup of the whole machine has of it."""
+    return disk.after_power_loss(keep_all, keep_names=True)
 
 
 async def until(condition: Callable[[], bool], every_s: float) -> None:

@@ -12,6 +12,7 @@ Invariant: without the file, or with another Java than it was made by, jobs run 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,8 @@ def make() -> None:
     """
     ARCHIVE.parent.mkdir(exist_ok=True)
     ARCHIVE.unlink(missing_ok=True)
+    if shutil.which("java") is None:
+        return  # the tests that need it are skipped, and say so
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "table"
         with open_table(place, network=NETWORK, create=True) as table:

@@ -46,16 +46,18 @@ def show_the_same(replicas: Sequence[Replica]) -> bool:
     )
 
 
-def is_at_rest(fleet: Fleet) -> bool:
-    """Whether all serve, hold the same durably, and miss nothing but what is given up; the cheap signs first."""
-    hosts = list(fleet.ours())
-    if not all(host.disk.is_idle for host in hosts):
-        return False
-    replicas = [host.live for host in hosts]
+def are_alike(replicas: Sequence[Replica]) -> bool:
+    """Whether all serve, hold the same, and miss nothing but what is given up; the cheap signs first. One at least."""
     if not show_the_same(replicas):
         return False
     states = [state_of(replica) for replica in replicas]
     return all(state == states[0] and not state.missing for state in states)
+
+
+def is_at_rest(fleet: Fleet) -> bool:
+    """Whether all nodes are alike, and durably so."""
+    hosts = list(fleet.ours())
+    return all(host.disk.is_idle for host in hosts) and are_alike([host.live for host in hosts])
 
 
 def not_at_rest(fleet: Fleet, for_ms: int) -> BrokenRuleError:

@@ -56,3 +56,4 @@ def test_nothing_is_missed_of_a_node_whose_agent_is_away() -> None:
     fleet.run(5000)
     fleet.transport("n0", up=True)
     fleet.run(5000)
+    assert fleet.notes["outbox_full"] == DROPPED, "what nobody missed was dropped"
