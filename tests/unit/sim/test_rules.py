@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.expiry import Expiry
+from distkv.core.lives import Lives
 from distkv.core.node import Node
 from distkv.core.ready import LocalDecision, LocalSet, PeerAnswered, PeerOffered, Wake
 from distkv.core.update import Store
@@ -149,7 +150,7 @@ def test_decision_that_closes_what_it_is_about_breaks_nothing() -> None:
 
 
 def test_decision_that_closes_another_loser_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "begin_new_life", lambda *_: None)
+    monkeypatch.setattr(Lives, "begin_life", lambda *_: [])
     fleet = _contested(DecisionsCloseOne())
     with pytest.raises(BrokenRuleError, match=r"is about n1:\d+\.2, and closes .*SET x n0:"):
         _dismiss(fleet, "n0", "n1")
