@@ -16,7 +16,7 @@ from distkv.model.path import Path
 from distkv.sim.clock import WALL
 from distkv.sim.fleet import Fleet as SimulatedFleet
 from distkv.sim.host import Host
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
 from distkv.sim.rules import always
@@ -26,7 +26,7 @@ from distkv.wire.message import Header, Info, Message, Ping, Record, State, Tick
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
 
-__all__ = ["WALL", "Faults", "Fleet", "downloading", "grown", "meet_namesake"]
+__all__ = ["WALL", "Fleet", "NetworkFaults", "downloading", "grown", "meet_namesake"]
 
 
 class _Ear(Observer):
@@ -49,7 +49,7 @@ class Fleet(SimulatedFleet):
     def __init__(
         self,
         seed: int = 0,
-        faults: Faults | None = None,
+        faults: NetworkFaults | None = None,
         *,
         members_seen: bool = True,
         observers: Sequence[Observer] = (),
@@ -67,11 +67,11 @@ class Fleet(SimulatedFleet):
         return self.hosts
 
     @property
-    def faults(self) -> Faults:
+    def faults(self) -> NetworkFaults:
         return self.network.faults
 
     @faults.setter
-    def faults(self, faults: Faults) -> None:
+    def faults(self, faults: NetworkFaults) -> None:
         self.network.faults = faults
 
     def crash(self, name: str) -> None:
@@ -127,7 +127,7 @@ def meet_namesake(fleet: Fleet, name: str, header: Header) -> Ready:
     return fleet.step(name, PeerAnswered(ask.id, TickMaps(header, ask.addr, State.READY, {}, {}, {}, 0)))
 
 
-def grown(*names: str, seed: int = 0, faults: Faults | None = None, members_seen: bool = True) -> Fleet:
+def grown(*names: str, seed: int = 0, faults: NetworkFaults | None = None, members_seen: bool = True) -> Fleet:
     """A fleet whose nodes are all ready and hold the same; the first founded the network."""
     fleet = Fleet(seed, members_seen=members_seen)
     fleet.start(names[0], init="root")
@@ -145,7 +145,7 @@ def downloading(*names: str, count: int = 1000, part_ms: tuple[int, int] = (100,
     for number in range(count):
         fleet.set(names[0], f"x.{number}", number)
     fleet.run(1000)
-    fleet.faults = Faults(answer_ms=part_ms)
+    fleet.faults = NetworkFaults(answer_ms=part_ms)
     fleet.start("new")
     assert fleet.run_until(lambda: fleet["new"].state is State.DOWNLOADING, 10_000), "the download does not begin"
     return fleet

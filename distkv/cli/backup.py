@@ -16,7 +16,7 @@ import asyncclick as click
 
 from distkv.cli.input import STDIN, standard_input
 from distkv.cli.output import Form, binary_stdout, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import ExistsError, SettingsError
 
@@ -26,7 +26,7 @@ from distkv.errors import ExistsError, SettingsError
     "-f", "--file", metavar="FILE", type=click.Path(), required=True, help="Where to; a new file, or '-' for stdout."
 )
 @click.pass_obj
-def backup_command(session: Session, file: str) -> Job:
+def backup_command(session: CliSession, file: str) -> Job:
     """Write a copy of the whole node to FILE, its history and ledger included.
 
     The node goes on meanwhile, and needs the same space for a moment. What went to stdout is whole only when the
@@ -37,7 +37,7 @@ def backup_command(session: Session, file: str) -> Job:
     return partial(_backup, session, Path(file))
 
 
-def _backup_to_stdout(session: Session) -> None:
+def _backup_to_stdout(session: CliSession) -> None:
     out = binary_stdout()
     if out.isatty():
         raise SettingsError("a backup is no text for a terminal: send it to a file or a program, or name a FILE")
@@ -46,7 +46,7 @@ def _backup_to_stdout(session: Session) -> None:
         out.flush()
 
 
-def _backup(session: Session, path: Path) -> None:
+def _backup(session: CliSession, path: Path) -> None:
     if path.exists():
         raise ExistsError(f"{path} is there already: name a new file")
     with Client(session.addresses) as client:
@@ -78,7 +78,7 @@ def _backup(session: Session, path: Path) -> None:
 )
 @output_option
 @click.pass_obj
-def restore_command(session: Session, file: str, data_dir: str, form: str | None) -> Job:
+def restore_command(session: CliSession, file: str, data_dir: str, form: str | None) -> Job:
     """Make a data directory of a backup.
 
     The node that starts from it begins a new life: ticks that it used after the backup are not used again. What it

@@ -16,7 +16,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.output import Form, print_items, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ HEADS: Final = f"{'what':<6}{'connections':>12}{'per second':>12}{'p50 ms':>10}{
 )
 @output_option
 @click.pass_obj
-def bench_command(session: Session, seconds: float, connections: int, form: str | None) -> Job:
+def bench_command(session: CliSession, seconds: float, connections: int, form: str | None) -> Job:
     """Measure how many values of 100 bytes the node reads and stores durably in a second.
 
     On one connection, then on N, with one request at a time on each. The client is Python and takes its share of the
@@ -44,7 +44,7 @@ def bench_command(session: Session, seconds: float, connections: int, form: str 
     return partial(_bench, session, seconds, connections, Form(form) if form else session.form)
 
 
-def _bench(session: Session, seconds: float, connections: int, form: Form) -> None:
+def _bench(session: CliSession, seconds: float, connections: int, form: Form) -> None:
     with Client(session.addresses) as client, closing(_measured(client, seconds, connections)) as found:
         if form is not Form.TEXT:
             print_result([attrs.asdict(one) for one in found], form)
@@ -56,9 +56,9 @@ def _bench(session: Session, seconds: float, connections: int, form: Form) -> No
 
 
 def _measured(client: Client, seconds: float, connections: int) -> Generator[Measured, None, None]:
-    from distkv.client.measurement import Kind, measure, scratch  # no other command needs a selector
+    from distkv.client.measurement import BenchKind, measure, scratch  # no other command needs a selector
 
-    runs = [(kind, count) for kind in Kind for count in (1, connections)]
+    runs = [(kind, count) for kind in BenchKind for count in (1, connections)]
     with scratch(client) as paths:
         for kind, count in runs:
             yield measure(kind, client.address, paths, count, seconds / len(runs))

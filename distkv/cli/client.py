@@ -12,7 +12,7 @@ import os
 import asyncclick as click
 
 from distkv.cli.commands import Commands
-from distkv.cli.session import Session, read_addresses
+from distkv.cli.session import CliSession, read_addresses
 
 COMMANDS = Commands(
     {
@@ -45,6 +45,6 @@ COMMANDS = Commands(
 @click.pass_context
 def client(context: click.Context, hosts: tuple[str, ...], port: str | None) -> None:
     """Read and write values, and ask a node how it is."""
-    session: Session = context.obj
+    session: CliSession = context.obj
     session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))
 

@@ -100,7 +100,7 @@ class Word:
 
 
 @attrs.frozen
-class Line:
+class TypedLine:
     """The words behind `distkv`, up to the cursor."""
 
     before: list[str]
@@ -110,17 +110,17 @@ class Line:
     """The end of it, as it was typed, that the shell replaces."""
 
 
-def _bash_line(text: str = "", replaced: str = "") -> Line:
+def _bash_line(text: str = "", replaced: str = "") -> TypedLine:
     _, *words = split_line(text)
     *before, last = words or [Word("", "")]
-    return Line([word.text for word in before], last, replaced if last.raw.endswith(replaced) else "")
+    return TypedLine([word.text for word in before], last, replaced if last.raw.endswith(replaced) else "")
 
 
-def _words_line(words: Sequence[str], shell: Shell) -> Line:
+def _words_line(words: Sequence[str], shell: Shell) -> TypedLine:
     *before, last = words or [""]
     if shell is Shell.FISH:
         last = split_line(last)[-1].text
-    return Line(before, Word(last, last))
+    return TypedLine(before, Word(last, last))
 
 
 def split_line(text: str) -> list[Word]:
@@ -166,7 +166,7 @@ class Offer:
     hint: str = ""
 
 
-async def _offers(command: click.Command, line: Line) -> list[Offer]:
+async def _offers(command: click.Command, line: TypedLine) -> list[Offer]:
     from asyncclick.shell_completion import ShellComplete
 
     word = line.last.text
@@ -187,7 +187,7 @@ def _offer(item: CompletionItem, head: str) -> Offer:
     return Offer(OPEN if item.is_open else CLOSED, head + item.value, hint)
 
 
-def _bash_answer(line: Line, offers: Sequence[Offer]) -> str:
+def _bash_answer(line: TypedLine, offers: Sequence[Offer]) -> str:
     if not offers:
         return ""
     done = len(line.last.text)

@@ -15,7 +15,7 @@ import asyncclick as click
 
 from distkv.cli.exits import DONE, USAGE
 from distkv.cli.output import Form, complain, print_items, print_result, text_of
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.settings import Given, effective_settings, find_file, find_mistakes
 from distkv.wire.json_form import to_json
 
@@ -33,7 +33,7 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Print for each key also who says so: FILE:LINE, -C, or 'default'.")
 @output_option
 @click.pass_obj
-def show_command(session: Session, file: str | None, origin: bool, form: str | None) -> Job:
+def show_command(session: CliSession, file: str | None, origin: bool, form: str | None) -> Job:
     """Print every setting that counts: the defaults, what FILE says, and -C before 'config'.
 
     FILE is the one that 'distkv server' would read, unless it is named here or by -c. As YAML, it is a
@@ -42,7 +42,7 @@ def show_command(session: Session, file: str | None, origin: bool, form: str | N
     return partial(_show, session, file, origin, Form(form) if form else session.form)
 
 
-def _show(session: Session, file: str | None, origin: bool, form: Form) -> None:
+def _show(session: CliSession, file: str | None, origin: bool, form: Form) -> None:
     found = effective_settings(file or session.config_file, session.assignments)
     if not origin:
         print_result(_nested(found), form)
@@ -85,7 +85,7 @@ def _plain(value: object) -> object:
 @click.argument("file", required=False, type=click.Path())
 @output_option
 @click.pass_obj
-def check_command(session: Session, file: str | None, form: str | None) -> Job:
+def check_command(session: CliSession, file: str | None, form: str | None) -> Job:
     """Name every mistake in FILE, and in -C before 'config', with file, line and key; fails with 2 when there is one.
 
     FILE is the one that 'distkv server' would read, unless it is named here or by -c. Files that it names for
@@ -94,7 +94,7 @@ def check_command(session: Session, file: str | None, form: str | None) -> Job:
     return partial(_check, session, file, Form(form) if form else session.form)
 
 
-def _check(session: Session, file: str | None, form: Form) -> int:
+def _check(session: CliSession, file: str | None, form: Form) -> int:
     path = find_file(file or session.config_file)
     mistakes = find_mistakes(file or session.config_file, session.assignments)
     for where, what in mistakes:

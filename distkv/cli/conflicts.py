@@ -14,10 +14,10 @@ import attrs
 
 from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, print_items, print_result
-from distkv.cli.session import Job, Session, once, output_option
+from distkv.cli.session import CliSession, Job, once, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.cli.values import read_link
-from distkv.cli.writes import Report
+from distkv.cli.writes import WriteReport
 from distkv.client.blocking import Client
 from distkv.client.conflicts import Loser
 from distkv.errors import SettingsError
@@ -50,7 +50,7 @@ class _Decision:
 @output_option
 @click.pass_obj
 def conflicts_command(
-    session: Session,
+    session: CliSession,
     path: str | None,
     restore: str | None,
     dismiss: str | None,
@@ -76,7 +76,7 @@ def conflicts_command(
         raise SettingsError("--limit is for a list: leave it out")
     if closed and not decision.is_restored:
         raise SettingsError("--closed is for --restore: what is closed cannot be dismissed")
-    return partial(_decide, session, where, decision, closed, Report.of(session, form))
+    return partial(_decide, session, where, decision, closed, WriteReport.of(session, form))
 
 
 def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | None) -> _Decision | None:
@@ -96,7 +96,7 @@ def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | Non
     return _Decision(read_link(id), restore is not None, None if if_chain is None else read_link(if_chain))
 
 
-def _list(session: Session, path: Path, closed: bool, limit: int | None, form: Form) -> None:
+def _list(session: CliSession, path: Path, closed: bool, limit: int | None, form: Form) -> None:
     with Client(session.addresses) as client:
         losers = client.conflicts(path, closed=closed, limit=limit)
     if form is Form.TEXT:
@@ -105,7 +105,7 @@ def _list(session: Session, path: Path, closed: bool, limit: int | None, form: F
         print_result([_map(loser) for loser in losers], form)
 
 
-def _decide(session: Session, path: Path, decision: _Decision, closed: bool, report: Report) -> None:
+def _decide(session: CliSession, path: Path, decision: _Decision, closed: bool, report: WriteReport) -> None:
     with Client(session.addresses) as client:
         if decision.is_restored:
             written = client.restore(decision.id, path=path, head=decision.head, closed=closed)

@@ -25,7 +25,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.input import STDIN
 from distkv.cli.output import Form, check_stdout, complain
-from distkv.cli.session import Job, Session, once
+from distkv.cli.session import CliSession, Job, once
 from distkv.cli.sim import only_option, outcome_line, without_option
 from distkv.client.addresses import Address, read_address
 from distkv.errors import RequestError, SettingsError
@@ -98,7 +98,7 @@ class _Names(click.ParamType[frozenset[str]]):
 )
 @click.pass_obj
 def graph_command(
-    session: Session,
+    session: CliSession,
     live: tuple[str, ...],
     for_s: float | None,
     trace: str | None,
@@ -239,7 +239,7 @@ class _Sink(Protocol):
 
 def _draw(title: str, source: Source, output: _Output) -> int:
     with _writer(output.file) as write:
-        sink: _Sink = _Lines(output, write) if output.form in STREAMS else _Drawing(title, output, write)
+        sink: _Sink = _LineOutput(output, write) if output.form in STREAMS else _DrawnOutput(title, output, write)
         code = source(sink.take)
         sink.end()
     return code
@@ -288,16 +288,16 @@ def _sound(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-class _Lines:
+class _LineOutput:
     """Writes each moment as it comes."""
 
     def __init__(self, output: _Output, write: Callable[[str], object]) -> None:
-        from distkv.graph.picture import Seen
+        from distkv.graph.picture import TraceContents
         from distkv.graph.text import TextWriter
         from distkv.graph.trace import write_line
 
         self._choice = output.choice
-        self._seen = Seen()
+        self._seen = TraceContents()
         self._write = write
         self._line = write_line if output.form is GraphForm.JSON else TextWriter().line
         self._is_empty = True
@@ -314,7 +314,7 @@ class _Lines:
             raise _nothing(bool(self._seen.kinds))
 
 
-class _Drawing:
+class _DrawnOutput:
     """Draws when all is there."""
 
     def __init__(self, title: str, output: _Output, write: Callable[[str], object]) -> None:

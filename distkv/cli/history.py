@@ -14,7 +14,7 @@ import asyncclick as click
 
 from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, print_items
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
 from distkv.client.blocking import Client
 from distkv.client.questions import Past
@@ -28,7 +28,7 @@ from distkv.model.path import Path
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many changes.")
 @output_option
 @click.pass_obj
-def history_command(session: Session, path: str, limit: int | None, form: str | None) -> Job:
+def history_command(session: CliSession, path: str, limit: int | None, form: str | None) -> Job:
     """Print the changes of PATH that reached the node, the newest first.
 
     As text, each is a line: when it arrived, which change it was, and the value. 'lost' is said of a change that came
@@ -37,7 +37,7 @@ def history_command(session: Session, path: str, limit: int | None, form: str | 
     return partial(_history, session, Path.parse(path), limit, Form(form) if form else session.form)
 
 
-def _history(session: Session, path: Path, limit: int | None, form: Form) -> None:
+def _history(session: CliSession, path: Path, limit: int | None, form: Form) -> None:
     with Client(session.addresses) as client:
         count = print_items(_items(client, path, limit, form), form)
     if not count:

@@ -16,7 +16,7 @@ from distkv.cli.dashes import NumbersCommand
 from distkv.cli.entry import shown
 from distkv.cli.history import read_moment
 from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
 from distkv.cli.values import read_aside
 from distkv.client.blocking import Client
@@ -34,7 +34,7 @@ from distkv.model.path import Path
 @output_option
 @click.pass_obj
 def get_command(
-    session: Session,
+    session: CliSession,
     path: str,
     recursive: bool,
     depth: str | None,
@@ -64,7 +64,7 @@ def get_command(
 
 
 def _get(
-    session: Session, path: Path, at: float | None, meta: bool, fallback: dict[str, object] | None, form: Form
+    session: CliSession, path: Path, at: float | None, meta: bool, fallback: dict[str, object] | None, form: Form
 ) -> None:
     with Client(session.addresses) as client:
         entry = client.get(path, at=at)

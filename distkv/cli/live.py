@@ -45,21 +45,21 @@ def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[M
         SettingsError: two addresses are one node's, so that all of it would be there twice.
         DistkvError: one refuses.
     """
-    ears = [_Ear(address, open_connection([address], connect_s=CONNECT_S)) for address in addresses]
+    ears = [_NodeListener(address, open_connection([address], connect_s=CONNECT_S)) for address in addresses]
     _check_names(ears)
     told: queue.Queue[Told] = queue.Queue(QUEUE_MAX)
     for ear in ears:
         threading.Thread(target=ear.run, args=(told.put,), daemon=True).start()
     names = ", ".join(f"{ear.node} at {address_text(ear.address)}" for ear in ears)
     complain(f"listening to {names}; {'Ctrl-C ends it' if for_s is None else f'for {for_s:g} s'}")
-    order = _Order(write)
+    order = _TimeOrder(write)
     with suppress(KeyboardInterrupt):
         _collect(told, order, for_s)
     _collect(told, order, HOLD_S)  # what is under way
     order.release(time.monotonic())
 
 
-def _check_names(ears: Sequence[_Ear]) -> None:
+def _check_names(ears: Sequence[_NodeListener]) -> None:
     there: dict[str, Address] = {}
     for ear in ears:
         other = there.setdefault(ear.node, ear.address)
@@ -68,7 +68,7 @@ def _check_names(ears: Sequence[_Ear]) -> None:
             raise SettingsError(f"--live {both} are both the node {ear.node}: name each node once")
 
 
-def _collect(told: queue.Queue[Told], order: _Order, for_s: float | None) -> None:
+def _collect(told: queue.Queue[Told], order: _TimeOrder, for_s: float | None) -> None:
     """Take what comes, until the time is over."""
     deadline = None if for_s is None else time.monotonic() + for_s
     while deadline is None or time.monotonic() < deadline:
@@ -84,7 +84,7 @@ def _collect(told: queue.Queue[Told], order: _Order, for_s: float | None) -> Non
 
 
 @attrs.define
-class _Order:
+class _TimeOrder:
     """Brings moments of several nodes into the order of their times."""
 
     _write: Callable[[Moment], object]
@@ -110,7 +110,7 @@ class _Order:
         return min(left_s, HOLD_S / 5) if self._waiting else left_s
 
 
-class _Ear:
+class _NodeListener:
     """Listens to one node; when that goes away, tries again until it is back."""
 
     def __init__(self, address: Address, connection: Connection) -> None:

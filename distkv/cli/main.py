@@ -24,7 +24,7 @@ from distkv import __version__
 from distkv.cli import exits
 from distkv.cli.commands import Commands
 from distkv.cli.output import Form, complain, give_up
-from distkv.cli.session import COMPLETION_VARIABLE, TRACEBACKS, Session, output_option
+from distkv.cli.session import COMPLETION_VARIABLE, TRACEBACKS, CliSession, output_option
 from distkv.cli.suggestions import suggest_log_levels, suggest_settings
 from distkv.errors import DistkvError
 
@@ -47,7 +47,7 @@ COMMANDS = Commands(
 
 def main() -> None:
     """What the installed script calls."""
-    session = Session()
+    session = CliSession()
 
     def report(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
         """Tell of a mistake of ours; Python exits with 1 after it."""
@@ -61,9 +61,9 @@ def main() -> None:
     sys.exit(run(sys.argv[1:], session))
 
 
-def run(arguments: Sequence[str], session: Session | None = None) -> int:
+def run(arguments: Sequence[str], session: CliSession | None = None) -> int:
     """Carry out one command line; the exit code."""
-    session = session or Session()
+    session = session or CliSession()
     try:
         if COMPLETION_VARIABLE in os.environ:
             from distkv.cli.completion import answer, asking_shell
@@ -126,7 +126,7 @@ def run(arguments: Sequence[str], session: Session | None = None) -> int:
 @click.version_option(__version__, prog_name="distkv", message="%(prog)s %(version)s")
 @click.pass_obj
 def everything(
-    session: Session,
+    session: CliSession,
     verbose: int,
     quiet: int,
     log_options: tuple[str, ...],

@@ -15,7 +15,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.output import Form, print_items, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.model.event import tick_text
 from distkv.wire.fields import read_int, read_list, read_map, read_ranges
@@ -24,7 +24,7 @@ HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING")
 
 
 @attrs.frozen
-class Member:
+class MemberView:
     """A node, as another one sees it."""
 
     node: str
@@ -46,7 +46,7 @@ def node_group() -> None:
 @node_group.command("list")
 @output_option
 @click.pass_obj
-def list_command(session: Session, form: str | None) -> Job:
+def list_command(session: CliSession, form: str | None) -> Job:
     """Print the nodes that the node knows, itself first.
 
     For each whether it was heard of lately (alive) or not (away), where it is, the last of its changes that was heard
@@ -55,7 +55,7 @@ def list_command(session: Session, form: str | None) -> Job:
     return partial(_list, session, Form(form) if form else session.form)
 
 
-def _list(session: Session, form: Form) -> None:
+def _list(session: CliSession, form: Form) -> None:
     with Client(session.addresses) as client:
         members = read_members(client.state())
     if form is Form.TEXT:
@@ -68,7 +68,7 @@ def _list(session: Session, form: Form) -> None:
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also when it is seen alive.")
 @click.pass_obj
-def retire_command(session: Session, name: str, force: bool) -> Job:
+def retire_command(session: CliSession, name: str, force: bool) -> Job:
     """Say that the node NAME is gone for good.
 
     Nothing waits for it any more: deletions are forgotten in the end, and it no longer counts where all nodes are
@@ -77,12 +77,12 @@ def retire_command(session: Session, name: str, force: bool) -> Job:
     return partial(_retire, session, name, force)
 
 
-def _retire(session: Session, name: str, force: bool) -> None:
+def _retire(session: CliSession, name: str, force: bool) -> None:
     with Client(session.addresses) as client:
         client.retire_node(name, force=force)
 
 
-def read_members(state: Mapping[str, object]) -> list[Member]:
+def read_members(state: Mapping[str, object]) -> list[MemberView]:
     """What a `get_state` tells of nodes.
 
     Raises:
@@ -97,19 +97,19 @@ def read_members(state: Mapping[str, object]) -> list[Member]:
     others = sorted({*seen, *map(str, ticks)} - {own})
     count = {str(name): len(ranges) for name, ranges in missing.items()}
     return [
-        Member(name, *seen.get(name, ("unknown", "")), read_int({name: 0, **ticks}, name), count.get(name, 0))
+        MemberView(name, *seen.get(name, ("unknown", "")), read_int({name: 0, **ticks}, name), count.get(name, 0))
         for name in (own, *others)
     ]
 
 
-def _table(members: Sequence[Member]) -> list[str]:
+def _table(members: Sequence[MemberView]) -> list[str]:
     """Lines with columns of one width, without blanks at their ends."""
     rows = [HEADS, *((m.node, m.state, m.addr or "-", _change(m) or "-", str(m.missing)) for m in members)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _map(member: Member) -> dict[str, object]:
+def _map(member: MemberView) -> dict[str, object]:
     return {
         "node": member.node,
         "state": member.state,
@@ -119,5 +119,5 @@ def _map(member: Member) -> dict[str, object]:
     }
 
 
-def _change(member: Member) -> str:
+def _change(member: MemberView) -> str:
     return tick_text(member.node, member.tick) if member.tick else ""

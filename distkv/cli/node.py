@@ -16,7 +16,7 @@ from typing import Final
 import asyncclick as click
 
 from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError, NotReadyError
 from distkv.naming import parse_address
@@ -25,7 +25,7 @@ POLL_S: Final = 0.1
 """How long --wait pauses between two looks."""
 
 
-class Wait(StrEnum):
+class WaitFor(StrEnum):
     """What --wait takes."""
 
     READY = "ready"
@@ -35,20 +35,20 @@ class Wait(StrEnum):
 @click.command("state")
 @click.option(
     "--wait",
-    type=click.Choice([wait.value for wait in Wait]),
+    type=click.Choice([wait.value for wait in WaitFor]),
     help="Wait until the node is ready; or until it lacks nothing and every member that it hears says the same of "
     "itself and holds the same data, asked one after another.",
 )
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0), default=60, help="How long. [default: 60]")
 @output_option
 @click.pass_obj
-def state_command(session: Session, wait: str | None, timeout: float, form: str | None) -> Job:
+def state_command(session: CliSession, wait: str | None, timeout: float, form: str | None) -> Job:
     """Print what the node says of itself and of the network."""
     wanted = Form(form) if form else session.form
-    return partial(_state, session, Wait(wait) if wait else None, timeout, wanted)
+    return partial(_state, session, WaitFor(wait) if wait else None, timeout, wanted)
 
 
-def _state(session: Session, wait: Wait | None, timeout: float, form: Form) -> None:
+def _state(session: CliSession, wait: WaitFor | None, timeout: float, form: Form) -> None:
     if wait is None:
         with Client(session.addresses) as client:
             print_result(client.state(), form)
@@ -64,12 +64,12 @@ def _state(session: Session, wait: Wait | None, timeout: float, form: Form) -> N
         time.sleep(POLL_S)
 
 
-def _look(session: Session, wait: Wait) -> tuple[Mapping[str, object] | None, str]:
+def _look(session: CliSession, wait: WaitFor) -> tuple[Mapping[str, object] | None, str]:
     """The state, and what it lacks to be what is waited for; empty when it lacks nothing."""
     try:
         with Client(session.addresses) as client:
             state = client.state()
-        lack = _lack_of_ready(state) or (_lack_of_agreement(state) if wait is Wait.CONVERGED else "")
+        lack = _lack_of_ready(state) or (_lack_of_agreement(state) if wait is WaitFor.CONVERGED else "")
     except DistkvError as error:  # it may be starting
         return None, str(error)
     return state, lack

@@ -18,7 +18,7 @@ from typing import Final
 import asyncclick as click
 
 from distkv.cli.output import Form, print_items, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 
 COUNT: Final = 5
@@ -34,7 +34,7 @@ ROUNDS_KEPT: Final = 100_000
 @click.option("--interval", metavar="SECONDS", type=click.FloatRange(0, 3600), default=0.2, help="Between two. [0.2]")
 @output_option
 @click.pass_obj
-def ping_command(session: Session, count: int | None, interval: float, form: str | None) -> Job:
+def ping_command(session: CliSession, count: int | None, interval: float, form: str | None) -> Job:
     """Measure round trips; a node answers in every state.
 
     Fails with 5 when the node does not answer. Ctrl-C ends it, and the summary is printed.
@@ -42,7 +42,7 @@ def ping_command(session: Session, count: int | None, interval: float, form: str
     return partial(_ping, session, count, interval, Form(form) if form else session.form)
 
 
-def _ping(session: Session, count: int | None, interval_s: float, form: Form) -> None:
+def _ping(session: CliSession, count: int | None, interval_s: float, form: Form) -> None:
     rounds: deque[float] = deque(maxlen=ROUNDS_KEPT)
     with Client(session.addresses) as client:
         try:

@@ -13,7 +13,7 @@ from typing import Final
 import asyncclick as click
 
 from distkv.cli.commands import Commands
-from distkv.cli.session import Session, SparkPlace, read_addresses
+from distkv.cli.session import CliSession, SparkPlace, read_addresses
 
 COMMANDS: Final = Commands(
     {
@@ -47,7 +47,7 @@ def pipeline(
 
     Needs the extra: pip install 'distkv[spark]', and Java 17.
     """
-    session: Session = context.obj
+    session: CliSession = context.obj
     session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))
     session.spark = SparkPlace(master, dict(map(_setting, conf)))
 

@@ -15,7 +15,7 @@ from typing import Any
 import asyncclick as click
 
 from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import PeerError
 
@@ -24,7 +24,7 @@ from distkv.errors import PeerError
 @click.option("--fast", is_flag=True, help="Without pauses; the node has less time for others meanwhile.")
 @output_option
 @click.pass_obj
-def scrub_command(session: Session, fast: bool, form: str | None) -> Job:
+def scrub_command(session: CliSession, fast: bool, form: str | None) -> Job:
     """Have the node read all that is on its disk, and mend what is damaged.
 
     It does so by itself, too, once a day (scrub.every). What was damaged and has not come back is listed.
@@ -32,7 +32,7 @@ def scrub_command(session: Session, fast: bool, form: str | None) -> Job:
     return partial(_scrub, session, fast, Form(form) if form else session.form)
 
 
-def _scrub(session: Session, fast: bool, form: Form) -> None:
+def _scrub(session: CliSession, fast: bool, form: Form) -> None:
     found: Any = None
     is_shown = sys.stderr.isatty()
     with Client(session.addresses) as client:

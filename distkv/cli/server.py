@@ -14,7 +14,7 @@ import asyncclick as click
 
 from distkv.cli.exits import DONE, exit_code
 from distkv.cli.logs import TEXT, log_to_stderr
-from distkv.cli.session import TRACEBACKS, Job, Session
+from distkv.cli.session import TRACEBACKS, CliSession, Job
 from distkv.cli.settings import read_settings
 from distkv.cli.values import pack_argument
 from distkv.config import TRANSPORTS, Config
@@ -50,7 +50,7 @@ log = logging.getLogger("distkv.daemon")
 )
 @click.pass_obj
 def server(
-    session: Session,
+    session: CliSession,
     name: str | None,
     init: str | None,
     restored: bool,
@@ -98,7 +98,7 @@ def given_options(
     return given
 
 
-def _serve(session: Session, config: Config, init_value: bytes | None, *, restored: bool) -> int:
+def _serve(session: CliSession, config: Config, init_value: bytes | None, *, restored: bool) -> int:
     import trio  # only here: everything else starts faster without
 
     from distkv.daemon.main import Beginning, serve

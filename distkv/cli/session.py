@@ -39,7 +39,7 @@ class SparkPlace:
 
 
 @attrs.define
-class Session:
+class CliSession:
     """The global options, and those of the groups `client` and `pipeline`."""
 
     verbosity: int = 0

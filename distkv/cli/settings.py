@@ -230,7 +230,7 @@ def _keys_in(node: object, prefix: str, path: Path, tell: Tell) -> Iterator[tupl
     """The settings below one map of the file; a section without content is as good as none."""
     from distkv.text import yaml
 
-    assert isinstance(node, yaml.Node)
+    assert isinstance(node, yaml.YamlNode)
     if node.value is None:
         return
     if not isinstance(node.value, dict):

@@ -18,7 +18,7 @@ import asyncclick as click
 
 from distkv.cli import exits
 from distkv.cli.output import Form, check_stdout, print_result
-from distkv.cli.session import Job, Session, once, output_option
+from distkv.cli.session import CliSession, Job, once, output_option
 from distkv.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ without_option: Final = click.option(
 @output_option
 @click.pass_obj
 def sim_command(
-    session: Session,
+    session: CliSession,
     seeds: int | None,
     first_seed: int | None,
     jobs: int | None,

@@ -24,7 +24,7 @@ import attrs
 
 from distkv.cli.input import STDIN, standard_input
 from distkv.cli.output import Form, print_items
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.client.questions import Set
@@ -37,7 +37,7 @@ from distkv.wire.json_form import from_json, from_plain, to_plain
 from distkv.wire.values import VALUE_BYTES_MAX, pack_value
 
 if TYPE_CHECKING:
-    from distkv.text.yaml import Node
+    from distkv.text.yaml import YamlNode
 
 BATCH_OPS: Final = 500
 BATCH_BYTES: Final = 256 << 10
@@ -63,7 +63,7 @@ class Item:
 @click.argument("path", default=":", shell_complete=suggest_trees)
 @output_option
 @click.pass_obj
-def dump_command(session: Session, path: str, form: str | None) -> Job:
+def dump_command(session: CliSession, path: str, form: str | None) -> Job:
     """Write the values at and below PATH (the root) to standard output, for 'load'.
 
     Their paths are written relative to PATH. -o json, the default, writes one value per line; the other forms are
@@ -77,7 +77,7 @@ def dump_command(session: Session, path: str, form: str | None) -> Job:
     return partial(_dump, session, Path.parse(path), wanted)
 
 
-def _dump(session: Session, path: Path, form: Form) -> None:
+def _dump(session: CliSession, path: Path, form: Form) -> None:
     with Client(session.addresses) as client, _progress("dump", None, is_shown=not sys.stdout.isatty()) as advance:
         found = ((Path(where.names[len(path) :]), entry.value) for where, entry in client.get_tree(path))
         print_dump(found, form, advance)
@@ -115,7 +115,7 @@ def _yaml_lines(path: Path, value: object) -> str:
     help="What 'dump' wrote. [default: -, standard input]",
 )
 @click.pass_obj
-def load_command(session: Session, path: str, file: str) -> Job:
+def load_command(session: CliSession, path: str, file: str) -> Job:
     """Store the values that 'dump' wrote, below PATH (the root).
 
     The form is told by the first byte. A value replaces what is there, unless that is the same; paths that FILE does
@@ -125,7 +125,7 @@ def load_command(session: Session, path: str, file: str) -> Job:
     return partial(_load, session, Path.parse(path), file)
 
 
-def _load(session: Session, path: Path, file: str) -> None:
+def _load(session: CliSession, path: Path, file: str) -> None:
     with _opened(file) as stream:
         first = stream.read(READ_BYTES)  # a file that cannot be read is told before the server is asked
         with Client(session.addresses) as client, _progress("load", _size(file), is_shown=True) as advance:
@@ -236,7 +236,7 @@ def _read_yaml(chunks: Iterator[bytes]) -> Iterator[Item]:
         raise BadValueError("the file is neither UTF-8 text nor msgpack maps") from None
 
 
-def _from_yaml(node: Node) -> object:
+def _from_yaml(node: YamlNode) -> object:
     from distkv.text import yaml
 
     try:

@@ -14,7 +14,7 @@ import asyncclick as click
 
 from distkv.cli.entry import shown, word
 from distkv.cli.output import Form, print_items, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.errors import NotFoundError, SettingsError
@@ -25,7 +25,7 @@ from distkv.model.path import NAMES_MAX, Path
 @click.argument("path", default=":", shell_complete=suggest_trees)
 @output_option
 @click.pass_obj
-def list_command(session: Session, path: str, form: str | None) -> Job:
+def list_command(session: CliSession, path: str, form: str | None) -> Job:
     """Print the names directly below PATH (the root) that lead to a value.
 
     As text, a name with more below it ends with a dot. Otherwise each name comes with whether it has a value, and
@@ -34,7 +34,7 @@ def list_command(session: Session, path: str, form: str | None) -> Job:
     return partial(_list, session, Path.parse(path), Form(form) if form else session.form)
 
 
-def _list(session: Session, path: Path, form: Form) -> None:
+def _list(session: CliSession, path: Path, form: Form) -> None:
     with Client(session.addresses) as client:
         names = client.list(path)
         if not names and client.get(path) is None:
@@ -58,7 +58,7 @@ def read_depth(text: str | None) -> int | None:
     return min(int(text[:9]), NAMES_MAX)
 
 
-def print_tree(session: Session, path: Path, depth: int | None, meta: bool, form: Form) -> None:
+def print_tree(session: CliSession, path: Path, depth: int | None, meta: bool, form: Form) -> None:
     """`get -r`."""
     with Client(session.addresses) as client:
         count = print_items(_items(client, path, depth, meta, form), form)

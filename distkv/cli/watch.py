@@ -16,7 +16,7 @@ import asyncclick as click
 
 from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, complain, print_items
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.client.watch import Change, Contested, Resync, UpToDate, WatchEvent
@@ -34,7 +34,7 @@ from distkv.model.path import Path
 @output_option
 @click.pass_obj
 def watch_command(
-    session: Session, path: str, state: bool, since: str | None, count: int | None, meta: bool, form: str | None
+    session: CliSession, path: str, state: bool, since: str | None, count: int | None, meta: bool, form: str | None
 ) -> Job:
     """Print each change at and below PATH until interrupted.
 
@@ -48,7 +48,7 @@ def watch_command(
 
 
 def _watch(
-    session: Session, path: Path, state: bool, since: bytes | None, count: int | None, meta: bool, form: Form
+    session: CliSession, path: Path, state: bool, since: bytes | None, count: int | None, meta: bool, form: Form
 ) -> None:
     with Client(session.addresses, reconnect=True) as client:
         left = count

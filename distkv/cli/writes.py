@@ -17,7 +17,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.dashes import ValueCommand
 from distkv.cli.output import Form, check_stdout, complain, print_result
-from distkv.cli.session import Decorated, Job, Session, output_option
+from distkv.cli.session import CliSession, Decorated, Job, output_option
 from distkv.cli.suggestions import suggest_paths
 from distkv.cli.values import read_aside, read_link, read_value
 from distkv.client.blocking import Client
@@ -33,14 +33,14 @@ from distkv.wire.values import pack_value
 
 
 @attrs.frozen
-class Report:
+class WriteReport:
     """How a write tells what it did."""
 
     form: Form
     is_quiet: bool
 
     @classmethod
-    def of(cls, session: Session, form: str | None) -> Report:
+    def of(cls, session: CliSession, form: str | None) -> WriteReport:
         """As the options say.
 
         Raises:
@@ -115,7 +115,7 @@ def _read_timeout(text: str) -> float:
     return found
 
 
-def _judge(done: str, written: Written, wish: _Wish, report: Report) -> int:
+def _judge(done: str, written: Written, wish: _Wish, report: WriteReport) -> int:
     """Tell what was done; the exit code. Where too few nodes hold it, it is said."""
     report.tell_write(written, **({"replicas": written.replicas} if wish.replicas > 1 else {}))
     if written.replicas >= wish.replicas:
@@ -177,7 +177,7 @@ class _Conditions:
 @output_option
 @click.pass_obj
 def set_command(
-    session: Session,
+    session: CliSession,
     path: str,
     value: str | None,
     as_text: bool,
@@ -206,7 +206,7 @@ def set_command(
         raise SettingsError("--ttl is not for --idem, which would not renew it: leave one out")
     seconds = None if ttl is None else read_ttl(ttl)
     conditions = _Conditions(new, idem, head, previous, seconds)
-    return partial(_set, session, where, packed, conditions, wish, Report.of(session, form))
+    return partial(_set, session, where, packed, conditions, wish, WriteReport.of(session, form))
 
 
 def read_ttl(text: str) -> float:
@@ -225,7 +225,7 @@ def read_ttl(text: str) -> float:
 
 
 def _set(
-    session: Session, path: Path, value: bytes, conditions: _Conditions, wish: _Wish, report: Report
+    session: CliSession, path: Path, value: bytes, conditions: _Conditions, wish: _Wish, report: WriteReport
 ) -> int:
     with Client(session.addresses) as client:
         written = client.set_packed(path, value, **attrs.asdict(conditions, recurse=False), **attrs.asdict(wish))
@@ -243,7 +243,7 @@ def _set(
 @output_option
 @click.pass_obj
 def delete_command(
-    session: Session,
+    session: CliSession,
     path: str,
     recursive: bool,
     if_chain: str | None,
@@ -263,14 +263,14 @@ def delete_command(
             raise SettingsError("--replicas and --timeout are for one value: leave out -r, or them")
         if (if_chain, if_value) != (None, None):
             raise SettingsError("--if-chain and --if-value are for one value: leave out -r, or them")
-        return partial(_delete_tree, session, where, Report.of(session, form))
+        return partial(_delete_tree, session, where, WriteReport.of(session, form))
     wish = _read_wish(replicas, timeout)
     head, previous = _read_head(if_chain), _read_previous(if_value)
-    return partial(_delete, session, where, head, previous, wish, Report.of(session, form))
+    return partial(_delete, session, where, head, previous, wish, WriteReport.of(session, form))
 
 
 def _delete(
-    session: Session, path: Path, head: Link | None, previous: bytes | None, wish: _Wish, report: Report
+    session: CliSession, path: Path, head: Link | None, previous: bytes | None, wish: _Wish, report: WriteReport
 ) -> int:
     with Client(session.addresses) as client:
         written = client.set_packed(path, None, head=head, previous=previous, **attrs.asdict(wish))
@@ -279,7 +279,7 @@ def _delete(
     return _judge("deleted", written, wish, report)
 
 
-def _delete_tree(session: Session, path: Path, report: Report) -> None:
+def _delete_tree(session: CliSession, path: Path, report: WriteReport) -> None:
     with Client(session.addresses) as client:
         count = client.delete_tree(path)
     if not count:

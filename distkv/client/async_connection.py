@@ -21,7 +21,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from distkv.client import failures
 from distkv.client.addresses import Address, UnixAddress, address_text, in_turn
 from distkv.client.background import BackgroundTask
-from distkv.client.protocol import Asker, Backoff, Call, Conversation
+from distkv.client.protocol import Asker, Backoff, Call, ClientProtocol
 from distkv.client.questions import Answer, Question, ping
 from distkv.errors import DistkvError, PeerError, UnreachableError
 from distkv.wire.fields import Fields
@@ -55,7 +55,7 @@ class AsyncConnection:
         self._room: Final = anyio.Semaphore(open_max)
         self._backoff: Final = Backoff()
         self._need: Final = _Need()
-        self._lines: Final[set[Line[None]]] = set()
+        self._lines: Final[set[GreetedStream[None]]] = set()
         self._background: Final = BackgroundTask(self._serve)
 
     @property
@@ -104,11 +104,11 @@ class AsyncConnection:
 
     # -- long results, each on a line of its own
 
-    async def open_line(self, question: Question[Answer]) -> Line[None]:
+    async def open_line(self, question: Question[Answer]) -> GreetedStream[None]:
         """One more connection, to the same node if it can be, on which a long question was asked."""
         self._need.check(self.name)
         try:
-            line: Line[None] = await _open_first(self._in_turn(), self._connect_s)
+            line: GreetedStream[None] = await _open_first(self._in_turn(), self._connect_s)
         except UnreachableError:
             await self.ask(ping())  # which waits until there is a node again
             line = await _open_first(self._in_turn(), self._connect_s)
@@ -123,7 +123,9 @@ class AsyncConnection:
             raise
         return line
 
-    async def receive(self, line: Line[None], reply_s: float | None = None) -> list[Fields | DistkvError | None]:
+    async def receive(
+        self, line: GreetedStream[None], reply_s: float | None = None
+    ) -> list[Fields | DistkvError | None]:
         """What comes next on it: one thing or more."""
         found: list[Fields | DistkvError | None] = []
         self._need.check(line.name)
@@ -140,7 +142,7 @@ class AsyncConnection:
             return found
         raise failures.silent(line.name)
 
-    async def close_line(self, line: Line[None]) -> None:
+    async def close_line(self, line: GreetedStream[None]) -> None:
         """May be called again."""
         self._lines.discard(line)
         await _close(line.stream)
@@ -269,7 +271,7 @@ class _Need:
 class _Link:
     """A connection that many tasks share, until it breaks."""
 
-    def __init__(self, line: Line[_Waiter]) -> None:
+    def __init__(self, line: GreetedStream[_Waiter]) -> None:
         self.line: Final = line
         self.failure = failures.ended(line.name)
         """Why it broke."""
@@ -345,12 +347,12 @@ class _Link:
 
 
 @attrs.frozen(eq=False)
-class Line(Generic[Asker]):
+class GreetedStream(Generic[Asker]):
     """A connection whose greeting was heard."""
 
     address: Address
     stream: ByteStream
-    conversation: Conversation[Asker]
+    conversation: ClientProtocol[Asker]
     hello: Hello
 
     @property
@@ -358,7 +360,7 @@ class Line(Generic[Asker]):
         return address_text(self.address)
 
 
-async def _open_first(addresses: Sequence[Address], connect_s: float) -> Line[Asker]:
+async def _open_first(addresses: Sequence[Address], connect_s: float) -> GreetedStream[Asker]:
     found: list[DistkvError] = []
     for address in addresses:
         try:
@@ -368,7 +370,7 @@ async def _open_first(addresses: Sequence[Address], connect_s: float) -> Line[As
     raise failures.none_of(found)
 
 
-async def _open(address: Address, connect_s: float) -> Line[Asker]:
+async def _open(address: Address, connect_s: float) -> GreetedStream[Asker]:
     name = address_text(address)
     with anyio.move_on_after(connect_s) as scope:
         stream = await _dial(address)
@@ -395,13 +397,13 @@ async def _dial(address: Address) -> ByteStream:
     return stream
 
 
-async def _greeted(address: Address, stream: ByteStream) -> Line[Asker]:
-    conversation: Conversation[Asker] = Conversation(address_text(address))
+async def _greeted(address: Address, stream: ByteStream) -> GreetedStream[Asker]:
+    conversation: ClientProtocol[Asker] = ClientProtocol(address_text(address))
     while conversation.hello is None:
         conversation.feed(await _receive(stream, address_text(address)))
         if conversation.failure is not None:
             raise conversation.failure
-    return Line(address, stream, conversation, conversation.hello)
+    return GreetedStream(address, stream, conversation, conversation.hello)
 
 
 async def _receive(stream: ByteStream, name: str) -> bytes:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from distkv.client import failures
-from distkv.client.async_connection import AsyncConnection, Line
+from distkv.client.async_connection import AsyncConnection, GreetedStream
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Answer, Question
 from distkv.client.watch import SILENCE_S, Begun, WatchEvent, Watching
@@ -36,7 +36,7 @@ class Items(Generic[Answer]):
         self._connection: Final = connection
         self._reply_s: Final = reply_s
         self._question: Final = question
-        self._line: Line[None] | None = None
+        self._line: GreetedStream[None] | None = None
         self._ready: deque[Fields | DistkvError | None] = deque()
         self._is_closed = False
 

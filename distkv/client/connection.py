@@ -17,7 +17,7 @@ from typing import Final
 
 from distkv.client import failures
 from distkv.client.addresses import Address, UnixAddress, address_text
-from distkv.client.protocol import Answered, Conversation
+from distkv.client.protocol import Answered, ClientProtocol
 from distkv.client.questions import Answer, Question
 from distkv.errors import DistkvError
 from distkv.wire.fields import Fields
@@ -55,7 +55,7 @@ class Connection:
     def __init__(self, address: Address, *, connect_s: float) -> None:
         self.address: Final = address
         self.name: Final = address_text(address)
-        self._conversation: Conversation[object] = Conversation(self.name)
+        self._conversation: ClientProtocol[object] = ClientProtocol(self.name)
         self._is_stopped = False
         deadline = time.monotonic() + connect_s
         try:

@@ -36,7 +36,7 @@ REPLY_S: Final = 10.0
 CONNECT_S: Final = 5.0
 
 
-class Kind(StrEnum):
+class BenchKind(StrEnum):
     """What is done."""
 
     GET = "get"
@@ -47,7 +47,7 @@ class Kind(StrEnum):
 class Measured:
     """What a while of asking came to."""
 
-    kind: Kind
+    kind: BenchKind
     connections: int
     count: int
     per_second: float
@@ -70,7 +70,7 @@ def scratch(client: Client) -> Iterator[Sequence[Path]]:
             raise type(error)(f"{error}; what is left goes by 'distkv client delete -r {root}'") from None
 
 
-def measure(kind: Kind, name: str, paths: Sequence[Path], connections: int, seconds: float) -> Measured:
+def measure(kind: BenchKind, name: str, paths: Sequence[Path], connections: int, seconds: float) -> Measured:
     """Ask the node at `name` for `seconds`, on each connection the next question when the last one is answered.
 
     Raises:
@@ -117,14 +117,14 @@ def _loop(
     return times, elapsed_s
 
 
-def _question(kind: Kind, path: Path) -> Question[Mapping[str, object]]:
+def _question(kind: BenchKind, path: Path) -> Question[Mapping[str, object]]:
     fields: dict[str, object] = {"path": list(path.names)}
-    if kind is Kind.SET:
+    if kind is BenchKind.SET:
         fields["value"] = VALUE
-    return questions.anything(f"{kind}_value", fields, is_read=kind is Kind.GET)
+    return questions.anything(f"{kind}_value", fields, is_read=kind is BenchKind.GET)
 
 
-def _measured(kind: Kind, connections: int, times: list[float], elapsed_s: float) -> Measured:
+def _measured(kind: BenchKind, connections: int, times: list[float], elapsed_s: float) -> Measured:
     times.sort()
     count = len(times)
     p50_ms, p99_ms = (1000 * times[min(count - 1, int(count * share))] for share in (0.5, 0.99))

@@ -42,13 +42,13 @@ class Answered(Generic[Asker]):
 
 
 @lean_value
-class _Open(Generic[Asker]):
+class _OpenQuestion(Generic[Asker]):
     asker: Asker
     is_long: bool
     tells_start: bool
 
 
-class Conversation(Generic[Asker]):
+class ClientProtocol(Generic[Asker]):
     """What is said on one connection, from the greeting on.
 
     An asker is whatever the caller wants to get back together with the answer.
@@ -58,7 +58,7 @@ class Conversation(Generic[Asker]):
         self._name: Final = name
         self._reader: Final = FrameReader(REPLY_BYTES_MAX)
         self._hello: Hello | None = None
-        self._open: dict[int, _Open[Asker]] = {}
+        self._open: dict[int, _OpenQuestion[Asker]] = {}
         self._seq = 0
         self._failure: DistkvError | None = None
 
@@ -84,7 +84,7 @@ class Conversation(Generic[Asker]):
             raise RuntimeError("a question before the greeting, or after the end")
         frame = question.encode(self._seq + 1)
         self._seq += 1
-        self._open[self._seq] = _Open(asker, is_long, question.tells_start)
+        self._open[self._seq] = _OpenQuestion(asker, is_long, question.tells_start)
         return frame
 
     def feed(self, data: bytes) -> list[Answered[Asker]]:

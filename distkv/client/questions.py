@@ -34,7 +34,7 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Trace
+from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, TraceSteps
 from distkv.wire.request import Request
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
 from distkv.wire.value_requests import REPLICAS_S, Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
@@ -314,7 +314,7 @@ def scrub(*, fast: bool = False) -> Question[Mapping[str, object]]:
 
 def trace() -> Question[Mapping[str, object]]:
     """Every step of the node from now on: a long result, its start included."""
-    return Question(lambda seq: encode_request(Trace(seq)), _rest, Repeat.NEVER, tells_start=True)
+    return Question(lambda seq: encode_request(TraceSteps(seq)), _rest, Repeat.NEVER, tells_start=True)
 
 
 def ping() -> Question[None]:

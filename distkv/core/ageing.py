@@ -26,17 +26,17 @@ class Ageing:
     def begin(self, turn: Turn) -> None:
         """The disk was read. For how long values are here counts from now on."""
         node = self._node
-        fading, node.store.fading = node.store.fading, []
-        node.deletion.begin([event for event in fading if event.ttl is None], turn.now_ms, turn.wall)
-        for event in fading:
+        pending_expiry, node.store.pending_expiry = node.store.pending_expiry, []
+        node.deletion.begin([event for event in pending_expiry if event.ttl is None], turn.now_ms, turn.wall)
+        for event in pending_expiry:
             self._mind(event, turn)
 
     def note_new(self, turn: Turn) -> None:
         """See what the step brought that will age."""
         node, store = self._node, self._node.store
-        if store.fading:
-            fading, store.fading = store.fading, []
-            for event in fading:
+        if store.pending_expiry:
+            pending_expiry, store.pending_expiry = store.pending_expiry, []
+            for event in pending_expiry:
                 if event.ttl is None:
                     node.deletion.came(event, store.tree, turn.now_ms)
                 self._mind(event, turn)
@@ -76,7 +76,7 @@ class Ageing:
             if event.node == store.me or self._is_our_turn():
                 node.check_life(turn)
                 applied = store.expire(event, turn.wall)
-                node.own(applied, turn)
+                node.publish(applied, turn)
                 turn.ready.note("expired", node=event.node, tick=event.tick)
                 room -= events_room((applied.event,))
                 if room <= 0:

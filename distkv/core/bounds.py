@@ -37,7 +37,7 @@ MEETING_CLOCKS: Final = 3
 
 
 @attrs.frozen
-class Seen:
+class ObservedBounds:
     """What was seen since the start."""
 
     delivery_ms: tuple[int, int] | None
@@ -87,7 +87,7 @@ class Bounds:
 
     # -- outputs
 
-    def seen(self) -> Seen:
+    def seen(self) -> ObservedBounds:
         """What there is to tell."""
         found = sorted(self._deliveries)
-        return Seen(found[len(found) // 2] if found else None, self._partitions)
+        return ObservedBounds(found[len(found) // 2] if found else None, self._partitions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
 from distkv.core.lives import Duty
 from distkv.core.node import Node, Turn
-from distkv.core.ready import BatchDone, Found, Retired, RetireNode, Written
+from distkv.core.ready import BatchDone, Found, Retired, RetireNode, WriteDone
 from distkv.core.recovery import ALIVE_CLOCKS
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.path import PathKey
@@ -38,10 +38,10 @@ class Clients:
             ready.reply = error
             return
         if applied is None:
-            ready.reply = Written(None, before)
+            ready.reply = WriteDone(None, before)
             return
-        node.own(applied, turn)
-        ready.reply = Written(applied.event, before)
+        node.publish(applied, turn)
+        ready.reply = WriteDone(applied.event, before)
 
     def batch(self, ops: tuple[GetValue | SetValue, ...], turn: Turn) -> None:
         """All operations in their order, or none."""
@@ -56,15 +56,15 @@ class Clients:
             return
         if write_count:
             node.check_life(turn, write_count)
-        results: list[Written | Found] = []
+        results: list[WriteDone | Found] = []
         for op in ops:
             if isinstance(op, GetValue):
                 results.append(Found(store.live(op.path)))
                 continue
             applied, before = store.local_set(op, turn.wall)
             if applied is not None:
-                node.own(applied, turn)
-            results.append(Written(None if applied is None else applied.event, before))
+                node.publish(applied, turn)
+            results.append(WriteDone(None if applied is None else applied.event, before))
         turn.ready.reply = BatchDone(tuple(results))
 
     def decide(self, request: Restore | Dismiss, turn: Turn) -> None:
@@ -83,8 +83,8 @@ class Clients:
             # What this life writes would contain the other one, which nobody decided about.
             node.follow([Duty.BEGIN_LIFE], turn)
         applied, before = store.decide(entry, loser, request, turn.wall)
-        node.own(applied, turn)
-        turn.ready.reply = Written(applied.event, before)
+        node.publish(applied, turn)
+        turn.ready.reply = WriteDone(applied.event, before)
 
     def retire(self, what: RetireNode, turn: Turn) -> None:
         """The node is gone for good: nothing waits for it any more."""
@@ -106,7 +106,7 @@ class Clients:
             turn.ready.reply = Retired(max(lives or [0]), False)
         else:
             node.check_life(turn)
-            node.own(store.retire(name, here.life, turn.wall), turn)
+            node.publish(store.retire(name, here.life, turn.wall), turn)
             turn.ready.reply = Retired(here.life, True)
 
     # -- inside

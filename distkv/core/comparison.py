@@ -14,7 +14,7 @@ from typing import assert_never
 from distkv.core.asks import Asked, Why
 from distkv.core.node import Node, Turn
 from distkv.core.ready import PeerAnswered, PeerDone
-from distkv.core.resync import Resync
+from distkv.core.resync import DigestResync
 from distkv.model.event import NodeName
 from distkv.model.pages import Page
 from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps
@@ -25,7 +25,7 @@ class Comparison:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._resync = Resync(node.settings.clock_ms)
+        self._resync = DigestResync(node.settings.clock_ms)
 
     def maps_came(self, maps: TickMaps, turn: Turn, *, is_answer: bool) -> None:
         """A peer holds what we hold; or the same ticks and other values, which should not be."""

@@ -38,7 +38,7 @@ GAP_MS: Final = 500
 
 
 @attrs.define(slots=True)
-class _Report:
+class _NodeReport:
     """What one node said."""
 
     life: int
@@ -54,7 +54,7 @@ class _Round:
     stones: dict[Link, tuple[Event, Tombstone]]
     is_full: bool
     end_ms: int
-    reports: dict[NodeName, _Report] = attrs.field(factory=dict)
+    reports: dict[NodeName, _NodeReport] = attrs.field(factory=dict)
     asking: NodeName | None = None
     was_asked: dict[NodeName, None] = attrs.field(factory=dict)
 
@@ -157,7 +157,7 @@ class Deletion:
         round, name = self._round, maps.header.node
         if round is not None and round.asking == name:
             outlived = dict.fromkeys(maps.outlived)
-            round.reports[name] = _Report(maps.header.life, maps.held, outlived)
+            round.reports[name] = _NodeReport(maps.header.life, maps.held, outlived)
             _forget_held(round.reports[name], tree.ledger)
 
     def asked(self, name: NodeName, now_ms: int) -> None:
@@ -252,6 +252,6 @@ def _speaks_of_missing(entry: Entry, ledger: Ledger) -> bool:
     return False
 
 
-def _forget_held(report: _Report, ledger: Ledger) -> None:
+def _forget_held(report: _NodeReport, ledger: Ledger) -> None:
     if report.needed:
         report.needed = without(report.needed, ledger.held(report.needed))

@@ -22,7 +22,7 @@ from distkv.model.event import NodeName
 from distkv.wire.message import PingChain, PingLink
 
 
-class Phase(StrEnum):
+class ElectionPhase(StrEnum):
     """Where in a round a node is."""
 
     ASLEEP = "asleep"
@@ -35,7 +35,7 @@ class Phase(StrEnum):
     """Nobody did: everybody sends at some moment of the next half interval."""
 
 
-class Cause(StrEnum):
+class ElectionCause(StrEnum):
     """What moves the machine."""
 
     WOKEN = "woken"
@@ -44,24 +44,24 @@ class Cause(StrEnum):
     INTERVAL_OVER = "interval over"
 
 
-TRANSITIONS: Final[dict[tuple[Phase, Cause], Phase]] = {
-    (Phase.ASLEEP, Cause.WOKEN): Phase.WAITING,
-    (Phase.WAITING, Cause.INTERVAL_OVER): Phase.THINKING,
-    (Phase.WAITING, Cause.BASIS_CHANGED): Phase.WAITING,
-    (Phase.WAITING, Cause.PUT_TO_SLEEP): Phase.ASLEEP,
-    (Phase.THINKING, Cause.INTERVAL_OVER): Phase.OVERDUE,
-    (Phase.THINKING, Cause.BASIS_CHANGED): Phase.WAITING,
-    (Phase.THINKING, Cause.PUT_TO_SLEEP): Phase.ASLEEP,
-    (Phase.OVERDUE, Cause.BASIS_CHANGED): Phase.WAITING,
-    (Phase.OVERDUE, Cause.PUT_TO_SLEEP): Phase.ASLEEP,
+TRANSITIONS: Final[dict[tuple[ElectionPhase, ElectionCause], ElectionPhase]] = {
+    (ElectionPhase.ASLEEP, ElectionCause.WOKEN): ElectionPhase.WAITING,
+    (ElectionPhase.WAITING, ElectionCause.INTERVAL_OVER): ElectionPhase.THINKING,
+    (ElectionPhase.WAITING, ElectionCause.BASIS_CHANGED): ElectionPhase.WAITING,
+    (ElectionPhase.WAITING, ElectionCause.PUT_TO_SLEEP): ElectionPhase.ASLEEP,
+    (ElectionPhase.THINKING, ElectionCause.INTERVAL_OVER): ElectionPhase.OVERDUE,
+    (ElectionPhase.THINKING, ElectionCause.BASIS_CHANGED): ElectionPhase.WAITING,
+    (ElectionPhase.THINKING, ElectionCause.PUT_TO_SLEEP): ElectionPhase.ASLEEP,
+    (ElectionPhase.OVERDUE, ElectionCause.BASIS_CHANGED): ElectionPhase.WAITING,
+    (ElectionPhase.OVERDUE, ElectionCause.PUT_TO_SLEEP): ElectionPhase.ASLEEP,
 }
 """(phase, cause) -> next phase. What is not listed does not happen, or changes nothing."""
 
-LENGTH_IN_CLOCKS: Final = {Phase.WAITING: 1.0, Phase.THINKING: 1.5, Phase.OVERDUE: 0.5}
+LENGTH_IN_CLOCKS: Final = {ElectionPhase.WAITING: 1.0, ElectionPhase.THINKING: 1.5, ElectionPhase.OVERDUE: 0.5}
 """How long a phase lasts at the most. One clock of thinking, and half of one in which nothing came."""
 
 
-class Verdict(StrEnum):
+class PingVerdict(StrEnum):
     """What a ping that arrived means."""
 
     FOLLOWS = "follows"
@@ -89,7 +89,7 @@ class Election:
     clock_ms: int
     length: int
     rng: Rng
-    phase: Phase = Phase.ASLEEP
+    phase: ElectionPhase = ElectionPhase.ASLEEP
     basis: PingChain = ()
     _until_ms: int = 0
     _send_ms: int | None = None
@@ -99,19 +99,19 @@ class Election:
 
     def wake(self, now_ms: int) -> None:
         """Take part from now on."""
-        self._move(Cause.WOKEN, now_ms)
+        self._move(ElectionCause.WOKEN, now_ms)
 
     def sleep(self, now_ms: int) -> None:
         """Take no part, and forget the chain: what was said meanwhile is not known."""
-        self._move(Cause.PUT_TO_SLEEP, now_ms)
+        self._move(ElectionCause.PUT_TO_SLEEP, now_ms)
         self.basis = ()
 
-    def heard(self, chain: PingChain, now_ms: int) -> Verdict:
+    def heard(self, chain: PingChain, now_ms: int) -> PingVerdict:
         """A ping of another node with data arrived; its first link is the sender's."""
         verdict = self._judge(chain)
-        if verdict in (Verdict.FOLLOWS, Verdict.FIRST, Verdict.SPLIT_WON):
+        if verdict in (PingVerdict.FOLLOWS, PingVerdict.FIRST, PingVerdict.SPLIT_WON):
             self._adopt(chain, now_ms)
-        elif verdict is not Verdict.REPEATED:
+        elif verdict is not PingVerdict.REPEATED:
             self._seen.append((chain[0].node, chain[0].tock))
         return verdict
 
@@ -124,16 +124,16 @@ class Election:
 
         The caller sends it and says `sent`.  `node_count`: how many nodes are known, ourselves included.
         """
-        while self.phase is not Phase.ASLEEP:
+        while self.phase is not ElectionPhase.ASLEEP:
             if self._send_ms is not None and now_ms >= self._send_ms:
                 self._send_ms = None
                 return True
             if now_ms < self._until_ms:
                 return False
             began_ms = self._until_ms
-            if (self.phase, Cause.INTERVAL_OVER) not in TRANSITIONS:
+            if (self.phase, ElectionCause.INTERVAL_OVER) not in TRANSITIONS:
                 return True  # overdue, and our own moment was lost to a pause of the whole process
-            self._move(Cause.INTERVAL_OVER, began_ms)
+            self._move(ElectionCause.INTERVAL_OVER, began_ms)
             self._send_ms = self._choose_moment(began_ms, node_count)
         return False
 
@@ -141,7 +141,7 @@ class Election:
 
     def wake_ms(self) -> int | None:
         """When `is_due` wants to be asked again."""
-        if self.phase is Phase.ASLEEP:
+        if self.phase is ElectionPhase.ASLEEP:
             return None
         return self._until_ms if self._send_ms is None else min(self._until_ms, self._send_ms)
 
@@ -163,8 +163,8 @@ class Election:
     def _choose_moment(self, began_ms: int, node_count: int) -> int | None:
         """When to send within the phase that began, if at all ('Ping sequence', delays by position)."""
         draw = self.rng.random()
-        if self.phase is Phase.OVERDUE:
-            return began_ms + int(draw * self.clock_ms * LENGTH_IN_CLOCKS[Phase.OVERDUE])
+        if self.phase is ElectionPhase.OVERDUE:
+            return began_ms + int(draw * self.clock_ms * LENGTH_IN_CLOCKS[ElectionPhase.OVERDUE])
         order = order_of(self.basis)
         if self.me not in order:
             chance = 1 / (10 * max(node_count, 1))
@@ -172,18 +172,18 @@ class Election:
         low, high = delay_band(order.index(self.me), len(order))
         return began_ms + int((low + draw * (high - low)) * self.clock_ms)
 
-    def _judge(self, chain: PingChain) -> Verdict:
+    def _judge(self, chain: PingChain) -> PingVerdict:
         head = chain[0]
         if (head.node, head.tock) in self._seen:
-            return Verdict.REPEATED
+            return PingVerdict.REPEATED
         if not self.basis:
-            return Verdict.FIRST
+            return PingVerdict.FIRST
         wins = rank(head) > rank(self.basis[0])
         if self._is_compatible(chain):
-            return Verdict.FOLLOWS if wins else Verdict.LOSES
+            return PingVerdict.FOLLOWS if wins else PingVerdict.LOSES
         if head.tock < self.basis[-1].tock:
-            return Verdict.LOSES  # merely older than all we remember; digests tell if there is more to it
-        return Verdict.SPLIT_WON if wins else Verdict.SPLIT_LOST
+            return PingVerdict.LOSES  # merely older than all we remember; digests tell if there is more to it
+        return PingVerdict.SPLIT_WON if wins else PingVerdict.SPLIT_LOST
 
     def _is_compatible(self, chain: PingChain) -> bool:
         """A link in common with what we know, or two first pings that collide."""
@@ -198,9 +198,9 @@ class Election:
         self._seen.extend(
             (link.node, link.tock) for link in reversed(chain) if (link.node, link.tock) not in known
         )
-        self._move(Cause.BASIS_CHANGED, now_ms)
+        self._move(ElectionCause.BASIS_CHANGED, now_ms)
 
-    def _move(self, cause: Cause, now_ms: int) -> None:
+    def _move(self, cause: ElectionCause, now_ms: int) -> None:
         after = TRANSITIONS.get((self.phase, cause))
         if after is None:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from distkv.core.election import Verdict, has_data
+from distkv.core.election import PingVerdict, has_data
 from distkv.core.node import Node, Turn
 from distkv.core.ready import Rng
 from distkv.core.reconcile import Reconciliation
@@ -167,10 +167,10 @@ class Gossip:
             return
         before = node.election.basis
         verdict = node.election.heard(ping.chain, turn.now_ms)
-        if verdict in (Verdict.SPLIT_WON, Verdict.SPLIT_LOST):
+        if verdict in (PingVerdict.SPLIT_WON, PingVerdict.SPLIT_LOST):
             turn.ready.note("split_healed", node=name, verdict=verdict.value)
-            self._reconcile(name, before, ping.chain, turn, has_lost=verdict is Verdict.SPLIT_WON)
-        if verdict is not Verdict.REPEATED:
+            self._reconcile(name, before, ping.chain, turn, has_lost=verdict is PingVerdict.SPLIT_WON)
+        if verdict is not PingVerdict.REPEATED:
             node.bounds.heard(ping.chain, turn.now_ms)
             self._compare_digests(ping, turn)
 

@@ -17,7 +17,7 @@ import attrs
 from distkv.model.tick_ranges import TickRanges, is_within
 
 
-class Phase(StrEnum):
+class HandoverPhase(StrEnum):
     """Whether what is here is for others to take over."""
 
     KEPT = "kept"
@@ -30,7 +30,7 @@ class Phase(StrEnum):
     """Clients see it: it stays until a restart."""
 
 
-class Cause(StrEnum):
+class HandoverCause(StrEnum):
     """What moves the machine."""
 
     DISK_IS_OLD = "disk is old"
@@ -40,14 +40,14 @@ class Cause(StrEnum):
     BECAME_READY = "became ready"
 
 
-TRANSITIONS: Final[dict[tuple[Phase, Cause], Phase]] = {
-    (Phase.KEPT, Cause.DISK_IS_OLD): Phase.OFFERED,
-    (Phase.KEPT, Cause.BECAME_READY): Phase.SERVED,
-    (Phase.OFFERED, Cause.DISK_IS_GOOD): Phase.KEPT,
-    (Phase.OFFERED, Cause.DOWNLOAD_BEGAN): Phase.KEPT,
-    (Phase.OFFERED, Cause.TIME_OVER): Phase.UNWANTED,
-    (Phase.OFFERED, Cause.BECAME_READY): Phase.SERVED,
-    (Phase.UNWANTED, Cause.BECAME_READY): Phase.SERVED,
+TRANSITIONS: Final[dict[tuple[HandoverPhase, HandoverCause], HandoverPhase]] = {
+    (HandoverPhase.KEPT, HandoverCause.DISK_IS_OLD): HandoverPhase.OFFERED,
+    (HandoverPhase.KEPT, HandoverCause.BECAME_READY): HandoverPhase.SERVED,
+    (HandoverPhase.OFFERED, HandoverCause.DISK_IS_GOOD): HandoverPhase.KEPT,
+    (HandoverPhase.OFFERED, HandoverCause.DOWNLOAD_BEGAN): HandoverPhase.KEPT,
+    (HandoverPhase.OFFERED, HandoverCause.TIME_OVER): HandoverPhase.UNWANTED,
+    (HandoverPhase.OFFERED, HandoverCause.BECAME_READY): HandoverPhase.SERVED,
+    (HandoverPhase.UNWANTED, HandoverCause.BECAME_READY): HandoverPhase.SERVED,
 }
 """(phase, cause) -> next phase. What is not listed does not happen, or changes nothing."""
 
@@ -60,7 +60,7 @@ class HandOver:
     """The machine. All times are monotonic milliseconds."""
 
     clock_ms: int
-    phase: Phase = Phase.KEPT
+    phase: HandoverPhase = HandoverPhase.KEPT
     _found: TickRanges = attrs.field(factory=dict)
     """What the disk held at the start, or what a download that broke off has left."""
     _until_ms: int = 0
@@ -68,7 +68,7 @@ class HandOver:
     @property
     def is_under_way(self) -> bool:
         """Whether what is here must first be taken over by others, because a download will replace it."""
-        return self.phase is Phase.OFFERED
+        return self.phase is HandoverPhase.OFFERED
 
     def is_taken_over(self, held: TickRanges) -> bool:
         """Whether one that holds this has all that is to be handed over."""
@@ -80,28 +80,28 @@ class HandOver:
 
     def begin(self, now_ms: int) -> bool:
         """What is here is old, or a part only. Whether it is offered from now on."""
-        is_new = self._move(Cause.DISK_IS_OLD)
+        is_new = self._move(HandoverCause.DISK_IS_OLD)
         if is_new:
             self._until_ms = now_ms + HAND_OVER_CLOCKS * self.clock_ms
         return is_new
 
     def woken(self, now_ms: int) -> bool:
         """Time passed. Whether it was just over, and nobody has taken what is here."""
-        return now_ms >= self._until_ms and self._move(Cause.TIME_OVER)
+        return now_ms >= self._until_ms and self._move(HandoverCause.TIME_OVER)
 
     def agreed(self) -> None:
         """Others hold just what is here."""
-        self._move(Cause.DISK_IS_GOOD)
+        self._move(HandoverCause.DISK_IS_GOOD)
 
     def download_began(self) -> None:
         """What was here is void."""
-        self._move(Cause.DOWNLOAD_BEGAN)
+        self._move(HandoverCause.DOWNLOAD_BEGAN)
 
     def became_ready(self) -> None:
         """Whoever is alone serves what he has."""
-        self._move(Cause.BECAME_READY)
+        self._move(HandoverCause.BECAME_READY)
 
-    def _move(self, cause: Cause) -> bool:
+    def _move(self, cause: HandoverCause) -> bool:
         """Whether that is listed."""
         after = TRANSITIONS.get((self.phase, cause))
         if after is None:

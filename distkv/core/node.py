@@ -18,15 +18,15 @@ from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
-from distkv.core.ready import AskEvents, AskMaps, Change, CoreSettings, Note, Question, Ready, Rng
+from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Ready, Rng
 from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName, Tock
-from distkv.model.hot import hot_value
 from distkv.model.tick_ranges import TickRanges, count
 from distkv.model.tree import Applied
+from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import (
     EventRecord,
     Header,
@@ -43,7 +43,7 @@ from distkv.wire.message import (
 )
 
 
-@hot_value
+@unchecked_value
 class Turn:
     """One step: the times it was given, and what it wants done."""
 
@@ -157,7 +157,7 @@ class Node:
 
     # -- what changes the state
 
-    def own(self, applied: Applied, turn: Turn) -> None:
+    def publish(self, applied: Applied, turn: Turn) -> None:
         """An own event: log it, tell the others, tell the watchers."""
         store, own = self.store, self.store.own
         self.record(applied, turn)
@@ -193,7 +193,7 @@ class Node:
         if applied.changed:
             ready.records.append(EventRecord(event, turn.wall))
             if applied.won or applied.closed or applied.is_new:  # new and not the winner: it may be an open loser
-                ready.changes.append(Change(event, applied.won, applied.closed))
+                ready.changes.append(PathChange(event, applied.won, applied.closed))
 
     def learn_known(self, known: TickRanges, turn: Turn) -> list[Record]:
         """Ticks are superseded, says somebody who has what superseded them."""
@@ -201,7 +201,7 @@ class Node:
         if records:
             self.changed_ms = turn.now_ms
         turn.ready.records += records
-        turn.ready.changes += [Change(event, False, (event,)) for event in closed]
+        turn.ready.changes += [PathChange(event, False, (event,)) for event in closed]
         return records
 
     def check_life(self, turn: Turn, writes: int = 1) -> bool:
@@ -222,7 +222,7 @@ class Node:
                     self.follow(self.lives.begin_life(turn.wall), turn)
                 case Duty.REGISTER:
                     store = self.store
-                    self.own(store.register(store.me, store.own.life or 0, self.settings.addr, turn.wall), turn)
+                    self.publish(store.register(store.me, store.own.life or 0, self.settings.addr, turn.wall), turn)
                 case Duty.COMPARE:
                     self.recovery.exchange_soon(turn.now_ms)
                 case Duty.HAND_OVER:

@@ -15,10 +15,10 @@ import attrs
 
 from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName
-from distkv.model.hot import hot_value
 from distkv.model.pages import Page
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
+from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMap, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
@@ -35,7 +35,7 @@ class Rng(Protocol):
 # -- what the core is told ----------------------------------------------------------------------------------------
 
 
-@hot_value
+@unchecked_value
 class LocalSet:
     """A client's write."""
 
@@ -212,8 +212,8 @@ class Ask:
     what: Question
 
 
-@hot_value
-class Written:
+@unchecked_value
+class WriteDone:
     """The reply to a `LocalSet` or a `LocalDecision`."""
 
     event: Event | None
@@ -233,7 +233,7 @@ class Found:
 class BatchDone:
     """The reply to a `LocalBatch`: what each operation did, in their order."""
 
-    results: tuple[Written | Found, ...]
+    results: tuple[WriteDone | Found, ...]
 
 
 @attrs.frozen(slots=True)
@@ -273,11 +273,11 @@ class Retired:
     """False: it was before."""
 
 
-Reply: TypeAlias = Written | BatchDone | Retired | TickMaps | SnapshotHead | DistkvError
+Reply: TypeAlias = WriteDone | BatchDone | Retired | TickMaps | SnapshotHead | DistkvError
 
 
-@hot_value
-class Change:
+@unchecked_value
+class PathChange:
     """A path has another winner, or its conflicts changed: what watchers and history are told."""
 
     event: Event
@@ -305,7 +305,7 @@ class Ready:
     and is announced then; an ask never is, and the request that comes of it waits for what it shows."""
     reply: Reply | None = None
     """The answer to the input, when it asked something. It leaves when the records of this step are durable."""
-    changes: list[Change] = attrs.field(factory=list)
+    changes: list[PathChange] = attrs.field(factory=list)
     """What watchers are told; each hears of one when the records of this step are durable."""
     fatal: DistkvError | None = None
     """The node must end, and this says why: at once, or, when the disk turned out to be an old one, when the records of

@@ -31,7 +31,7 @@ LIVES_SPARE: Final = 1 << 24
 
 
 @attrs.frozen(slots=True)
-class Network:
+class NetworkIdentity:
     """Which network this is."""
 
     id: bytes
@@ -61,7 +61,7 @@ class Registry:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self.network: Network | None = None
+        self.network: NetworkIdentity | None = None
         self.nodes: dict[NodeName, Registration] = {}
         """The nodes that are registered and not retired."""
         self.changes = 0
@@ -150,11 +150,11 @@ def retired_of(path: Path) -> tuple[NodeName, int] | None:
     return None
 
 
-def network_of(event: Event) -> Network | None:
+def network_of(event: Event) -> NetworkIdentity | None:
     """What an event at `NETWORK_PATH` says."""
     match _map_of(event):
         case {"network": bytes() as id, "created": float() | int() as created} if math.isfinite(created):
-            return Network(id, float(created))
+            return NetworkIdentity(id, float(created))
     return None
 
 

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
-from distkv.core.bounds import Seen
+from distkv.core.bounds import ObservedBounds
 from distkv.core.clients import Clients
 from distkv.core.gossip import Gossip
 from distkv.core.node import Deliveries, Node, Turn
@@ -48,7 +48,7 @@ from distkv.core.steps import take
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
-from distkv.model.ledger import Book
+from distkv.model.ledger import WriterLedger
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.message import PingChain, PullEnd, Record, State, TickMaps
@@ -73,7 +73,7 @@ class Replica:
         """Repeat one record of the log, oldest first; returns the paths whose entries it may have changed."""
         return self._node.store.replay(record)
 
-    def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+    def load(self, meta: Meta, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
         """Take over an archived state whole, before anything is replayed."""
         self._node.store.load(meta, books, entries)
 
@@ -255,7 +255,7 @@ class Replica:
         return self._node.deliveries
 
     @property
-    def bounds(self) -> Seen:
+    def bounds(self) -> ObservedBounds:
         """What was seen of the bounds on the ping settings."""
         return self._node.bounds.seen()
 

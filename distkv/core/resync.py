@@ -35,7 +35,7 @@ Stretch: TypeAlias = tuple[Path | None, Path | None]
 
 
 @attrs.define(slots=True)
-class Resync:
+class DigestResync:
     """The machine. All times are monotonic milliseconds."""
 
     clock_ms: int

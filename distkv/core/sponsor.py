@@ -63,7 +63,7 @@ class Sponsor:
             return
         node.check_life(turn)
         life = node.lives.next_life(name, what.created)
-        node.own(store.register(name, life, what.addr, turn.wall), turn)
+        node.publish(store.register(name, life, what.addr, turn.wall), turn)
         node.recovery.saw(name, what.addr, turn.now_ms)
         tree = store.tree
         ticks, superseded = tree.ledger.ticks(), tree.superseded()

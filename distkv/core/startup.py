@@ -33,7 +33,7 @@ class Step(StrEnum):
     BECOME_READY = "become ready"
 
 
-class Cause(StrEnum):
+class StartupCause(StrEnum):
     """What moves the machine."""
 
     DATA_FOUND = "data found"
@@ -47,16 +47,16 @@ class Cause(StrEnum):
     """All is here that readiness waits for, or nobody is there who could send it."""
 
 
-TRANSITIONS: Final[dict[tuple[State, Cause], State]] = {
-    (State.PASSIVE, Cause.DATA_FOUND): State.RECOVERING,
-    (State.PASSIVE, Cause.NETWORK_FOUNDED): State.READY,
-    (State.PASSIVE, Cause.DOWNLOAD_BEGAN): State.DOWNLOADING,
+TRANSITIONS: Final[dict[tuple[State, StartupCause], State]] = {
+    (State.PASSIVE, StartupCause.DATA_FOUND): State.RECOVERING,
+    (State.PASSIVE, StartupCause.NETWORK_FOUNDED): State.READY,
+    (State.PASSIVE, StartupCause.DOWNLOAD_BEGAN): State.DOWNLOADING,
     # Another question may fail while a download goes on: then that is no longer waited for, but counts when it ends.
-    (State.PASSIVE, Cause.DOWNLOAD_ENDED): State.RECOVERING,
-    (State.DOWNLOADING, Cause.DOWNLOAD_ENDED): State.RECOVERING,
-    (State.DOWNLOADING, Cause.ATTEMPT_FAILED): State.PASSIVE,
-    (State.RECOVERING, Cause.DOWNLOAD_BEGAN): State.DOWNLOADING,
-    (State.RECOVERING, Cause.NOTHING_AWAITED): State.READY,
+    (State.PASSIVE, StartupCause.DOWNLOAD_ENDED): State.RECOVERING,
+    (State.DOWNLOADING, StartupCause.DOWNLOAD_ENDED): State.RECOVERING,
+    (State.DOWNLOADING, StartupCause.ATTEMPT_FAILED): State.PASSIVE,
+    (State.RECOVERING, StartupCause.DOWNLOAD_BEGAN): State.DOWNLOADING,
+    (State.RECOVERING, StartupCause.NOTHING_AWAITED): State.READY,
 }
 """(state, cause) -> next state. What is not listed does not happen, or leaves the state as it is."""
 
@@ -109,14 +109,14 @@ class Startup:
         self._began_ms = self._listens_ms = now_ms
         self._awaited = missing
         if has_data:
-            self._move(Cause.DATA_FOUND)
+            self._move(StartupCause.DATA_FOUND)
             self.waits_for = "word from another node"
             if self.alone:
-                return self._become_ready(Cause.NOTHING_AWAITED)
+                return self._become_ready(StartupCause.NOTHING_AWAITED)
             self._next_ms = now_ms + self.clock_ms
             return []
         if self.founding and self.alone:
-            return self._become_ready(Cause.NETWORK_FOUNDED)
+            return self._become_ready(StartupCause.NETWORK_FOUNDED)
         self.waits_for = WAITS_FOR_ANSWER
         self._next_ms = now_ms + (self._first_delay_ms() if not self.founding else 0)
         return []
@@ -167,7 +167,7 @@ class Startup:
         self._is_asking = False
         if not self.hands_over:  # then the others are few, and time is short
             self._sources.drop(name)
-        self._move(Cause.ATTEMPT_FAILED)
+        self._move(StartupCause.ATTEMPT_FAILED)
         if not self.has_data:
             self.waits_for = WAITS_FOR_ANSWER
         if self.has_data and self._has_heard and not self._sources and not self._has_map:
@@ -204,7 +204,7 @@ class Startup:
 
     def download_began(self) -> None:
         """A sponsor has taken us, and what was here is void."""
-        if self._move(Cause.DOWNLOAD_BEGAN):
+        if self._move(StartupCause.DOWNLOAD_BEGAN):
             self._sources.taken()
             self.waits_for = "the download"
             self.hand_over.download_began()
@@ -212,7 +212,7 @@ class Startup:
     def download_ended(self, missing: TickRanges) -> None:
         """Everything the sponsor had is here; what is missing still must come."""
         self._is_asking = False
-        if self._move(Cause.DOWNLOAD_ENDED):
+        if self._move(StartupCause.DOWNLOAD_ENDED):
             self._has_heard = True
             self._has_map, self._awaited = True, missing
             self.waits_for = WAITS_FOR_EVENTS
@@ -237,7 +237,7 @@ class Startup:
         if self._next_ms is None or now_ms < self._next_ms or not self.is_up:
             return []
         if self.founding and now_ms >= self._listens_ms + self.clock_ms:
-            return self._become_ready(Cause.NETWORK_FOUNDED)
+            return self._become_ready(StartupCause.NETWORK_FOUNDED)
         interval_ms = self.clock_ms // 2 if self.founding else self.clock_ms
         self._next_ms = now_ms + (RETRY_MS if self.hands_over else interval_ms)
         if self._sources and not self._is_asking and not self.founding:
@@ -271,25 +271,25 @@ class Startup:
 
     def _recovering(self, now_ms: int, is_whole: bool) -> list[Step]:
         if self._has_map and is_whole and not self.hands_over:
-            return self._become_ready(Cause.NOTHING_AWAITED)
+            return self._become_ready(StartupCause.NOTHING_AWAITED)
         if self._next_ms is not None and now_ms < self._next_ms:
             return []
         if not self.is_up and now_ms >= self._began_ms + 2 * self.clock_ms:
-            return self._become_ready(Cause.NOTHING_AWAITED)  # cut off: serve what there is
+            return self._become_ready(StartupCause.NOTHING_AWAITED)  # cut off: serve what there is
         left_ms = self._listens_ms + self.clock_ms - now_ms
         if self.is_up and not self._has_heard and is_whole and left_ms <= 0:
-            return self._become_ready(Cause.NOTHING_AWAITED)
+            return self._become_ready(StartupCause.NOTHING_AWAITED)
         self._next_ms = now_ms + (min(left_ms, RETRY_MS) if left_ms > 0 else RETRY_MS)
         return self._next_attempt()
 
-    def _become_ready(self, cause: Cause) -> list[Step]:
+    def _become_ready(self, cause: StartupCause) -> list[Step]:
         if not self._move(cause):
             return []
         self.hand_over.became_ready()
         self.waits_for = ""
-        return [Step.FOUND_NETWORK, Step.BECOME_READY] if cause is Cause.NETWORK_FOUNDED else [Step.BECOME_READY]
+        return [Step.FOUND_NETWORK, Step.BECOME_READY] if cause is StartupCause.NETWORK_FOUNDED else [Step.BECOME_READY]
 
-    def _move(self, cause: Cause) -> bool:
+    def _move(self, cause: StartupCause) -> bool:
         """Whether that is listed."""
         after = TRANSITIONS.get((self.state, cause))
         if after is None:

@@ -54,7 +54,7 @@ def _found_network(node: Node, turn: Turn) -> None:
     store, settings = node.store, node.settings
     turn.ready.records += store.own.begin_life(0)
     for applied in store.found_network(settings.network_id, settings.init_value or b"\xc0", turn.wall):
-        node.own(applied, turn)
+        node.publish(applied, turn)
 
 
 def _become_ready(node: Node, turn: Turn) -> None:

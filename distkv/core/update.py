@@ -14,12 +14,12 @@ from typing import Final, assert_never
 
 from distkv.core.conditions import check_conditions
 from distkv.core.identity import Identity
-from distkv.core.registry import NETWORK_PATH, Network, Registration, Registry, node_path, retired_path
+from distkv.core.registry import NETWORK_PATH, NetworkIdentity, Registration, Registry, node_path, retired_path
 from distkv.errors import LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import (
     Event,
-    Fleeting,
+    ExpiringEvent,
     Kind,
     Link,
     NodeName,
@@ -31,7 +31,7 @@ from distkv.model.event import (
     next_chain,
     same,
 )
-from distkv.model.ledger import Book
+from distkv.model.ledger import WriterLedger
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, lives
@@ -69,7 +69,7 @@ class Store:
         self.tree = Tree()
         self.registry = Registry(self.tree)
         self.tock = Tock(0)
-        self.fading: list[Event] = []
+        self.pending_expiry: list[Event] = []
         """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
         by themselves."""
         self.is_damaged = False
@@ -149,14 +149,14 @@ class Store:
         sources = entry.sources(decided) if entry is not None else []
         chain, truncated = next_chain((self.me, tick), sources, self._chain_length_max)
         if ttl is not None:
-            event: Event = Fleeting(path, value, chain, self.tock, wall, truncated, ttl)
+            event: Event = ExpiringEvent(path, value, chain, self.tock, wall, truncated, ttl)
         elif kind is Kind.EXPIRE and entry is not None:  # one above what expires, so that any renewal beats it
             event = Event(path, kind, value, chain, Tock(entry.head.tock + 1), wall, truncated)
         else:
             event = Event(path, kind, value, chain, self.tock, wall, truncated)
         applied = self.tree.apply(event, entry)
         if kind is not Kind.SET or ttl is not None:
-            self.fading.append(event)
+            self.pending_expiry.append(event)
         if path.is_reserved:
             self.registry.changed(path)
         return applied
@@ -176,7 +176,7 @@ class Store:
         applied = self.tree.apply(event)
         if applied.changed:
             if applied.won and (event.kind is not Kind.SET or event.ttl is not None):
-                self.fading.append(event)
+                self.pending_expiry.append(event)
             if event.path.is_reserved:
                 self.registry.changed(event.path)
         return applied
@@ -242,7 +242,7 @@ class Store:
     def found_network(self, id: bytes, value: bytes, wall: float) -> list[Applied]:
         """`--init`: the root's value and the network's identity, in life 0."""
         return [
-            self.write(NETWORK_PATH, Kind.SET, Network(id, wall).packed(), wall),
+            self.write(NETWORK_PATH, Kind.SET, NetworkIdentity(id, wall).packed(), wall),
             self.write(ROOT, Kind.SET, value, wall),
         ]
 
@@ -259,7 +259,7 @@ class Store:
         self.tree = Tree()
         self.own.reset()
         self.registry.reset(self.tree)
-        self.fading = []
+        self.pending_expiry = []
         self.is_damaged = False
         return [ResetRecord()]
 
@@ -319,7 +319,7 @@ class Store:
             first_life=own.first_life,
         )
 
-    def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+    def load(self, meta: Meta, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
         """Take over an archived state whole; the records after it are replayed then.
 
         Raises:
@@ -359,9 +359,9 @@ class Store:
     # -- inside
 
     def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """The entries, while `fading` gets what time will act upon."""
+        """The entries, while `pending_expiry` gets what time will act upon."""
         for entry in entries:
             head = entry.head
             if head.kind is not Kind.SET or head.ttl is not None:
-                self.fading.append(head)
+                self.pending_expiry.append(head)
             yield entry

@@ -22,13 +22,13 @@ import attrs
 from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
 from distkv.engine.scrub import path_of
-from distkv.engine.settler import Settler, State
+from distkv.engine.settler import SettledState, Settler
 from distkv.errors import DecodeError, LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
-from distkv.storage.archive_rows import Damage, StateRow
+from distkv.storage.archive_rows import DamagedRow, StateRow
 from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
@@ -48,7 +48,7 @@ class Directory:
     log: Log
     archive: Archive
 
-    def load_into(self, state: State, settler: Settler) -> None:
+    def load_into(self, state: SettledState, settler: Settler) -> None:
         """Bring a fresh node to where the node stopped; the settler hears of what the archive has not.
 
         Raises:
@@ -72,7 +72,7 @@ class Directory:
         seconds = time.perf_counter() - began
         log.info("loaded entries=%d replayed=%d seconds=%.2f", len(state.tree), count, seconds)
 
-    def _load_state(self, state: State, settler: Settler) -> None:
+    def _load_state(self, state: SettledState, settler: Settler) -> None:
         archive = self.archive
         rows = archive.meta()
         if not rows:
@@ -87,7 +87,7 @@ class Directory:
         elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
             raise damaged(archive.path, "its values are not those that its digest was made of")
 
-    def _replay(self, state: State, settler: Settler) -> int:
+    def _replay(self, state: SettledState, settler: Settler) -> int:
         count = 0
         for first_lsn, records in self.log.replay_from(self.archive.settled_lsn):
             for lsn, data in enumerate(records, first_lsn):
@@ -103,7 +103,7 @@ def _decoded(rows: Iterator[StateRow]) -> Iterator[Entry]:
         yield from [decode_entry(row.entry) for row in part]
 
 
-def _say_damage(damage: Damage) -> None:
+def _say_damage(damage: DamagedRow) -> None:
     path = path_of(damage)
     if damage.is_page:
         does = "what is left there is written anew soon"

@@ -18,7 +18,7 @@ import attrs
 
 from distkv.errors import ExistsError, LogDamagedError, SettingsError
 from distkv.model.event import NodeName
-from distkv.storage.archive import ARCHIVE_NAME, Batch, open_archive
+from distkv.storage.archive import ARCHIVE_NAME, Settlement, open_archive
 from distkv.storage.archive_connection import sync_directory
 from distkv.wire.states import Meta, decode_meta, encode_meta
 
@@ -98,7 +98,7 @@ def _mark(path: str, backup: str | Path) -> Meta:
             raise LogDamagedError(f"{backup} holds no node: name a file that 'distkv client backup' wrote")
         meta = decode_meta(rows)
         marked = encode_meta(attrs.evolve(meta, restored=True))
-        archive.settle(Batch(archive.settled_lsn, meta=marked, state_rows=archive.state_rows, segment=0))
+        archive.settle(Settlement(archive.settled_lsn, meta=marked, state_rows=archive.state_rows, segment=0))
     finally:
         archive.close()
     return meta

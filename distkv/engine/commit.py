@@ -32,7 +32,7 @@ RunBlocking: TypeAlias = Callable[[Append, Sequence[bytes]], Awaitable[int]]
 
 
 @attrs.define(slots=True)
-class _Batch:
+class _CommitGroup:
     """Records that will be, or are being, committed together."""
 
     records: list[bytes] = attrs.field(factory=list)
@@ -59,8 +59,8 @@ class Committer:
         self._run_blocking = run_blocking
         self._clock = clock
         self._inline_s = inline_s
-        self._next = _Batch()
-        self._flying: _Batch | None = None
+        self._next = _CommitGroup()
+        self._flying: _CommitGroup | None = None
         self._work = trio.Event()
         self._failure: StorageFailedError | None = None
         self._sync_s = 0.0
@@ -171,8 +171,8 @@ class Committer:
             self._shared_until = now + SHARED_S
         return now >= self._shared_until and self._sync_s < self._inline_s
 
-    def _take(self) -> tuple[_Batch, int]:
-        batch, self._next = self._next, _Batch()
+    def _take(self) -> tuple[_CommitGroup, int]:
+        batch, self._next = self._next, _CommitGroup()
         self._flying = batch
         return batch, self._mark
 
@@ -203,7 +203,7 @@ class Committer:
         self._sync_s += (took_s - self._sync_s) / 8
         return end
 
-    def _land(self, batch: _Batch, mark: int) -> None:
+    def _land(self, batch: _CommitGroup, mark: int) -> None:
         self.durable += len(batch.records)
         self.durable_mark = mark
         self._flying = None
@@ -211,7 +211,7 @@ class Committer:
         for listener in self.listeners:
             listener()
 
-    def _fail(self, error: StorageFailedError, batch: _Batch) -> None:
+    def _fail(self, error: StorageFailedError, batch: _CommitGroup) -> None:
         self._failure = error
         self._flying = None
         batch.done.set()

@@ -20,7 +20,7 @@ from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
 
 
-class Log(Protocol):
+class LogPosition(Protocol):
     """How far the disk is."""
 
     @property
@@ -55,7 +55,7 @@ class Outlets:
 class Executor:
     """Carries out one `Ready` after another, each wholly."""
 
-    def __init__(self, log: Log, outlets: Outlets, outbox_max: int) -> None:
+    def __init__(self, log: LogPosition, outlets: Outlets, outbox_max: int) -> None:
         """So many messages wait for the disk; what comes then is dropped, and announced later. Asks are few, and are
         never dropped."""
         self._log: Final = log

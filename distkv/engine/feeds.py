@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.config import Limits
-from distkv.core.ready import Change
+from distkv.core.ready import PathChange
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, is_above
 from distkv.model.path import Path, PathKey
@@ -39,7 +39,7 @@ TURN: Final = 64
 
 
 @attrs.define(slots=True, eq=False)
-class Seen:
+class SharedChange:
     """A change on its way to the watchers, shared by all of them."""
 
     position: int
@@ -59,7 +59,7 @@ class Seen:
         return 2 * len(self.event.value) + CHANGE_BYTES  # once in the event, once in the frames
 
 
-def open_losers(change: Change, entry: Entry | None) -> tuple[Event, ...] | None:
+def open_losers(change: PathChange, entry: Entry | None) -> tuple[Event, ...] | None:
     """The listed open losers of an entry after a change; None when the change left them as they were.
 
     An event that wins over a winner it knew closes that one and nothing else: so it is with nearly all of them.
@@ -78,15 +78,15 @@ def open_losers(change: Change, entry: Entry | None) -> tuple[Event, ...] | None
 
 
 @attrs.define(slots=True, eq=False)
-class Batch:
+class ChangeBatch:
     """Changes that are told together, to one watcher or to many."""
 
-    changes: list[Seen]
+    changes: list[SharedChange]
     sent_as: dict[int, bytes] = attrs.field(factory=dict)
     """For who sends them: what they are in bytes, by what differs from watcher to watcher."""
 
 
-Push: TypeAlias = Callable[[Batch], bool]
+Push: TypeAlias = Callable[[ChangeBatch], bool]
 """Sends a batch at once, whole, or does nothing and returns False."""
 
 
@@ -135,14 +135,14 @@ class Watcher:
             self.next += 1
         return self.next
 
-    def go_on(self, batch: Batch) -> None:
+    def go_on(self, batch: ChangeBatch) -> None:
         """It was told this."""
         self.next += len(batch.changes)
 
-    def take(self) -> Batch:
+    def take(self) -> ChangeBatch:
         """What waits, in order, or the beginning of it; at least one change if there is one."""
         if self.is_lost:
-            return Batch([])
+            return ChangeBatch([])
         begin = self.place()
         found = self.feed.batch(begin)
         self.go_on(found)
@@ -177,16 +177,16 @@ class Feed:
         self._limits: Final = limits
         self.size = 0
         """How many bytes wait."""
-        self._queue = deque[Seen]()
+        self._queue = deque[SharedChange]()
 
     @property
     def end(self) -> int:
         return self.first + len(self._queue)
 
-    def __getitem__(self, number: int) -> Seen:
+    def __getitem__(self, number: int) -> SharedChange:
         return self._queue[number - self.first]
 
-    def offer(self, seen: Seen) -> None:
+    def offer(self, seen: SharedChange) -> None:
         """A durable change at or below its path. Whoever is too far behind is lost."""
         self._queue.append(seen)
         self.size += seen.size
@@ -199,7 +199,7 @@ class Feed:
         self._queue.clear()
         self.size = 0
 
-    def batch(self, begin: int) -> Batch:
+    def batch(self, begin: int) -> ChangeBatch:
         """The changes from a place on, up to some size; at least one if there is one."""
         found, size = [], 0
         for seen in islice(self._queue, begin - self.first, None):
@@ -207,7 +207,7 @@ class Feed:
             size += seen.size
             if size >= BATCH_BYTES:
                 break
-        return Batch(found)
+        return ChangeBatch(found)
 
     def forget_told(self) -> None:
         """Drop what everybody was told who is not lost."""
@@ -216,7 +216,7 @@ class Feed:
         while self.first < least:
             self._forget_first()
 
-    def tell(self, watcher: Watcher, batches: dict[int, Batch]) -> bool:
+    def tell(self, watcher: Watcher, batches: dict[int, ChangeBatch]) -> bool:
         """Push to one who waits what there is, up to one batch; whether it has more to be told."""
         if watcher.is_lost:
             watcher.wake()
@@ -248,7 +248,7 @@ class Feeds:
         self._news: Final = OrderedDict[Feed, None]()
         """Where something waits for those who have time, the oldest first."""
         self._feeds: Final = dict[PathKey, dict[range, Feed]]()
-        self._pending = deque[Seen]()  # not durable yet: the records that wait for the disk bound it
+        self._pending = deque[SharedChange]()  # not durable yet: the records that wait for the disk bound it
 
     def add(self, path: Path, min_depth: int, max_depth: int, begin: int, push: Push) -> Watcher:
         """Somebody who is to be told of what changes behind the position `begin`."""
@@ -289,7 +289,7 @@ class Feeds:
                 feed.lose_all()
                 self._news[feed] = None
 
-    def note(self, records: Sequence[Record], changes: Sequence[Change], position: int, tree: Tree) -> None:
+    def note(self, records: Sequence[Record], changes: Sequence[PathChange], position: int, tree: Tree) -> None:
         """What a step changed, and its records, which are durable as soon as the first `position` of all are."""
         places, is_reset = {}, False
         for at, record in enumerate(records, position - len(records) + 1):
@@ -301,11 +301,11 @@ class Feeds:
             event = change.event
             conflicts = open_losers(change, tree.get(event.path))
             if change.won or conflicts is not None:
-                self.hold(Seen(position, places.get(id(event), 0), event, change.won, conflicts))
+                self.hold(SharedChange(position, places.get(id(event), 0), event, change.won, conflicts))
         if is_reset:
             self.lose_all()
 
-    def hold(self, seen: Seen) -> None:
+    def hold(self, seen: SharedChange) -> None:
         """A change that is told as soon as it is durable."""
         self._pending.append(seen)
 
@@ -320,7 +320,7 @@ class Feeds:
         count = 0
         while self._news:
             feed, _ = self._news.popitem(last=False)
-            batches, has_more = dict[int, Batch](), False
+            batches, has_more = dict[int, ChangeBatch](), False
             for watcher in list(feed.watchers):
                 if watcher.is_waiting and feed.tell(watcher, batches):
                     has_more = True
@@ -331,7 +331,7 @@ class Feeds:
             if has_more:
                 self._news[feed] = None
 
-    def _offer(self, seen: Seen) -> None:
+    def _offer(self, seen: SharedChange) -> None:
         path = seen.event.path
         key, find = path.key, self._feeds.get
         # The system's own paths are not shown to who watches the root, as they are not where a tree is read.

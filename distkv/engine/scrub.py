@@ -24,8 +24,8 @@ from distkv.engine.settler import RunBlocking, Settler
 from distkv.errors import BusyError, DecodeError, NoSpaceError
 from distkv.model.path import Path
 from distkv.storage.archive import Archive, Scrubbed
-from distkv.storage.archive_rows import Damage
-from distkv.storage.archive_scrub import Part, parts
+from distkv.storage.archive_rows import DamagedRow
+from distkv.storage.archive_scrub import ScrubStep, parts
 from distkv.wire.states import read_path_key
 
 log = logging.getLogger("distkv.engine")
@@ -39,7 +39,7 @@ RETRY_S: Final = 600.0
 
 
 @attrs.define
-class Progress:
+class ScrubRound:
     """A look that is under way."""
 
     begun: float
@@ -49,7 +49,7 @@ class Progress:
     is_fast: bool
     row_count: int = 0
     """How many of them were looked at."""
-    damaged: list[Damage] = attrs.field(factory=list)
+    damaged: list[DamagedRow] = attrs.field(factory=list)
     failure: NoSpaceError | BusyError | None = None
     """Why what it found could not be mended."""
     done: trio.Event = attrs.field(factory=trio.Event)
@@ -77,20 +77,20 @@ class Scrub:
         """How many places had been noted when the last one ended."""
         self.last = archive.last_scrub
         """What the last one found; None: there was none."""
-        self.progress: Progress | None = None
+        self.progress: ScrubRound | None = None
         """Of the one that is under way."""
 
-    def now(self, *, is_fast: bool = False) -> Progress:
+    def now(self, *, is_fast: bool = False) -> ScrubRound:
         """Begin to look, or join whoever does so already. `is_fast`: without pauses."""
         if self.progress is None:
             sizes = self._archive.sizes()
-            self.progress = Progress(self._wall(), sizes.history_rows + max(self._archive.state_rows, 0), is_fast)
+            self.progress = ScrubRound(self._wall(), sizes.history_rows + max(self._archive.state_rows, 0), is_fast)
             self._asked.set()
         self.progress.is_fast |= is_fast
         return self.progress
 
     @property
-    def lost(self) -> dict[Damage, float]:
+    def lost(self) -> dict[DamagedRow, float]:
         """What was damaged and has not come back, and when it was found, in seconds since 1970."""
         return {damage: found for damage, found in self._archive.damage.all().items() if not self._is_healed(damage)}
 
@@ -127,7 +127,7 @@ class Scrub:
             return True
         return not 0 <= self._wall() - self.last.begun < self._config.every_s
 
-    async def _look(self, progress: Progress) -> None:
+    async def _look(self, progress: ScrubRound) -> None:
         left = parts(self._archive.path)
         while (part := await self._run_blocking(_next, left)) is not None:
             progress.row_count += part.row_count
@@ -136,7 +136,7 @@ class Scrub:
                 self._archive.damage.note(damage)
             await trio.sleep(0 if progress.is_fast else part.size / self._config.bytes_per_s)
 
-    async def _mend(self, progress: Progress) -> None:
+    async def _mend(self, progress: ScrubRound) -> None:
         all_damage = self._archive.damage
         known = [*progress.damaged, *all_damage.all()]
         due = [*progress.damaged, *(damage for damage in known if damage.is_page)]
@@ -151,7 +151,7 @@ class Scrub:
         await self._run_blocking(self._archive.write_scrub, self.last)
         log.info("scrubbed rows=%d damaged=%d", progress.row_count, len(progress.damaged))
 
-    def _is_healed(self, damage: Damage) -> bool:
+    def _is_healed(self, damage: DamagedRow) -> bool:
         """Whether what it was about is here again. An index holds nothing of its own."""
         if damage.is_past:
             return damage.lsn is None
@@ -159,7 +159,7 @@ class Scrub:
         return tree.ledger.is_whole or (path is not None and tree.get(path) is not None)
 
 
-def path_of(damage: Damage) -> Path | None:
+def path_of(damage: DamagedRow) -> Path | None:
     """What it was about; None: that cannot be read. A part of a path, too, may look as if it were one, byte by byte."""
     try:
         return None if damage.path is None else read_path_key(damage.path)
@@ -167,5 +167,5 @@ def path_of(damage: Damage) -> Path | None:
         return None
 
 
-def _next(left: Iterator[Part]) -> Part | None:
+def _next(left: Iterator[ScrubStep]) -> ScrubStep | None:
     return next(left, None)

@@ -18,17 +18,17 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 import trio
 
-from distkv.core.ready import Change
+from distkv.core.ready import PathChange
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.errors import BusyError, DamagedError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
-from distkv.model.ledger import Book
+from distkv.model.ledger import WriterLedger
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
-from distkv.storage.archive import BACKUP_NAME, Archive, Batch
+from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
@@ -53,7 +53,7 @@ UNSETTLED_MAX: Final = 200_000
 RunBlocking: TypeAlias = Callable[..., Awaitable[Any]]
 
 
-class State(Protocol):
+class SettledState(Protocol):
     """What is settled, and loaded at the next start: `core.Replica`, or the store inside it."""
 
     @property
@@ -63,7 +63,7 @@ class State(Protocol):
     def meta(self) -> Meta:
         """What goes with them."""
 
-    def load(self, meta: Meta, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+    def load(self, meta: Meta, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
         """Take over what was settled."""
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
@@ -74,7 +74,7 @@ class State(Protocol):
 
 
 @attrs.define(slots=True)
-class _Stretch:
+class _LogStretch:
     """What a stretch of the log brought."""
 
     count: int = 0
@@ -108,7 +108,7 @@ class Settler:
 
     def __init__(
         self,
-        state: State,
+        state: SettledState,
         committer: Committer,
         archive: Archive,
         store: Log,
@@ -121,8 +121,8 @@ class Settler:
         self._archive = archive
         self._log = store
         self._run_blocking = run_blocking
-        self._unsettled = _Stretch()
-        self._closed = deque[tuple[_Stretch, Batch, int]]()  # on its way into the archive, or refused there
+        self._unsettled = _LogStretch()
+        self._closed = deque[tuple[_LogStretch, Settlement, int]]()  # on its way into the archive, or refused there
         self._is_looking = False
         """Whether all paths are being looked at, which belong into one transaction."""
         self.is_short = False
@@ -146,7 +146,7 @@ class Settler:
                 self._look(path)
         self._close_if_large(lsn + 1)
 
-    def note(self, records: Sequence[Record], encoded: Sequence[bytes], changes: Sequence[Change]) -> None:
+    def note(self, records: Sequence[Record], encoded: Sequence[bytes], changes: Sequence[PathChange]) -> None:
         """Records were appended; called right after `Committer.append`, while the state is what they made of it."""
         lsn = self._next_lsn - len(records)
         winners = {id(change.event) for change in changes if change.won}
@@ -406,10 +406,10 @@ class Settler:
 
     def _close(self, lsn: int) -> None:
         """What the unsettled records came to, up to `lsn`: one consistent snapshot, with what must be durable first."""
-        taken, self._unsettled = self._unsettled, _Stretch()
+        taken, self._unsettled = self._unsettled, _LogStretch()
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
         meta, count = encode_meta(self._state.meta()), len(self._state.tree)
-        batch = Batch(lsn, (), gone, taken.history, ledger, meta, taken.forget, count)
+        batch = Settlement(lsn, (), gone, taken.history, ledger, meta, taken.forget, count)
         self._closed.append((taken, batch, self._committer.appended))

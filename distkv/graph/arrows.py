@@ -97,7 +97,7 @@ class _Spoken:
 
 
 @attrs.define
-class _Asked:
+class _TracedRequest:
     """A request over TCP that a moment made."""
 
     number: int
@@ -117,8 +117,8 @@ class _Linker:
         self._spoken: list[_Spoken] = []
         self._by_key: dict[str, _Spoken] = {}
         self._by_tick: dict[tuple[str, str], _Spoken] = {}
-        self._asked: dict[str, _Asked] = {}
-        self._latest: dict[tuple[str, str, str], _Asked] = {}
+        self._asked: dict[str, _TracedRequest] = {}
+        self._latest: dict[tuple[str, str, str], _TracedRequest] = {}
         """By kind, asker and peer."""
         self._answers: dict[str, int] = {}
         """The key of an answer to a peer -> the moment that gave it."""
@@ -154,7 +154,7 @@ class _Linker:
 
     def _say(self, number: int, moment: Moment, said: Said) -> None:
         if said.kind.startswith("ask"):
-            self._asked[said.key] = self._latest[said.kind, said.sender, said.to] = _Asked(number, said)
+            self._asked[said.key] = self._latest[said.kind, said.sender, said.to] = _TracedRequest(number, said)
         elif said.kind not in GOSSIP:
             self._answers[said.key] = number
         else:

@@ -47,7 +47,7 @@ class Choice:
         is_early = self.since_ms is not None and moment.at_ms < self.since_ms
         return not is_early and (self.until_ms is None or moment.at_ms <= self.until_ms)
 
-    def check(self, seen: Seen) -> None:
+    def check(self, seen: TraceContents) -> None:
         """Raises SettingsError when a node or a kind is wanted that the trace does not have."""
         for what, wanted, found in (("node", self.nodes, seen.lanes), ("kind", self.kinds, sorted(seen.kinds))):
             for name in sorted(wanted):
@@ -57,7 +57,7 @@ class Choice:
 
 
 @attrs.define
-class Seen:
+class TraceContents:
     """What there was in a trace."""
 
     nodes: set[str] = attrs.field(factory=set)
@@ -106,7 +106,7 @@ def compose(
     Raises:
         SettingsError: the choice names what is not there, or there are more than `LANES_MAX` nodes.
     """
-    choice, seen = choice or Choice(), Seen()
+    choice, seen = choice or Choice(), TraceContents()
     for moment in moments:
         seen.note(moment)
     choice.check(seen)

@@ -23,7 +23,6 @@ from distkv.core.ready import (
     AskMaps,
     AskPages,
     AskSnapshot,
-    Change,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -32,6 +31,7 @@ from distkv.core.ready import (
     LocalSet,
     MembersSeen,
     Note,
+    PathChange,
     PeerAnswered,
     PeerDone,
     PeerOffered,
@@ -42,7 +42,7 @@ from distkv.core.ready import (
     TransportGap,
     TransportUp,
     Wake,
-    Written,
+    WriteDone,
 )
 from distkv.core.replica import Replica
 from distkv.errors import DistkvError
@@ -311,7 +311,7 @@ def _unknown(asker: str, ask: int) -> Said:
     return Said("", f"{asker}#{ask}", asker)
 
 
-def _closed(change: Change, replica: Replica) -> Iterable[Event]:
+def _closed(change: PathChange, replica: Replica) -> Iterable[Event]:
     """The open losers that a change closed. The former winner may be among what went, too: it was above all others."""
     if not change.won or not change.closed:
         return change.closed
@@ -340,7 +340,7 @@ def _notes(ready: Ready) -> Iterable[str]:
     yield from map(_note_text, ready.notes)
     if isinstance(ready.reply, DistkvError):
         yield f"refused code={ready.reply.code}"
-    elif isinstance(ready.reply, Written) and ready.reply.event is None:
+    elif isinstance(ready.reply, WriteDone) and ready.reply.event is None:
         yield "unchanged"
     if ready.fatal is not None:
         yield f"fatal {ready.fatal}"

@@ -53,10 +53,10 @@ circle { stroke: var(--card); stroke-width: 1.5; }
 
 def svg(picture: Picture) -> str:
     """The whole document, with a line end."""
-    return "".join(f"{line}\n" for line in _Drawing(picture).lines())
+    return "".join(f"{line}\n" for line in _SvgText(picture).lines())
 
 
-class _Drawing:
+class _SvgText:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
         self._lanes = {name: number for number, name in enumerate(picture.lanes)}

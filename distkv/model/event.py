@@ -76,7 +76,7 @@ def read_tick_text(text: str) -> Link | None:
     return (NodeName(parts[1]), Tick((life << COUNT_BITS) + count)) if is_count or is_tick else None
 
 
-class _Cut(tuple[Link, ...]):
+class _TruncatedChain(tuple[Link, ...]):
     """Links behind which others were cut off."""
 
     __slots__ = ()
@@ -93,7 +93,7 @@ class Event:
     __slots__ = ("kind", "node", "older", "path", "tick", "time", "tock", "value")
 
     ttl: float | None = None
-    """After so many seconds the value goes by itself; None: it does not. Few have one: those are `Fleeting`."""
+    """After so many seconds the value goes by itself; None: it does not. Few have one: those are `ExpiringEvent`."""
 
     def __init__(
         self, path: Path, kind: Kind, value: bytes, chain: Chain, tock: Tock, time: float, truncated: bool = False
@@ -105,7 +105,7 @@ class Event:
         """msgpack bytes exactly as every node stores them; empty unless `kind` is SET."""
         self.node: Final = link[0]
         self.tick: Final = link[1]
-        self.older: Final[Chain] = _Cut(chain[1:]) if truncated else chain[1:]
+        self.older: Final[Chain] = _TruncatedChain(chain[1:]) if truncated else chain[1:]
         """The links of the chain behind its own."""
         self.tock: Final = tock
         self.time: Final = time
@@ -123,7 +123,7 @@ class Event:
     @property
     def truncated(self) -> bool:
         """Whether the chain was cut at its end, so that older links may have existed."""
-        return type(self.older) is _Cut
+        return type(self.older) is _TruncatedChain
 
     @property
     def link(self) -> Link:
@@ -134,7 +134,7 @@ class Event:
         return self.node, self.tick >> COUNT_BITS
 
 
-class Fleeting(Event):
+class ExpiringEvent(Event):
     """A value that goes by itself."""
 
     __slots__ = ("ttl",)

@@ -20,7 +20,7 @@ from distkv.model.tick_ranges import TickRanges, lives
 
 
 @attrs.define(slots=True)
-class Book:
+class WriterLedger:
     """What is known about one writer."""
 
     first: int
@@ -43,7 +43,7 @@ class Ledger:
     """All books. Iteration is in order of name and life."""
 
     def __init__(self) -> None:
-        self._books: dict[Writer, Book] = {}
+        self._books: dict[Writer, WriterLedger] = {}
         self._is_sorted = True
         self._gappy: dict[Writer, None] = {}  # the writers of whom something is missing
         self._hash: bytes | None = None
@@ -105,20 +105,20 @@ class Ledger:
             self._note(node, book.first, book)
         self._hash = None
 
-    def load(self, books: Iterable[tuple[Writer, Book]]) -> None:
+    def load(self, books: Iterable[tuple[Writer, WriterLedger]]) -> None:
         """Take over books that were kept elsewhere, into an empty ledger."""
         for (node, life), book in books:
             self._books[node, life] = book
             self._note(node, book.first, book)
         self._is_sorted = False
 
-    def writers(self) -> list[tuple[Writer, Book]]:
+    def writers(self) -> list[tuple[Writer, WriterLedger]]:
         if not self._is_sorted:  # writers are looked through far more often than one comes
             self._books = dict(sorted(self._books.items()))
             self._is_sorted = True
         return list(self._books.items())
 
-    def book(self, writer: Writer) -> Book | None:
+    def book(self, writer: Writer) -> WriterLedger | None:
         return self._books.get(writer)
 
     def ticks(self) -> dict[NodeName, list[Tick]]:
@@ -231,16 +231,16 @@ class Ledger:
 
     # -- inside
 
-    def _book(self, node: NodeName, tick: int) -> Book:
+    def _book(self, node: NodeName, tick: int) -> WriterLedger:
         writer = (node, tick >> COUNT_BITS)
         book = self._books.get(writer)
         if book is None:
             first = first_tick(writer[1])
-            book = self._books[writer] = Book(first, first - 1)
+            book = self._books[writer] = WriterLedger(first, first - 1)
             self._is_sorted = False
         return book
 
-    def _note(self, node: NodeName, tick: int, book: Book) -> None:
+    def _note(self, node: NodeName, tick: int, book: WriterLedger) -> None:
         writer = (node, tick >> COUNT_BITS)
         if book.is_whole:
             self._gappy.pop(writer, None)

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from distkv.model.contested import Contested
+from distkv.model.conflict_index import ConflictIndex
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, Tick, Writer, same, sort_down
-from distkv.model.hot import hot_value
 from distkv.model.index import Index
-from distkv.model.ledger import Book, Ledger
+from distkv.model.ledger import Ledger, WriterLedger
 from distkv.model.path import NAMES_MAX, RESERVED, ROOT, Name, Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, lives
+from distkv.model.unchecked import unchecked_value
 
 Sums: TypeAlias = tuple[int, bytes]
 """A state digest, and the hash of the ticks held: who shows both holds the same, but for chance."""
@@ -29,7 +29,7 @@ _Shown: TypeAlias = tuple[Event, tuple[Event, ...]]
 """What an entry shows: its winner and its open losers."""
 
 
-@hot_value
+@unchecked_value
 class Applied:
     """What came of an event."""
 
@@ -59,7 +59,7 @@ class Tree:
         self.live_count = 0
         self._index = Index()
         self._present: dict[Writer, dict[int, Event]] = {}
-        self._contested = Contested()
+        self._conflicts = ConflictIndex()
 
     # -- reading
 
@@ -126,23 +126,23 @@ class Tree:
                     if event is not None:  # the tree may have changed while a caller paused
                         yield event
 
-    def contested(self) -> list[Entry]:
+    def conflicted(self) -> list[Entry]:
         """The entries that have open losers, listed or not, in the order of `walk`."""
-        return list(self._contested.below(ROOT))
+        return list(self._conflicts.below(ROOT))
 
-    def contested_below(self, path: Path, after: Path | None = None) -> Iterator[Entry]:
+    def conflicted_below(self, path: Path, after: Path | None = None) -> Iterator[Entry]:
         """Those at and below a path, of those behind the path `after`; not while the tree changes. Nothing else is
         looked at."""
-        return self._contested.below(path, after)
+        return self._conflicts.below(path, after)
 
     @property
     def conflict_count(self) -> int:
         """How many open losers people are told of, those of the system's own paths aside."""
-        return self._contested.conflict_count
+        return self._conflicts.conflict_count
 
     def open_losers(self) -> Iterator[Event]:
         """All open losers, listed or not."""
-        for entry in self.contested():
+        for entry in self.conflicted():
             yield from entry.losers
 
     def superseded(self) -> TickRanges:
@@ -181,7 +181,7 @@ class Tree:
             gone.remove(event)
         return Applied(event, True, entry.head is event, tuple(gone))
 
-    def load(self, books: Iterable[tuple[Writer, Book]], entries: Iterable[Entry]) -> None:
+    def load(self, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
         """Take over a whole state that was kept elsewhere, into an empty tree; its sums are made of what comes."""
         self.ledger.load(books)
         digest = live_count = 0
@@ -196,7 +196,7 @@ class Tree:
                     events = self._present.setdefault(writer, {})
                 events[event.tick] = event
             if losers:
-                self._contested.put(entry)
+                self._conflicts.put(entry)
             live_count += head.kind is Kind.SET
             digest ^= share(entry)
         self.digest, self.live_count = digest, live_count
@@ -260,7 +260,7 @@ class Tree:
         gone = (entry.head, *entry.losers)
         for event in gone:
             del self._present[event.writer][event.tick]
-        self._contested.drop(path)
+        self._conflicts.drop(path)
         self._index.remove(path)
         return gone
 
@@ -333,9 +333,9 @@ class Tree:
                 del here[event.tick]
         self._index.put(entry.head.path, entry)
         if entry.losers:
-            self._contested.put(entry)
-        elif self._contested:
-            self._contested.drop(entry.head.path)
+            self._conflicts.put(entry)
+        elif self._conflicts:
+            self._conflicts.drop(entry.head.path)
         if before is not None and before[0] is entry.head and before[1] == entry.losers:
             return  # what came is below what is here, and known to it
         place = _place(entry.head.path)

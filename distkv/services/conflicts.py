@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from distkv.core.conditions import refuse_to_decide_for_the_system
-from distkv.core.ready import LocalDecision, Written
+from distkv.core.ready import LocalDecision, WriteDone
 from distkv.engine.driver import Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry
@@ -46,7 +46,7 @@ def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
     kv.check_serving(driver)
     items: list[bytes] = []
     size, last, count_max = 0, None, min(PAGE_ITEMS, request.limit or PAGE_ITEMS)
-    for step, entry in enumerate(driver.replica.tree.contested_below(request.path, request.after)):
+    for step, entry in enumerate(driver.replica.tree.conflicted_below(request.path, request.after)):
         if len(items) >= count_max or size >= PAGE_BYTES or step >= PAGE_ENTRIES:
             return encode_items(request.seq, items, last)
         last = entry.head.path
@@ -75,7 +75,7 @@ def decide(driver: Driver, request: Restore | Dismiss) -> bytes:
     reply = driver.step(LocalDecision(request))
     if isinstance(reply, DistkvError):
         raise reply
-    if not isinstance(reply, Written):
+    if not isinstance(reply, WriteDone):
         raise TypeError(f"a decision was answered with {type(reply).__name__}")
     return encode_reply(request.seq, kv.done(reply, request.nchain))
 

@@ -16,7 +16,7 @@ from distkv.engine.driver import Driver
 from distkv.engine.scrub import path_of
 from distkv.errors import RequestError
 from distkv.storage.archive import Scrubbed
-from distkv.storage.archive_rows import Damage
+from distkv.storage.archive_rows import DamagedRow
 from distkv.wire.replies import encode_end, encode_reply, encode_start
 from distkv.wire.request import LookForDamage
 
@@ -70,6 +70,6 @@ def _last(found: Scrubbed | None) -> dict[str, object] | None:
     return {"begun": found.begun, "ended": found.ended, "rows": found.row_count, "damaged": found.damaged}
 
 
-def _shown(damage: Damage, found: float) -> dict[str, object]:
+def _shown(damage: DamagedRow, found: float) -> dict[str, object]:
     path = path_of(damage)
     return {"place": damage.place, "path": None if path is None else str(path), "found": found}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, Written
+from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, WriteDone
 from distkv.engine.driver import Driver
 from distkv.errors import DistkvError, NotReadyError, TooLargeError
 from distkv.model.event import Event, Kind
@@ -54,7 +54,7 @@ def set_value(driver: Driver, request: SetValue, size: int) -> bytes:
     return written_reply(request, written)
 
 
-def write(driver: Driver, request: SetValue, size: int) -> Written:
+def write(driver: Driver, request: SetValue, size: int) -> WriteDone:
     """Carry out a write of `size` bytes; what it did is durable when `driver.position` is.
 
     Raises:
@@ -64,12 +64,12 @@ def write(driver: Driver, request: SetValue, size: int) -> Written:
     reply = driver.step(LocalSet(request))
     if isinstance(reply, DistkvError):
         raise reply
-    if not isinstance(reply, Written):
+    if not isinstance(reply, WriteDone):
         raise TypeError(f"a write was answered with {type(reply).__name__}")
     return reply
 
 
-def written_reply(request: SetValue, written: Written, **more: object) -> bytes:
+def written_reply(request: SetValue, written: WriteDone, **more: object) -> bytes:
     """What a write is answered with."""
     fields = {**done(written, request.nchain), **more}
     if request.prev_value and written.prev is not None:
@@ -117,7 +117,7 @@ def shown(event: Event, nchain: int) -> dict[str, object]:
     return fields
 
 
-def done(written: Written, nchain: int) -> dict[str, object]:
+def done(written: WriteDone, nchain: int) -> dict[str, object]:
     """What a write's answer says of it."""
     event = written.event or written.prev
     fields: dict[str, object] = {"changed": written.event is not None}
@@ -146,8 +146,8 @@ def _check_shown(driver: Driver, ops: tuple[GetValue | SetValue, ...]) -> None:
         )
 
 
-def _result(op: GetValue | SetValue, result: Written | Found) -> bytes:
-    if isinstance(op, SetValue) and isinstance(result, Written):
+def _result(op: GetValue | SetValue, result: WriteDone | Found) -> bytes:
+    if isinstance(op, SetValue) and isinstance(result, WriteDone):
         raw = {"prev": result.prev.value} if op.prev_value and result.prev is not None else {}
         return encode_result(done(result, op.nchain), raw)
     if isinstance(result, Found) and result.event is not None:

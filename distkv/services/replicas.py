@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from distkv.core.ready import Written
+from distkv.core.ready import WriteDone
 from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DistkvError
 from distkv.model.event import Event, NodeName, Tick
@@ -55,7 +55,7 @@ class ReplicatedWrites:
             found.cancel()
         return found is not None
 
-    async def _answer(self, request: ReplicatedWrite, written: Written) -> None:
+    async def _answer(self, request: ReplicatedWrite, written: WriteDone) -> None:
         try:
             await self._driver.committer.wait_durable(self._driver.position)
             holders = _Holders(self._driver, written.event or written.prev)

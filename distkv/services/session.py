@@ -20,16 +20,16 @@ from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
 from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswers, SendPart
-from distkv.services.pump import RECEIVE_BYTES, Pump
+from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
 from distkv.services.trace import Traces
-from distkv.services.wait import Waits
+from distkv.services.wait import ConnectionWaits
 from distkv.services.watch import Watches
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
-from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, Trace
+from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 from distkv.wire.request import EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot, Request
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
@@ -46,11 +46,11 @@ VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 class Session:
     """One connection. What takes long runs in `nursery`, which ends with the connection."""
 
-    def __init__(self, driver: Driver, stream: trio.abc.Stream, pump: Pump, nursery: trio.Nursery) -> None:
+    def __init__(self, driver: Driver, stream: trio.abc.Stream, idle: IdleConnections, nursery: trio.Nursery) -> None:
         self.sender = Sender(driver.committer, stream, nursery)
         self._driver = driver
         self._stream = stream
-        self._pump = pump
+        self._idle = idle
         self._reader = FrameReader(driver.limits.request_bytes)
         self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | None = None
         """What the connection's own task has to do next."""
@@ -59,7 +59,7 @@ class Session:
         self._answers = LongAnswers(driver, self.sender, nursery)
         self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
         self._traces = Traces(driver, self.sender.send)
-        self._waits = Waits(driver, self.sender.send)
+        self._waits = ConnectionWaits(driver, self.sender.send)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
 
     async def serve(self) -> bool:
@@ -86,9 +86,9 @@ class Session:
         await self._stream.send_all(hello)
 
     async def _receive(self) -> bool:
-        """Wait for requests; meanwhile the pump answers those that need no more. False: the stream has ended."""
+        """Wait for requests; meanwhile `IdleConnections` answers what needs no task. False: the stream has ended."""
         socket = self.sender.socket
-        if socket is not None and await self._pump.serve(self, socket.fileno()):
+        if socket is not None and await self._idle.serve(self, socket.fileno()):
             return True
         data = await self._stream.receive_some(RECEIVE_BYTES)
         self._reader.feed(bytes(data))
@@ -187,7 +187,7 @@ class Session:
             case Watch():
                 # It never ends by itself: so it is no open answer, for which reading may have to wait.
                 self._nursery.start_soon(self._watches.begin(request).run)
-            case Trace():
+            case TraceSteps():
                 self._traces.begin(request)
                 self._nursery.start_soon(self._traces.run, request)
             case Stop(task=task):
@@ -277,22 +277,22 @@ async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[
             return
         open_count += 1
         try:
-            await _serve(driver, stream, pump)
+            await _serve(driver, stream, idle)
         finally:
             open_count -= 1
 
-    with Pump(driver.committer) as pump:
+    with IdleConnections(driver.committer) as idle:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(pump.run)
+            nursery.start_soon(idle.run)
             await trio.serve_listeners(handle, list(listeners))
 
 
-async def _serve(driver: Driver, stream: trio.abc.Stream, pump: Pump) -> None:
+async def _serve(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections) -> None:
     """Serve a connection until it ends."""
     try:
         async with stream:
             async with trio.open_nursery() as nursery:
-                is_sound = await Session(driver, stream, pump, nursery).serve()
+                is_sound = await Session(driver, stream, idle, nursery).serve()
                 nursery.cancel_scope.cancel()
             if not is_sound:
                 await _linger(stream)

@@ -11,7 +11,7 @@ import time
 
 import attrs
 
-from distkv.core.bounds import Seen
+from distkv.core.bounds import ObservedBounds
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.driver import Driver
@@ -83,7 +83,7 @@ def _settings(settings: CoreSettings) -> dict[str, int | float]:
     }
 
 
-def _pings(seen: Seen) -> dict[str, object]:
+def _pings(seen: ObservedBounds) -> dict[str, object]:
     """Seconds, as all times for people."""
     found: dict[str, object] = {"partitions": seen.partitions}
     if seen.delivery_ms is not None:

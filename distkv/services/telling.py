@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from distkv.engine.feeds import Batch, Feeds, Push, Seen
+from distkv.engine.feeds import ChangeBatch, Feeds, Push, SharedChange
 from distkv.model.index import Place, place_of
 from distkv.model.path import Path
 from distkv.model.tree import Tree
@@ -177,7 +177,7 @@ class Telling:
 
     def _show_state(self, *, tombstones: bool) -> Steps[None]:
         """What is there, part by part, and between the parts what changed in those that were shown already."""
-        shown, after = _Shown(), None
+        shown, after = _ShownUpTo(), None
         while not self._is_over():
             position = self._node.position
             part, after = self._part(after, tombstones=tombstones)
@@ -190,7 +190,7 @@ class Telling:
             yield from self._catch_up(shown)
         yield from self._finish(shown)
 
-    def _finish(self, shown: _Shown | None) -> Steps[None]:
+    def _finish(self, shown: _ShownUpTo | None) -> Steps[None]:
         yield from self._show_conflicts()
         told = yield from self._catch_up(shown)
         if not self._is_over():
@@ -201,7 +201,7 @@ class Telling:
         position, seq = self._node.position, self._request.seq
         found = b"".join(
             addressed(encode_conflict(entry.head.path, entry.conflicts()), seq)
-            for entry in self._node.tree.contested_below(self._request.path)
+            for entry in self._node.tree.conflicted_below(self._request.path)
             if entry.conflicts() and self._takes(entry.head.path)
         )
         yield Durable(position)
@@ -223,7 +223,7 @@ class Telling:
                 return b"".join(frames), entry.head.path
         return b"".join(frames), None
 
-    def _catch_up(self, shown: _Shown | None) -> Steps[int]:
+    def _catch_up(self, shown: _ShownUpTo | None) -> Steps[int]:
         """Tell what is durable now and was not told yet; returns the position behind which nothing was told."""
         told = goal = self._node.durable
         while taken := (yield from self._tell(shown)):
@@ -232,7 +232,7 @@ class Telling:
                 break
         return told
 
-    def _tell(self, shown: _Shown | None) -> Steps[list[Seen]]:
+    def _tell(self, shown: _ShownUpTo | None) -> Steps[list[SharedChange]]:
         """Some of the changes that wait, but for those that were shown or will be; returns what was taken."""
         if self._is_over():
             return []
@@ -242,7 +242,7 @@ class Telling:
             yield Send(found)
         return taken
 
-    def _push(self, batch: Batch) -> bool:
+    def _push(self, batch: ChangeBatch) -> bool:
         """For the hub, while nothing else is to be told. All watches of the same seq are sent the same bytes."""
         seq = self._request.seq
         found = batch.sent_as.get(seq)
@@ -250,11 +250,11 @@ class Telling:
             found = batch.sent_as[seq] = self._encode(batch.changes)
         return self._send_nowait(found)
 
-    def _encode(self, changes: list[Seen]) -> bytes:
+    def _encode(self, changes: list[SharedChange]) -> bytes:
         seq = self._request.seq
         return b"".join([addressed(frame, seq) for seen in changes for frame in seen.frames or self._frames(seen)])
 
-    def _frames(self, seen: Seen) -> tuple[bytes, ...]:
+    def _frames(self, seen: SharedChange) -> tuple[bytes, ...]:
         """Made once for all watchers."""
         event = seen.event
         frames = [encode_item(event, self._token(seen.at))] if seen.won else []
@@ -276,7 +276,7 @@ class Telling:
 
 
 @attrs.define
-class _Shown:
+class _ShownUpTo:
     """How far the state was shown, and of which moment each part is."""
 
     _lasts: list[Place] = attrs.field(factory=list)
@@ -289,7 +289,7 @@ class _Shown:
             self._lasts.append(place_of(last.key))
         self._positions.append(position)
 
-    def covers(self, seen: Seen) -> bool:
+    def covers(self, seen: SharedChange) -> bool:
         """Whether the state shows the change, or will when it comes to its path."""
         part = bisect_left(self._lasts, place_of(seen.event.path.key))
         return part == len(self._positions) or seen.position <= self._positions[part]

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from distkv.engine.driver import Driver
 from distkv.engine.trace import Listener
 from distkv.wire.replies import encode_end, encode_reply
-from distkv.wire.request import Trace
+from distkv.wire.request import TraceSteps
 
 PART_MOMENTS: Final = 100
 """Sent at a time."""
@@ -31,7 +31,7 @@ class Traces:
         self._send = send
         self._open: dict[int, Listener] = {}
 
-    def begin(self, request: Trace) -> None:
+    def begin(self, request: TraceSteps) -> None:
         """Listen from this moment on; it is to be `run` then.
 
         Raises:
@@ -39,7 +39,7 @@ class Traces:
         """
         self._open[request.seq] = self._driver.tracing.listen(self._driver.position)
 
-    async def run(self, request: Trace) -> None:
+    async def run(self, request: TraceSteps) -> None:
         """Tell everything, until stopped or cancelled."""
         seq, listener = request.seq, self._open[request.seq]
         try:

@@ -26,7 +26,7 @@ Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole frames, between others of the connection; returns when they have left."""
 
 
-class Waits:
+class ConnectionWaits:
     """Those of one connection."""
 
     def __init__(self, driver: Driver, send: Send) -> None:

@@ -25,7 +25,7 @@ from distkv.model.path import Path
 from distkv.model.tick_ranges import count, joined
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import not_at_rest, show_the_same
 from distkv.wire.message import CeilingRecord, EventBatch, EventRecord, LifeRecord, Message, Ping, SnapshotHead
@@ -76,7 +76,7 @@ FIGURES: Final[dict[str, str]] = {
 
 
 @attrs.define
-class Counts:
+class CostCounts:
     """What was counted in one part of the course, over all nodes."""
 
     packets: int = 0
@@ -102,11 +102,11 @@ class Meter(Observer):
     """Counts."""
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts = CostCounts()
 
-    def begin(self) -> Counts:
+    def begin(self) -> CostCounts:
         """Count anew; the counts of the part that begins."""
-        self.counts = Counts()
+        self.counts = CostCounts()
         return self.counts
 
     def carried(self, host: Host, message: Message, size: int) -> None:
@@ -134,7 +134,7 @@ class Course:
         self._nodes = nodes
         self._meter = Meter()
         spread_ms = ROUND_MS * math.ceil(math.log(nodes, 4))
-        faults = Faults(loss=LOSS, delay_ms=(10, spread_ms), silence_ms=10_000)
+        faults = NetworkFaults(loss=LOSS, delay_ms=(10, spread_ms), silence_ms=10_000)
         self._fleet = Fleet(nodes, faults, is_large=True, observers=[self._meter])
         self._written = 0
 
@@ -193,7 +193,7 @@ class Course:
             other.disk.land()
             other.disk.kill(fleet.rng)
 
-    def _start_all(self) -> tuple[int, Counts]:
+    def _start_all(self) -> tuple[int, CostCounts]:
         """The whole fleet starts within a second; how long until all are alike."""
         counts = self._meter.begin()
         hosts = [*self._fleet.hosts.values()]
@@ -203,7 +203,7 @@ class Course:
         self._fleet.run(1000)
         return 1000 + self._until_alike(), counts
 
-    def _join(self, name: str) -> tuple[int, Counts]:
+    def _join(self, name: str) -> tuple[int, CostCounts]:
         """One more node comes, without data; how long until all are alike."""
         counts = self._meter.begin()
         self._fleet.host(name).agent.limit(None, self._nodes)
@@ -213,20 +213,20 @@ class Course:
             host.agent.doubts_ms = int(DOUBTS_MS * max(1.0, math.log10(self._nodes)))
         return took_ms, counts
 
-    def _rest(self) -> Counts:
+    def _rest(self) -> CostCounts:
         """Nothing happens."""
         counts = self._meter.begin()
         self._fleet.run(REST_CLOCKS * CLOCK_MS)
         return counts
 
-    def _write(self, writers: Sequence[Host], count: int, within_ms: int) -> tuple[int, Counts]:
+    def _write(self, writers: Sequence[Host], count: int, within_ms: int) -> tuple[int, CostCounts]:
         """Some nodes write in turn; how long after the last write all are alike."""
         counts = self._meter.begin()
         self._plan(writers, count, within_ms)
         self._fleet.run(within_ms)
         return self._until_alike(), counts
 
-    def _split(self, *sides: Sequence[Host]) -> Counts:
+    def _split(self, *sides: Sequence[Host]) -> CostCounts:
         """Half of the fleet is cut off; each half writes, and has it everywhere before this ends."""
         self._fleet.partition(*([host.name for host in side] for side in sides))
         counts = self._meter.begin()
@@ -235,7 +235,7 @@ class Course:
         self._fleet.run(SPLIT_CLOCKS * CLOCK_MS)
         return counts
 
-    def _heal(self) -> tuple[int, Counts]:
+    def _heal(self) -> tuple[int, CostCounts]:
         """The halves meet; how long until all are alike."""
         counts = self._meter.begin()
         self._fleet.heal()

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from random import Random
 from typing import Final
 
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
 from distkv.sim.scenario import SELDOM, Action, Fault, Scenario, Verb
 
@@ -94,12 +94,12 @@ class _Draft:
     def _part(self, name: str) -> Random:
         return Random(f"{name} {self._seed}")
 
-    def _network(self) -> Faults:
+    def _network(self) -> NetworkFaults:
         rng, faults, no = self._part("network"), self._faults, 0.0
         loss, copies = rng.choice([0.02, 0.1, 0.3]), rng.choice([0.05, 0.3])
         update_loss, late, breaks = rng.choice([0.0, 0.2, 0.4]), rng.choice([0.01, 0.1]), rng.choice([0.01, 0.05, 0.2])
         spread, answer = rng.choice([100, 400, 900]), rng.choice([30, 300])
-        return Faults(
+        return NetworkFaults(
             loss=loss if Fault.LOSS in faults else no,
             update_loss=update_loss if Fault.LOSS in faults else no,
             duplication=copies if Fault.DUPLICATION in faults else no,
@@ -113,7 +113,7 @@ class _Draft:
     # -- what is written
 
     def _writes(
-        self, count: int, paths: int, network: Faults, presence: Presence, quiet_ms: int, length_ms: int
+        self, count: int, paths: int, network: NetworkFaults, presence: Presence, quiet_ms: int, length_ms: int
     ) -> list[Action]:
         """As many as bring about the deliveries that are wanted."""
         rng, has_budget = self._part("writes"), Fault.BUDGET in self._faults
@@ -234,7 +234,7 @@ class _Draft:
         return []
 
 
-def _copies(network: Faults, path_count: int) -> float:
+def _copies(network: NetworkFaults, path_count: int) -> float:
     """How often a host that is there hears of an event, on average."""
     lost = max(network.loss, network.update_loss) * (1 if path_count <= FEW_PATHS else 1 - LOST_AND_PULLED)
     return (1 + COPIES_HEARD * network.duplication) * (1 - lost)

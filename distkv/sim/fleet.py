@@ -32,10 +32,10 @@ from distkv.services.parts import PartBounds
 from distkv.sim.clock import HostClock
 from distkv.sim.conversation import Conversation
 from distkv.sim.host import Host
-from distkv.sim.network import Faults, Network
+from distkv.sim.network import Network, NetworkFaults
 from distkv.sim.process import Process
 from distkv.sim.rot import Choose
-from distkv.sim.rule import Observer, Told
+from distkv.sim.rule import Observer, Observers
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
 from distkv.wire.gossip import GossipKind, decode_message, encode_message, kind_of
@@ -58,7 +58,7 @@ class Fleet:
     def __init__(
         self,
         seed: int | str = 0,
-        faults: Faults | None = None,
+        faults: NetworkFaults | None = None,
         *,
         members_seen: bool = True,
         is_large: bool = False,
@@ -70,7 +70,7 @@ class Fleet:
         self.now_ms = 0
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
-        self.told = Told(observers)
+        self.told = Observers(observers)
         self.commit_ms = (0, 0)
         """How long a commit takes, by each host's own draw; nothing: it is done at once."""
         self.stalls = 0.0

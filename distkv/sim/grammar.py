@@ -23,14 +23,14 @@ from distkv.sim.script import (
     Block,
     Cluster,
     Command,
-    Cut,
+    CutWay,
     Decide,
     Deed,
     Divert,
     Fill,
+    PassTime,
     Retire,
     Rot,
-    Run,
     Script,
     Setting,
     Settings,
@@ -40,7 +40,7 @@ from distkv.sim.script import (
     Split,
     StartNode,
     ToNode,
-    Wait,
+    WaitState,
     Write,
 )
 from distkv.sim.words import Known, Words
@@ -176,11 +176,11 @@ class _Parser:
                 self._nodes |= dict.fromkeys(nodes)
             case Split(sides=sides):
                 self._nodes |= {node: None for side in sides for node in side}
-            case StartNode(node=node) | ToNode(node=node) | Write(node=node) | Fill(node=node) | Wait(node=node):
+            case StartNode(node=node) | ToNode(node=node) | Write(node=node) | Fill(node=node) | WaitState(node=node):
                 self._nodes.setdefault(node)
             case Decide(node=node) | Retire(node=node) | Rot(node=node):
                 self._nodes.setdefault(node)
-            case Cut() | Divert() | Run() | Settle() | Show() | ShowState():
+            case CutWay() | Divert() | PassTime() | Settle() | Show() | ShowState():
                 pass
             case _:
                 assert_never(action)
@@ -192,7 +192,7 @@ class _Parser:
 def _mentioned(action: Action) -> Iterable[str]:
     """Nodes that must be named elsewhere, too: here a name written wrong would do nothing."""
     match action:
-        case Cut(sender=sender, receiver=receiver):
+        case CutWay(sender=sender, receiver=receiver):
             return (sender, receiver)
         case Divert(diversion=Diversion(senders=senders, receivers=receivers)):
             return sorted(senders | receivers)
@@ -202,7 +202,7 @@ def _mentioned(action: Action) -> Iterable[str]:
             return (node,)
         case Divert() | Settings() | Cluster() | StartNode() | ToNode() | Rot() | Split() | Write() | Fill():
             return ()
-        case Run() | Settle() | Wait() | ShowState():
+        case PassTime() | Settle() | WaitState() | ShowState():
             return ()
     assert_never(action)
 
@@ -251,7 +251,7 @@ def _cut(words: Words) -> Action:
     sender = words.node()
     if not words.takes(">"):
         raise ValueError("> is missing")
-    return Cut(sender, words.node())
+    return CutWay(sender, words.node())
 
 
 def _diversion(words: Words) -> Diversion:
@@ -275,7 +275,7 @@ def _wait(words: Words) -> Action:
     node, state = words.node(), words.take("the state")
     if state not in list(State):
         raise ValueError(f"{state} is no state; there are {', '.join(State)}")
-    return Wait(node, State(state), words.within_ms())
+    return WaitState(node, State(state), words.within_ms())
 
 
 def _show(words: Words) -> Action:
@@ -325,7 +325,7 @@ _READERS: Final[dict[str, Callable[[Words], Action]]] = {
     "drop": lambda words: Divert(_diversion(words)),
     "delay": _delay,
     "deliver": lambda _: Divert(None),
-    "run": lambda words: Run(words.time_ms()),
+    "run": lambda words: PassTime(words.time_ms()),
     "wait": _wait,
     "settle": lambda words: Settle(words.within_ms()),
     "show": _show,

@@ -17,7 +17,7 @@ from distkv.transport.diversion import Diversion
 
 
 @attrs.define
-class Faults:
+class NetworkFaults:
     """What happens to gossip, and to connections between peers. A spread of delays reorders."""
 
     loss: float = 0.0
@@ -39,8 +39,8 @@ class Faults:
 class Network:
     """All ways between hosts, by name. `faults` may be replaced at any time."""
 
-    def __init__(self, seed: int | str, faults: Faults | None = None, *, is_large: bool = False) -> None:
-        self.faults = Faults() if faults is None else faults
+    def __init__(self, seed: int | str, faults: NetworkFaults | None = None, *, is_large: bool = False) -> None:
+        self.faults = NetworkFaults() if faults is None else faults
         self.cut: set[tuple[str, str]] = set()
         """(from, to): nothing passes that way; a connection needs both ways."""
         self.diversions: list[Diversion] = []

@@ -24,7 +24,7 @@ from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.grammar import WORLD
 from distkv.sim.host import Host
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.process import Process
 from distkv.sim.recording import Recording
 from distkv.sim.rule import BrokenRuleError
@@ -36,14 +36,14 @@ from distkv.sim.screen import Screen
 from distkv.sim.script import (
     Action,
     Cluster,
-    Cut,
+    CutWay,
     Decide,
     Deed,
     Divert,
     Fill,
+    PassTime,
     Retire,
     Rot,
-    Run,
     Script,
     SettingMap,
     Settings,
@@ -53,7 +53,7 @@ from distkv.sim.script import (
     Split,
     StartNode,
     ToNode,
-    Wait,
+    WaitState,
     Write,
 )
 from distkv.storage.memory import MemoryDisk
@@ -124,7 +124,7 @@ class Player:
     def __init__(self, script: Script) -> None:
         world = script.world
         delay_ms, answer_ms = int(world["delay_ms"]), int(world["answer_ms"])
-        faults = Faults(
+        faults = NetworkFaults(
             delay_ms=(delay_ms, delay_ms), answer_ms=(answer_ms, answer_ms), silence_ms=int(world["silence_ms"])
         )
         self.moments: list[Moment] = []
@@ -169,7 +169,7 @@ class Player:
                 self._say(node, f"ends, and its disk rots at {path}")
                 if not self._fleet.rot(node, lambda paths: [path] if path in paths else []):
                     raise ScriptFailedError(f"{node} has nothing at {path} that may rot, or rotted before")
-            case Split() | Cut() | Divert():
+            case Split() | CutWay() | Divert():
                 self._say("", text)
                 self._to_network(action)
             case Write() | Fill():
@@ -178,7 +178,7 @@ class Player:
                 self._decide(action)
             case Retire(node=node, other=other, is_forced=is_forced):
                 self._ask(node, RetireNode(NodeName(other), is_forced))
-            case Run() | Settle() | Wait():
+            case PassTime() | Settle() | WaitState():
                 self._pass(action)
             case Show(tags=tags, nodes=names):
                 self._screen.show(tags, names)
@@ -291,14 +291,14 @@ class Player:
 
     # -- between them
 
-    def _to_network(self, action: Split | Cut | Divert) -> None:
+    def _to_network(self, action: Split | CutWay | Divert) -> None:
         network = self._fleet.network
         match action:
             case Split(sides=()):
                 self._fleet.heal()
             case Split(sides=sides):
                 self._fleet.partition(*sides)
-            case Cut(sender=sender, receiver=receiver):
+            case CutWay(sender=sender, receiver=receiver):
                 network.cut.add((sender, receiver))
             case Divert(diversion=diversion):
                 if diversion is None:
@@ -310,12 +310,12 @@ class Player:
 
     # -- time
 
-    def _pass(self, action: Run | Settle | Wait) -> None:
+    def _pass(self, action: PassTime | Settle | WaitState) -> None:
         fleet = self._fleet
         match action:
-            case Run(for_ms=for_ms):
+            case PassTime(for_ms=for_ms):
                 fleet.run(for_ms)
-            case Wait(node=node, state=state, within_ms=within_ms):
+            case WaitState(node=node, state=state, within_ms=within_ms):
                 self._until(lambda: self._state(node) == state, within_ms, f"{node} is not {state}")
             case Settle(within_ms=within_ms):
                 self._check_somebody_runs()

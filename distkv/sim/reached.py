@@ -17,18 +17,18 @@ from distkv.core.ready import (
     AskMaps,
     AskPages,
     AskSnapshot,
-    Change,
     HeardMessage,
     Input,
     JoinerAsked,
     LocalDecision,
+    PathChange,
     PeerAnswered,
     PeerOffered,
     Ready,
     Retired,
     RetireNode,
     Wake,
-    Written,
+    WriteDone,
 )
 from distkv.model.event import Event, Kind, is_above, order
 from distkv.sim.fleet import Fleet
@@ -181,7 +181,7 @@ class Reached(Observer):
             signs["a joiner is sponsored"] += 1
         elif isinstance(what, PeerOffered):
             signs["an exchange is answered"] += 1
-        elif isinstance(what, LocalDecision) and isinstance(ready.reply, Written):
+        elif isinstance(what, LocalDecision) and isinstance(ready.reply, WriteDone):
             signs["a loser is restored" if isinstance(what.request, Restore) else "a loser is dismissed"] += 1
             signs["a decision begins a life"] += any(isinstance(record, LifeRecord) for record in ready.records)
         elif isinstance(what, RetireNode) and isinstance(ready.reply, Retired):
@@ -221,7 +221,7 @@ def _highest(events: Sequence[Event]) -> Event:
     return events[0] if len(events) == 1 else max(events, key=order)
 
 
-def _losers_closed(process: Process, change: Change) -> int:
+def _losers_closed(process: Process, change: PathChange) -> int:
     """How many of what a change closed were open losers: the former winner, which is above all of these, was none."""
     if not change.closed or not change.won:
         return len(change.closed)

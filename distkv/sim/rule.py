@@ -80,7 +80,7 @@ class Observer:
         return BrokenRuleError(self.rule, what)
 
 
-class Told:
+class Observers:
     """For each thing that happens, who is told of it: those observers only that make something of it."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:

@@ -32,7 +32,7 @@ from distkv.sim.rules.writes import AcknowledgedStay
 from distkv.sim.scenario import FAULT_OF, Action, Scenario
 from distkv.sim.stage import Stage
 from distkv.sim.strangers import namesake_of
-from distkv.sim.trace import Trace
+from distkv.sim.trace import StepTrace
 from distkv.sim.watching import SlowWatchers
 from distkv.sim.watching import draw as draw_watchers
 from distkv.wire.message import EventBatch, Update
@@ -103,7 +103,7 @@ class Run:
         self, scenario: Scenario, write: Callable[[str], object] | None = None, observers: Sequence[Observer] = ()
     ) -> None:
         self._scenario = scenario
-        self._trace, self._reached, self._traffic = Trace(write), Reached(), _Traffic()
+        self._trace, self._reached, self._traffic = StepTrace(write), Reached(), _Traffic()
         self._writes = AcknowledgedStay()
         rules = [*always(), OneContent(), SupersededIsCovered(), TicksRise(), self._writes, RingStays(), StaysApart()]
         habits, limits = draw_watchers(scenario.seed)

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 
 
 class Fault(StrEnum):
@@ -186,7 +186,7 @@ class Scenario:
     stream_events: int
     doubts_ms: int
     """How long agents take to see that another one is gone, or back."""
-    network: Faults
+    network: NetworkFaults
     quiet_ms: int
     """For so long there are no faults but those of the network."""
     length_ms: int

@@ -94,7 +94,7 @@ class Split:
 
 
 @attrs.frozen
-class Cut:
+class CutWay:
     """Nothing goes from one node to the other any more."""
 
     sender: str
@@ -151,7 +151,7 @@ class Retire:
 
 
 @attrs.frozen
-class Run:
+class PassTime:
     """Time passes."""
 
     for_ms: int
@@ -165,7 +165,7 @@ class Settle:
 
 
 @attrs.frozen
-class Wait:
+class WaitState:
     """Time passes until a node is in a state."""
 
     node: str
@@ -194,15 +194,15 @@ Action: TypeAlias = (
     | ToNode
     | Rot
     | Split
-    | Cut
+    | CutWay
     | Divert
     | Write
     | Fill
     | Decide
     | Retire
-    | Run
+    | PassTime
     | Settle
-    | Wait
+    | WaitState
     | Show
     | ShowState
 )

@@ -17,7 +17,7 @@ from distkv.model.tick_ranges import is_within
 from distkv.sim.clock import HostClock
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.scenario import WRITES, Action, Scenario, Verb
 from distkv.sim.strangers import Strangers
 from distkv.sim.workload import OWNER, Workload
@@ -77,7 +77,7 @@ class Stage:
         fleet = self._fleet
         self._tell("", "all faults end")
         fleet.heal()
-        fleet.network.faults = Faults(silence_ms=fleet.network.faults.silence_ms)
+        fleet.network.faults = NetworkFaults(silence_ms=fleet.network.faults.silence_ms)
         fleet.commit_ms = (0, 0)
         self._strangers.all_is_well()
         for host in fleet.hosts.values():

@@ -15,7 +15,7 @@ from distkv.sim.process import Process
 from distkv.sim.rule import Observer
 
 
-class Trace(Observer):
+class StepTrace(Observer):
     """Writes down every step; `write` gets the lines, if somebody wants them."""
 
     def __init__(self, write: Callable[[str], object] | None = None) -> None:

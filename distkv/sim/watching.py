@@ -23,11 +23,11 @@ from distkv.config import Limits
 from distkv.core.ready import Input, Ready
 from distkv.model.path import ROOT, Path
 from distkv.services.telling import Answer, Durable, Rows, Send, Telling, Wait
-from distkv.sim.belief import RULE, Belief
 from distkv.sim.fleet import Fleet
 from distkv.sim.process import Process
 from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.watched import WatchedProcess
+from distkv.sim.watched_copy import RULE, WatchedCopy
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.message import Record
@@ -81,7 +81,7 @@ class SlowWatchers(Observer):
     def __init__(self, seed: int, habits: Sequence[Habits], limits: Limits) -> None:
         self._limits: Final = limits
         self._counters: Final = Counter[str]()
-        self._clients: Final = [_Client(number, one, seed) for number, one in enumerate(habits)]
+        self._clients: Final = [_SlowWatcher(number, one, seed) for number, one in enumerate(habits)]
         self._nodes: Final = dict[str, WatchedProcess]()
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
@@ -123,35 +123,35 @@ class SlowWatchers(Observer):
         self._counters["watch_went_on"] = sum(client.belief.went_on for client in self._clients)
         fleet.notes.update(+self._counters)
 
-    def _connect(self, client: _Client, fleet: Fleet) -> None:
+    def _connect(self, client: _SlowWatcher, fleet: Fleet) -> None:
         """On the node where it was, or on another one."""
         names = [host.name for host in fleet.ours() if host.live.is_serving and not host.is_paused]
         if names:
             is_back = client.host in names and client.rng.random() < client.habits.stays
             client.host = client.host if is_back else client.rng.choice(names)
-            client.connection = _Connection(self._nodes[client.host], client, fleet)
+            client.connection = _WatchConnection(self._nodes[client.host], client, fleet)
             client.connection.begin()
 
 
-class _Client:
+class _SlowWatcher:
     """One watcher, over as many connections as it takes."""
 
     def __init__(self, number: int, habits: Habits, seed: int) -> None:
         self.habits: Final = habits
         self.rng: Final = Random(f"watcher {number} {seed}")
-        self.belief: Final = Belief(f"watcher {number}", habits.path)
+        self.belief: Final = WatchedCopy(f"watcher {number}", habits.path)
         self.watching: Final = Watching(habits.path, fetch=True, since=None, min_depth=0, max_depth=None)
-        self.connection: _Connection | None = None
+        self.connection: _WatchConnection | None = None
         self.host = ""
         """Where it is, or was."""
         self.back_ms = 0
         """When it connects again."""
 
 
-class _Connection:
+class _WatchConnection:
     """One watch on one node."""
 
-    def __init__(self, node: WatchedProcess, client: _Client, fleet: Fleet) -> None:
+    def __init__(self, node: WatchedProcess, client: _SlowWatcher, fleet: Fleet) -> None:
         self._node: Final = node
         self._client: Final = client
         self._fleet: Final = fleet

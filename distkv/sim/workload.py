@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from distkv.core.ready import BatchDone, LocalBatch, LocalDecision, LocalSet, Reply, Written
+from distkv.core.ready import BatchDone, LocalBatch, LocalDecision, LocalSet, Reply, WriteDone
 from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
@@ -92,7 +92,7 @@ class Workload:
 
         Those of the ring, which wait for events that are on their way, are left to its owner.
         """
-        contested = process.replica.tree.contested()
+        contested = process.replica.tree.conflicted()
         entries = [entry for entry in contested if not entry.head.path.is_reserved and entry.head.path not in RING]
         found = [(entry.head.link, loser.link) for entry in entries for loser in entry.conflicts()]
         if found:
@@ -105,7 +105,7 @@ class Workload:
         """The answer leaves when what it says is durable."""
         results = reply.results if isinstance(reply, BatchDone) else (reply,)
         for result in results:
-            if isinstance(result, Written) and result.event is not None and process.is_running:
+            if isinstance(result, WriteDone) and result.event is not None and process.is_running:
                 process.when_durable(partial(self._fleet.acknowledge, process, result.event))
 
     @staticmethod

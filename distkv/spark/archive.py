@@ -27,7 +27,7 @@ from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, common, count, joined, without
 from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
 from distkv.spark.nodes.planning import Plan, Read, View, cut, first_of, held_by, plan
-from distkv.spark.source.progress import Waits
+from distkv.spark.source.progress import AwaitedTicks
 from distkv.spark.table.manifest import Manifest
 from distkv.spark.table.parts import FILE_ROWS, Part, parts_folder, taken_in, work_out
 from distkv.spark.table.store import Table, open_table
@@ -131,7 +131,7 @@ def archive_once(
     """
     hosts = Hosts(wishes.addresses)
     views = hosts.views()
-    with _opened(spark, directory, wishes, hosts, views, stopping or Stopping(), tell, Waits(0.0)) as run:
+    with _opened(spark, directory, wishes, hosts, views, stopping or Stopping(), tell, AwaitedTicks(0.0)) as run:
         run.catch_up(views)
         return run.result()
 
@@ -153,7 +153,7 @@ def archive(
     """
     hosts = Hosts(wishes.addresses)
     views = hosts.views()
-    with _opened(spark, directory, wishes, hosts, views, stopping, tell, Waits(GAP_WAIT_S)) as run:
+    with _opened(spark, directory, wishes, hosts, views, stopping, tell, AwaitedTicks(GAP_WAIT_S)) as run:
         pauses, is_away = Backoff(max_s=IDLE_S), False
         while not stopping.is_set:
             begun = time.monotonic()
@@ -184,18 +184,18 @@ def _opened(
     views: Sequence[View],
     stopping: Stopping,
     tell: Tell,
-    waits: Waits,
-) -> Iterator[_Run]:
+    waits: AwaitedTicks,
+) -> Iterator[_Archiving]:
     path = None if wishes.path == ROOT else str(wishes.path)
     with (
         open_table(directory, network=views[0].network, path=path, create=True) as table,
         parts_folder(table) as parts,
     ):
-        yield _Run(spark, table, wishes, hosts, stopping, tell, parts, waits)
+        yield _Archiving(spark, table, wishes, hosts, stopping, tell, parts, waits)
 
 
 @attrs.define
-class _Run:
+class _Archiving:
     """From an opened table to its last commit."""
 
     _spark: SparkSession
@@ -205,7 +205,7 @@ class _Run:
     _stopping: Stopping
     _tell: Tell
     _parts: str
-    _waits: Waits
+    _waits: AwaitedTicks
     _first: Manifest = attrs.field(init=False)
     _begun: float = attrs.field(factory=time.monotonic)
     _looked_at_gaps: float = float("-inf")

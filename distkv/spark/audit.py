@@ -19,7 +19,7 @@ from distkv.errors import FormatVersionError, WrongDirectoryError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.checking import Checked, check
-from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, Content, Fleet
+from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, ContentPlaces, NamedNodes
 from distkv.spark.table.contents import TASKS_EACH, few, read_files
 from distkv.spark.table.manifest import DataFile, Manifest
 from distkv.spark.table.store import Table, open_table
@@ -94,9 +94,9 @@ def audit(
         LogDamagedError: its manifest is damaged.
     """
     if directory is None:
-        return _result(_look_at_nodes(Fleet(addresses, patience_s), None), None)
+        return _result(_look_at_nodes(NamedNodes(addresses, patience_s), None), None)
     with open_table(directory, network=None, takes_damaged=True) as table:
-        fleet, manifest = Fleet(addresses, patience_s), table.manifest
+        fleet, manifest = NamedNodes(addresses, patience_s), table.manifest
         if manifest.network != fleet.network:
             raise WrongDirectoryError(
                 f"{table.directory} is the event table of network {manifest.network.hex()}, and the hosts are of "
@@ -112,11 +112,11 @@ def audit(
 class _Nodes:
     """What was found of the nodes."""
 
-    fleet: Fleet
+    fleet: NamedNodes
     differs: int
     differing: list[str]
     """The first paths that differ, in lines."""
-    content: Content
+    content: ContentPlaces
 
 
 @attrs.frozen
@@ -127,7 +127,7 @@ class _Files:
     doubles: int
 
 
-def _look_at_nodes(fleet: Fleet, manifest: Manifest | None) -> _Nodes:
+def _look_at_nodes(fleet: NamedNodes, manifest: Manifest | None) -> _Nodes:
     nothing: TickRanges = {}
     ticks, gaps, path = nothing, nothing, ROOT
     if manifest is not None:

@@ -92,7 +92,7 @@ def compact(
         dropped = {} if forget is None else _dropped(spark, table, parts, forget)
         with translated(parts):
             groups = chosen(before.files, _counts(dropped), rows)
-        _Run(spark, table, parts, dropped, forget, tell).carry_out(groups)
+        _Compaction(spark, table, parts, dropped, forget, tell).carry_out(groups)
         after = table.manifest
     return Compacted(len(before.files), len(after.files), after.rows, before.rows - after.rows)
 
@@ -123,7 +123,7 @@ def chosen(files: Sequence[DataFile], dropped: Mapping[str, int], rows: int) -> 
 
 
 @attrs.define
-class _Run:
+class _Compaction:
     """From what was chosen to the last commit."""
 
     _spark: SparkSession

@@ -35,7 +35,7 @@ SHOWN_CHARS: Final = 40
 
 
 @attrs.frozen
-class Shown:
+class ShownEntry:
     """What a node shows at a path. Equal are those of one change with one value."""
 
     order: Order
@@ -43,7 +43,7 @@ class Shown:
     """For people."""
 
 
-Sight: TypeAlias = tuple[Shown | None, ...]
+Sight: TypeAlias = tuple[ShownEntry | None, ...]
 """What each node shows at a path, at one look; None: it has no value there."""
 
 
@@ -73,7 +73,7 @@ def differing(trees: Sequence[Iterator[Fields]]) -> Iterator[tuple[Path, Sight]]
         heads = [next(tree, None) if here else head for tree, here, head in zip(trees, has_it, heads, strict=True)]
 
 
-def shown(path: Path, entry: Entry | None) -> Shown | None:
+def shown(path: Path, entry: Entry | None) -> ShownEntry | None:
     """What a node shows that was asked for one path."""
     return None if entry is None else _shown(path, entry.chain[0], entry.tock, entry.value)
 
@@ -170,14 +170,14 @@ def _path(item: Fields) -> Path:
         raise DecodeError(f"a node sends a path that is none: {error}", "bad_path") from None
 
 
-def _shown_item(path: Path, item: Fields) -> Shown:
+def _shown_item(path: Path, item: Fields) -> ShownEntry:
     newest = read_map(item.get("chain"), "chain")
     link = read_link(newest.get("node"), newest.get("tick"), "chain")
     return _shown(path, link, Tock(read_int(item, "tock")), item.get("value"))
 
 
-def _shown(path: Path, link: Link, tock: Tock, value: object) -> Shown:
+def _shown(path: Path, link: Link, tock: Tock, value: object) -> ShownEntry:
     text = to_json(value)
     short = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
     event = Event(path, Kind.SET, pack_value(value), (link,), tock, 0.0)
-    return Shown(order(event), f"{short} ({tick_text(*link)})")
+    return ShownEntry(order(event), f"{short} ({tick_text(*link)})")

@@ -50,7 +50,7 @@ _PATIENCE: Final = Patience()
 
 
 @attrs.frozen
-class Content:
+class ContentPlaces:
     """Of ticks that are held, and not in a table."""
 
     somewhere: TickRanges
@@ -58,7 +58,7 @@ class Content:
     nowhere: TickRanges
 
 
-class Fleet:
+class NamedNodes:
     """The nodes that were named and answer."""
 
     def __init__(self, addresses: Sequence[Address], patience_s: float) -> None:
@@ -114,14 +114,14 @@ class Fleet:
                 self._leave_out(failed)
         return 0, []
 
-    def content(self, ticks: TickRanges, gaps: TickRanges, path: Path) -> Content:
+    def content(self, ticks: TickRanges, gaps: TickRanges, path: Path) -> ContentPlaces:
         """Where the content is that a table of these ticks and gaps lacks; `path` is that of the table."""
         unknown = without(joined(held_by(self.views), gaps), ticks)
         nowhere = self._nowhere(unknown, path)
         if nowhere:  # what is not durable yet has no content for a moment
             time.sleep(PAUSE_S)
             nowhere = self._nowhere(nowhere, path)
-        return Content(without(unknown, nowhere), nowhere)
+        return ContentPlaces(without(unknown, nowhere), nowhere)
 
     # -- inside
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from distkv.errors import DecodeError
 from distkv.model.entry import Entry
-from distkv.model.event import Chain, Event, Fleeting, Kind, Tock
+from distkv.model.event import Chain, Event, ExpiringEvent, Kind, Tock
 from distkv.model.path import ROOT, Path
 from distkv.model.tree import share
 from distkv.spark.nodes.rows import without_collector
@@ -103,7 +103,7 @@ class _Folding:
                 entry = None
                 self._text, self._path = text, _read_path(text)
             if ttl is not None:
-                event: Event = Fleeting(self._path, value, chain, tock, time, is_cut, ttl)
+                event: Event = ExpiringEvent(self._path, value, chain, tock, time, is_cut, ttl)
             else:
                 event = Event(self._path, _KINDS[kind], value or b"", chain, Tock(tock), time, is_cut)
             if entry is None:

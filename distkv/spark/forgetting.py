@@ -70,7 +70,7 @@ def forgetter(known: Settled) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
     dropped, as `DROPPED`. It raises DecodeError when a row is no event."""
 
     def forget(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        text, past = None, Past(known, is_bounded=True)
+        text, past = None, PathHistory(known, is_bounded=True)
         dropped: list[tuple[str, Link]] = []
         for batch in batches:
             with without_collector():
@@ -78,7 +78,7 @@ def forgetter(known: Settled) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
                 for file, path, is_system, is_expiry, chain in zip(*columns, chains_of(batch), strict=True):
                     if path != text:
                         dropped += past.end()
-                        text, past = path, Past(known, is_bounded=not is_system)
+                        text, past = path, PathHistory(known, is_bounded=not is_system)
                     dropped += past.take(file, chain, is_expiry=is_expiry)
                 found, dropped = _batch(dropped), []
             yield found
@@ -88,7 +88,7 @@ def forgetter(known: Settled) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
 
 
 @attrs.define(eq=False)
-class _Kept:
+class _KeptEvent:
     """An event that is not dropped, so far."""
 
     file: str
@@ -106,7 +106,7 @@ class _Kept:
         return self.link[0], self.link[1] >> COUNT_BITS
 
 
-class Past:
+class PathHistory:
     """The events of one path up to a time, taken in rising order."""
 
     def __init__(self, known: Settled, *, is_bounded: bool) -> None:
@@ -117,9 +117,9 @@ class Past:
         """More is kept than may be open at once, so nothing more is dropped."""
         self._look_at = KEPT_MAX
         self._count = 0
-        self._kept: dict[_Kept, None] = {}
+        self._kept: dict[_KeptEvent, None] = {}
         """In rising order."""
-        self._said: dict[Writer, list[tuple[int, _Kept]]] = {}
+        self._said: dict[Writer, list[tuple[int, _KeptEvent]]] = {}
         """By the writer that is named, what is uncovered: events rise, and ticks fall."""
 
     def take(self, file: str, chain: Chain, *, is_expiry: bool) -> list[tuple[str, Link]]:
@@ -127,9 +127,9 @@ class Past:
         if self._is_over:
             return []
         self._count += 1
-        new = _Kept(file, self._count, chain[0], is_expiry, True, len(chain))
+        new = _KeptEvent(file, self._count, chain[0], is_expiry, True, len(chain))
         self._kept[new] = None
-        dropped: list[_Kept] = []
+        dropped: list[_KeptEvent] = []
         for node, tick in chain:
             said = self._said.setdefault((node, tick >> COUNT_BITS), [])
             while said and said[-1][0] <= tick:
@@ -149,7 +149,7 @@ class Past:
             return []
         return [(event.file, event.link) for event in self._drop_needless(next(reversed(self._kept)))]
 
-    def _cover(self, said: tuple[int, _Kept], dropped: list[_Kept], node: str) -> None:
+    def _cover(self, said: tuple[int, _KeptEvent], dropped: list[_KeptEvent], node: str) -> None:
         """What an event says of a writer is said by one above it, too."""
         tick, event = said
         event.uncovered -= 1
@@ -159,7 +159,7 @@ class Past:
             del self._kept[event]
             dropped.append(event)
 
-    def _drop_needless(self, winner: _Kept) -> list[_Kept]:
+    def _drop_needless(self, winner: _KeptEvent) -> list[_KeptEvent]:
         """Drop what says only of settled writers something uncovered, and contains nothing that is kept otherwise."""
         needed = {winner: None} | {event: None for event in self._kept if event.is_open and not event.is_expiry}
         for writer, said in self._said.items():
@@ -178,7 +178,7 @@ class Past:
             self._said[writer] = [(tick, event) for tick, event in said if event in needed]
         return dropped
 
-    def _container(self, event: _Kept, needed: Mapping[_Kept, None]) -> _Kept:
+    def _container(self, event: _KeptEvent, needed: Mapping[_KeptEvent, None]) -> _KeptEvent:
         """One that contains an event that is not open, if possible one that is needed anyhow."""
         said, own = self._said[event.writer], event.link[1]
         above = [other for tick, other in said if tick >= own and other.number > event.number]

@@ -22,7 +22,7 @@ import attrs
 from distkv.client.addresses import Address
 from distkv.client.arguments import check_ttl
 from distkv.errors import RequestError, SettingsError
-from distkv.spark.importing.import_rows import Done, Row, Wanted, lane, parse, write
+from distkv.spark.importing.import_rows import Done, ImportRow, Wanted, lane, parse, write
 from distkv.spark.importing.records import ImportForm, Piece, pieces_of
 from distkv.spark.importing.templates import read_template
 from distkv.spark.nodes.hosts import Hosts
@@ -130,7 +130,7 @@ def _outcomes(
     addresses: Sequence[Address],
     *,
     dry_run: bool,
-) -> RDD[Row | Done]:
+) -> RDD[ImportRow | Done]:
     """Rejects, and what each task did; all is done when somebody asks for them.
 
     Not by way of data frames: to compile their queries takes Spark longer than all the rest of 50,000 rows.
@@ -141,7 +141,7 @@ def _outcomes(
     return lanes.mapPartitions(partial(write, addresses=addresses, wanted=wanted, names=files, dry=dry_run))
 
 
-def _done(outcomes: RDD[Row | Done]) -> list[Done]:
+def _done(outcomes: RDD[ImportRow | Done]) -> list[Done]:
     """What each task did.
 
     Raises:
@@ -154,7 +154,7 @@ def _done(outcomes: RDD[Row | Done]) -> list[Done]:
     return done
 
 
-def _is_done(outcome: Row | Done) -> bool:
+def _is_done(outcome: ImportRow | Done) -> bool:
     return isinstance(outcome, Done)
 
 
@@ -164,10 +164,10 @@ def _first_reject(done: Sequence[Done], files: Sequence[str]) -> str | None:
     return None if first is None else f"{files[first.file]}, line {first.line}: {first.reason}"
 
 
-def _shown_rejects(spark: SparkSession, outcomes: RDD[Row | Done], files: Sequence[str]) -> DataFrame:
+def _shown_rejects(spark: SparkSession, outcomes: RDD[ImportRow | Done], files: Sequence[str]) -> DataFrame:
     """In the order of the files, each with its name, as one file."""
 
-    def shown(outcome: Row | Done) -> list[tuple[object, ...]]:
+    def shown(outcome: ImportRow | Done) -> list[tuple[object, ...]]:
         if isinstance(outcome, Done):
             return []
         return [(outcome.file, files[outcome.file], outcome.line, outcome.reason, outcome.text)]

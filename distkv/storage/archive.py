@@ -39,10 +39,10 @@ from distkv.storage.archive_history import History
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
     UNKNOWN,
-    Damage,
+    DamagedRow,
     HistoryRow,
     LedgerRow,
-    Progress,
+    SettledUpTo,
     StateRow,
     check_ledger,
     check_meta,
@@ -66,7 +66,7 @@ _LSN: Final = itemgetter(HistoryRow._fields.index("lsn"))
 
 
 @attrs.frozen
-class Batch:
+class Settlement:
     """What the records from `settled_lsn` up to `lsn` came to. Rows replace those with the same key.
 
     `forget` empties state, ledger and meta first, for a node that started anew in between; history stays.
@@ -164,7 +164,7 @@ class Archive:
         rows = self._read(f"SELECT {PROGRESS}, checked FROM progress")
         if len(rows) != 1 or check_numbers(rows[0][:-1]) != rows[0][-1]:
             raise damaged(path, "how far it is does not check")
-        self._progress: Progress = Progress(*rows[0][:-1])
+        self._progress: SettledUpTo = SettledUpTo(*rows[0][:-1])
 
     # -- start-up
 
@@ -230,7 +230,7 @@ class Archive:
 
     # -- changing
 
-    def settle(self, batch: Batch) -> None:
+    def settle(self, batch: Settlement) -> None:
         """Take in a stretch of the log, durably and whole. Raises ValueError when it does not follow what is here."""
         with self._changing(is_mending=batch.forget):
             self._check_follows(batch)
@@ -349,18 +349,18 @@ class Archive:
             if not tables:
                 raise
             for table in tables:
-                self.damage.note(Damage.of_page(table))
+                self.damage.note(DamagedRow.of_page(table))
             raise BusyError(
                 f"{self._path}: {error}: nothing was changed; it is mended soon, or now by 'distkv client scrub'"
             ) from error
 
-    def _check_follows(self, batch: Batch) -> None:
+    def _check_follows(self, batch: Settlement) -> None:
         begin = self.settled_lsn
         lsns = [begin - 1, *map(_LSN, batch.history), max(batch.lsn, begin)]
         if batch.lsn < begin or not all(map(lt, lsns, lsns[1:])):
             raise ValueError(f"history must rise from lsn {begin} to below {batch.lsn}, the end of the batch")
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: Settlement) -> None:
         change_all = self._writer.executemany
         if batch.forget:
             with closing(connect_reader(self._path)) as reader:
@@ -374,7 +374,7 @@ class Archive:
         meta = [(key, value, check_meta(key, value)) for key, value in batch.meta.items()]
         change_all("REPLACE INTO meta (key, value, checked) VALUES (?, ?, ?)", meta)
 
-    def _write_progress(self, progress: Progress) -> None:
+    def _write_progress(self, progress: SettledUpTo) -> None:
         """What changed with it: how far the archive is, and what of it is damaged."""
         numbers = attrs.astuple(progress)
         self._writer.execute("DELETE FROM progress")  # what stands there may not be one row any more

@@ -15,15 +15,15 @@ from collections.abc import Callable, Container
 from typing import Final, TypeAlias
 
 from distkv.errors import DamagedError
-from distkv.storage.archive_rows import Damage, check_damage
+from distkv.storage.archive_rows import DamagedRow, check_damage
 
 DAMAGE_MAX: Final = 1000
 NOT_CERTAIN: Final = "what the path held then is not certain: a row of this node's history is damaged; ask another node"
 
-Tell: TypeAlias = Callable[[Damage], None]
+Tell: TypeAlias = Callable[[DamagedRow], None]
 
 
-def say_nothing(_damage: Damage) -> None:
+def say_nothing(_damage: DamagedRow) -> None:
     """Nobody wants to hear of damage."""
 
 
@@ -32,13 +32,13 @@ class DamageList:
 
     def __init__(self, tell: Tell) -> None:
         self._tell: Final = tell
-        self._found: dict[Damage, float] = {}
+        self._found: dict[DamagedRow, float] = {}
         self._is_saved = True
         self.noted_count = 0
         """How many places were noted; never less."""
         self._changing = threading.Lock()
 
-    def all(self) -> dict[Damage, float]:
+    def all(self) -> dict[DamagedRow, float]:
         """Each, and when it was found, in seconds since 1970."""
         with self._changing:
             return dict(self._found)
@@ -48,7 +48,7 @@ class DamageList:
         """Behind the last row of the history among them; 0 when there is none."""
         return max((damage.lsn + 1 for damage in self.all() if damage.lsn is not None), default=0)
 
-    def note(self, damage: Damage) -> None:
+    def note(self, damage: DamagedRow) -> None:
         """Keep it in mind, and tell it, when it is a new one."""
         with self._changing:
             if damage in self._found or len(self._found) >= DAMAGE_MAX:
@@ -58,7 +58,7 @@ class DamageList:
             self.noted_count += 1
         self._tell(damage)
 
-    def forget(self, healed: Container[Damage]) -> None:
+    def forget(self, healed: Container[DamagedRow]) -> None:
         """These are whole again."""
         with self._changing:
             self._found = {damage: found for damage, found in self._found.items() if damage not in healed}
@@ -77,7 +77,7 @@ class DamageList:
     def load(self, reader: sqlite3.Connection) -> None:
         """What the file knows. A row that does not check is left out: what it was about will be found again."""
         for place, path, lsn, found, checked in reader.execute("SELECT place, path, lsn, found, checked FROM damage"):
-            damage = Damage(str(place), path, lsn)  # a page that belongs elsewhere has rows of other types
+            damage = DamagedRow(str(place), path, lsn)  # a page that belongs elsewhere has rows of other types
             if check_damage(damage, found) == checked:
                 self._found[damage] = found
 

@@ -24,9 +24,9 @@ from distkv.storage.archive_damage import NOT_CERTAIN, DamageList
 from distkv.storage.archive_rows import (
     CHANGE_COLUMNS,
     HISTORY_COLUMNS,
-    Damage,
+    DamagedRow,
     HistoryRow,
-    Progress,
+    SettledUpTo,
     checked_changes,
     history_damage,
     is_intact_history,
@@ -44,7 +44,7 @@ class History:
     """
 
     def __init__(
-        self, path: str, reader: sqlite3.Connection, damage: DamageList, progress: Callable[[], Progress]
+        self, path: str, reader: sqlite3.Connection, damage: DamageList, progress: Callable[[], SettledUpTo]
     ) -> None:
         self._path = path
         self._reader = reader
@@ -79,7 +79,7 @@ class History:
         )
         found = next(map(self.checked, led), None)
         if found is not None and not (found.path == path and found.arrived <= arrived and found.won):
-            self._damage.note(Damage(f"history, what leads to row {found.lsn}", path, found.lsn))
+            self._damage.note(DamagedRow(f"history, what leads to row {found.lsn}", path, found.lsn))
             found = None
         last = -1 if found is None else found.lsn
         missed = self._fetch(
@@ -88,7 +88,7 @@ class History:
             (last, end, path, arrived),
         )
         for (lsn,) in missed:
-            self._damage.note(Damage(f"history, what leads to row {lsn}", path, lsn))
+            self._damage.note(DamagedRow(f"history, what leads to row {lsn}", path, lsn))
         self._damage.check_certain(path, last)
         if found is not None and not self._are_intact_before(found, arrived):
             raise DamagedError(NOT_CERTAIN)
@@ -135,7 +135,7 @@ class History:
         rows = self._rows("WHERE lsn >= ? AND won ORDER BY lsn LIMIT ?", (lsn, limit))
         for before, row in pairwise(rows):
             if row.lsn <= before.lsn:  # a page stands where another one belongs: which rows that one had, nobody knows
-                self._damage.note(Damage(f"history, rows behind row {before.lsn}", None, max(row.lsn, before.lsn)))
+                self._damage.note(DamagedRow(f"history, rows behind row {before.lsn}", None, max(row.lsn, before.lsn)))
         return rows
 
     def rows(self) -> Iterator[HistoryRow]:
@@ -192,7 +192,7 @@ class History:
             except sqlite3.DatabaseError as error:
                 if not is_malformed(error):
                     raise
-                self._damage.note(Damage.of_page("history"))
+                self._damage.note(DamagedRow.of_page("history"))
                 raise DamagedError(_REFUSED) from error
 
     def _count(self) -> None:
@@ -203,7 +203,7 @@ class History:
             raise DamagedError(_REFUSED)
         self._is_counted = True
 
-    def _note(self, damage: Damage | None) -> bool:
+    def _note(self, damage: DamagedRow | None) -> bool:
         if damage is not None:
             self._damage.note(damage)
         return damage is not None

@@ -7,7 +7,8 @@ A checksum is the CRC-32 of a number of the table, of the key and of the bytes t
 without being decoded, and a row that lies under another key, or in another table, does not check either. A bit that
 flips on the disk is found for certain; other damage goes unnoticed once in four thousand million times.
 
-Invariant: a row that was written, and is read as it was written, checks; `Damage` names a place that a person can find.
+Invariant: a row that was written, and is read as it was written, checks; `DamagedRow` names a place that a person can
+find.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class LedgerRow:
 
 
 @attrs.frozen
-class Progress:
+class SettledUpTo:
     """How far the archive is: the one row that says so, in the order of its columns."""
 
     settled_lsn: int
@@ -89,7 +90,7 @@ def _printable(text: str) -> str:
 
 
 @attrs.frozen
-class Damage:
+class DamagedRow:
     """A row that is not as it was written, or a place where rows are missing."""
 
     place: str = attrs.field(converter=_printable)
@@ -100,7 +101,7 @@ class Damage:
     """Of a row of the history."""
 
     @classmethod
-    def of_page(cls, table: str) -> Damage:
+    def of_page(cls, table: str) -> DamagedRow:
         """A table that cannot be read to its end. What of it is lost is known when the rest was written anew."""
         return cls(f"{table}{_PAGE}")
 
@@ -141,7 +142,7 @@ def check_numbers(numbers: Sequence[int]) -> int:
     return crc32(repr(tuple(numbers)).encode(), _PROGRESS)
 
 
-def check_damage(damage: Damage, found: float) -> int:
+def check_damage(damage: DamagedRow, found: float) -> int:
     return crc32(repr((damage.place, damage.path, damage.lsn, found)).encode(errors="surrogateescape"), _DAMAGE)
 
 
@@ -190,15 +191,15 @@ def checked_changes(node: str, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[
         yield row, is_intact
 
 
-def state_damage(path: Any, entry: Any) -> Damage:
+def state_damage(path: Any, entry: Any) -> DamagedRow:
     """A row of the state that does not check. Its path is readable where it stands in the entry, too."""
-    return Damage(f"state, row {path!r:.80}", path if _is_in(path, entry) else None)
+    return DamagedRow(f"state, row {path!r:.80}", path if _is_in(path, entry) else None)
 
 
-def history_damage(row: HistoryRow) -> Damage:
+def history_damage(row: HistoryRow) -> DamagedRow:
     """A row of the history that does not check. Its path is readable where it stands in the record, too."""
     path = row.path if _is_in(row.path, row.record) else None
-    return Damage(f"history, row {row.lsn}", path, row.lsn)
+    return DamagedRow(f"history, row {row.lsn}", path, row.lsn)
 
 
 def _is_in(path: Any, content: Any) -> bool:

@@ -16,12 +16,12 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from distkv.storage.archive_rows import HISTORY_COLUMNS, Damage
+from distkv.storage.archive_rows import HISTORY_COLUMNS, DamagedRow
 
 TABLES: Final = ("state", "ledger", "meta", "progress", "history")
 """What a running node writes anew when a page of it cannot be read."""
 
-Note: TypeAlias = Callable[[Damage], None]
+Note: TypeAlias = Callable[[DamagedRow], None]
 
 _FROM_LSN = f"SELECT {HISTORY_COLUMNS} FROM history NOT INDEXED WHERE lsn >= ? ORDER BY lsn"
 _LAST = f"{_FROM_LSN} DESC"
@@ -73,7 +73,7 @@ def readable_history(connection: sqlite3.Connection, end: int, note: Note) -> It
             begin = row[0] + 1
             continue
         next_lsn = _readable_from(connection, begin, end)
-        note(Damage(f"history, rows {begin} to {next_lsn - 1}", None, next_lsn - 1))
+        note(DamagedRow(f"history, rows {begin} to {next_lsn - 1}", None, next_lsn - 1))
         if next_lsn >= end:
             return
         begin = next_lsn

@@ -24,7 +24,7 @@ from distkv.storage.archive_connection import connect_reader, translated
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
     UNKNOWN,
-    Damage,
+    DamagedRow,
     HistoryRow,
     LedgerRow,
     check_numbers,
@@ -51,16 +51,16 @@ _Progress: TypeAlias = dict[str, Any]
 
 
 @attrs.frozen
-class Part:
+class ScrubStep:
     """What one step looked at."""
 
     row_count: int
     size: int
     """Bytes, about."""
-    damaged: Sequence[Damage] = ()
+    damaged: Sequence[DamagedRow] = ()
 
 
-def parts(path: str) -> Iterator[Part]:
+def parts(path: str) -> Iterator[ScrubStep]:
     """Look at the archive at `path`; each step blocks for some milliseconds, or to count for some more.
 
     Any thread may take a step, one at a time. Raises LogDamagedError when it is no archive that SQLite can read.
@@ -71,35 +71,35 @@ def parts(path: str) -> Iterator[Part]:
         yield from _readable("history", _look_at_history(connection))
 
 
-def _readable(table: str, looks: Iterator[Part]) -> Iterator[Part]:
+def _readable(table: str, looks: Iterator[ScrubStep]) -> Iterator[ScrubStep]:
     """As far as SQLite can read; `table` names them all."""
     try:
         yield from looks
     except sqlite3.DatabaseError as error:
         if not is_malformed(error):
             raise
-        yield Part(0, 0, [Damage.of_page(table)])
+        yield ScrubStep(0, 0, [DamagedRow.of_page(table)])
 
 
-def _look_at_few(connection: sqlite3.Connection) -> Iterator[Part]:
+def _look_at_few(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
     """The tables with few rows, as of one moment."""
     with _moment(connection):
         progress = _read_progress(connection)
         ledger = connection.execute("SELECT node, life, book, checked FROM ledger").fetchall()
         meta = connection.execute("SELECT key, value, checked FROM meta").fetchall()
     if progress is None:
-        yield Part(1, 0, [Damage("progress")])
+        yield ScrubStep(1, 0, [DamagedRow("progress")])
         return
-    damaged = [Damage(f"ledger, {node}:{life}") for node, life, book, checked in ledger
+    damaged = [DamagedRow(f"ledger, {node}:{life}") for node, life, book, checked in ledger
                if not is_intact_ledger(LedgerRow(node, life, book), checked)]  # fmt: skip
-    damaged += [Damage(f"meta, {row[0]}") for row in meta if not is_intact_meta(*row)]
+    damaged += [DamagedRow(f"meta, {row[0]}") for row in meta if not is_intact_meta(*row)]
     for name, found in (("ledger", ledger), ("meta", meta)):
         if not damaged and sum(row[-1] for row in found) != progress[f"{name}_sum"]:
-            damaged.append(Damage(f"{name}, rows that are missing"))
-    yield Part(len(ledger) + len(meta) + 1, _size((*ledger, *meta)), damaged)
+            damaged.append(DamagedRow(f"{name}, rows that are missing"))
+    yield ScrubStep(len(ledger) + len(meta) + 1, _size((*ledger, *meta)), damaged)
 
 
-def _look_at_state(connection: sqlite3.Connection) -> Iterator[Part]:
+def _look_at_state(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
     last: bytes | None = None
     while True:
         where, values = ("", ()) if last is None else ("WHERE path > ?", (last,))
@@ -109,8 +109,8 @@ def _look_at_state(connection: sqlite3.Connection) -> Iterator[Part]:
         paths = [row[0] for row in rows if is_intact_state(*row)]
         is_in_order = all(map(lt, paths, paths[1:])) and (last is None or not paths or last < paths[0])
         if not is_in_order:
-            damaged.append(Damage("state, paths in no order"))
-        yield Part(len(rows), _size(rows), damaged)
+            damaged.append(DamagedRow("state, paths in no order"))
+        yield ScrubStep(len(rows), _size(rows), damaged)
         if len(rows) < PART_ROWS or not paths or not is_in_order:
             break
         last = paths[-1]
@@ -118,10 +118,10 @@ def _look_at_state(connection: sqlite3.Connection) -> Iterator[Part]:
         progress = _read_progress(connection)
         ((count,),) = connection.execute("SELECT count(*) FROM state").fetchall()
     if progress is not None and progress["state_rows"] not in (UNKNOWN, count):
-        yield Part(0, 0, [Damage(f"state, {count} rows where {progress['state_rows']} should be")])
+        yield ScrubStep(0, 0, [DamagedRow(f"state, {count} rows where {progress['state_rows']} should be")])
 
 
-def _look_at_history(connection: sqlite3.Connection) -> Iterator[Part]:
+def _look_at_history(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
     query = f"SELECT {HISTORY_COLUMNS} FROM history WHERE lsn >= ? ORDER BY lsn LIMIT ?"
     begin = 0
     while True:
@@ -130,17 +130,17 @@ def _look_at_history(connection: sqlite3.Connection) -> Iterator[Part]:
             damaged = [history_damage(HistoryRow(*row[:-1])) for row in rows if not _is_intact(row)]
             if rows and not damaged:
                 damaged = _indexes_damaged(connection, rows[0][0], rows[-1][0], len(rows))
-        yield Part(len(rows), _size(rows), damaged)
+        yield ScrubStep(len(rows), _size(rows), damaged)
         lsns = [row[0] for row in rows if _is_intact(row)]
         if len(rows) < PART_ROWS or not lsns or max(lsns) < begin:
             break
         begin = max(lsns) + 1
     damage = count_damage(connection)
     if damage is not None:
-        yield Part(0, 0, [damage])
+        yield ScrubStep(0, 0, [damage])
 
 
-def count_damage(connection: sqlite3.Connection) -> Damage | None:
+def count_damage(connection: sqlite3.Connection) -> DamagedRow | None:
     """Whether the history has as many rows as it had, in its table and in each index; it looks at every page.
 
     Raises sqlite3.Error.
@@ -155,14 +155,14 @@ def count_damage(connection: sqlite3.Connection) -> Damage | None:
         return None
     is_all_there = counts[0] == progress["history_rows"]  # then only an index lacks some
     place = f"history, {counts} rows and in its indexes, not {progress['history_rows']}"
-    return Damage(place, None, None if is_all_there else progress["settled_lsn"] - 1)
+    return DamagedRow(place, None, None if is_all_there else progress["settled_lsn"] - 1)
 
 
 def _is_intact(row: Sequence[Any]) -> bool:
     return is_intact_history(HistoryRow(*row[:-1]), row[-1])
 
 
-def _indexes_damaged(connection: sqlite3.Connection, first: int, last: int, count: int) -> list[Damage]:
+def _indexes_damaged(connection: sqlite3.Connection, first: int, last: int, count: int) -> list[DamagedRow]:
     """Which indexes do not lead to each of these rows. The joins run within SQLite, without the interpreter's lock."""
     found = []
     for name, same in _INDEXES.items():
@@ -171,7 +171,7 @@ def _indexes_damaged(connection: sqlite3.Connection, first: int, last: int, coun
             " WHERE h.lsn BETWEEN ? AND ?"
         )
         if connection.execute(query, (first, last)).fetchone()[0] != count:
-            found.append(Damage(f"history, index {name}"))
+            found.append(DamagedRow(f"history, index {name}"))
     return found
 
 

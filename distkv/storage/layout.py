@@ -17,7 +17,7 @@ from distkv.storage.segment import (
     CUT_BYTES,
     FORMAT_VERSION,
     HEADER_BYTES,
-    Cut,
+    LogCut,
     cut_by,
     parse_batch,
     parse_header,
@@ -33,7 +33,7 @@ class Layout:
     numbers: list[int]
     aside: list[int]
     """Those between a cut and what it goes on from."""
-    cuts: dict[int, Cut]
+    cuts: dict[int, LogCut]
     """By the number of the segment that begins with one."""
 
     def end_of(self, number: int) -> int | None:
@@ -45,7 +45,7 @@ def read_layout(disk: Disk) -> Layout:
     """Raises OSError when a file cannot be read."""
     numbers: list[int] = []
     aside: list[int] = []
-    cuts: dict[int, Cut] = {}
+    cuts: dict[int, LogCut] = {}
     last: int | None = None
     for number in reversed(segment_numbers(disk.names())):
         if last is not None and number > last:
@@ -58,7 +58,7 @@ def read_layout(disk: Disk) -> Layout:
     return Layout(numbers[::-1], aside[::-1], cuts)
 
 
-def _read_cut(disk: Disk, number: int) -> Cut | None:
+def _read_cut(disk: Disk, number: int) -> LogCut | None:
     data = read_segment(disk, number, HEADER_BYTES + CUT_BYTES)
     header = parse_header(data)
     if header is None or header.version != FORMAT_VERSION or header.number != number:

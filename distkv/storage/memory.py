@@ -60,23 +60,23 @@ def tear_by_sectors(keep: Callable[[int], bool]) -> Tear:
 
 
 @attrs.define
-class _Write:
+class _PendingWrite:
     start: int
     data: bytes
 
 
 @attrs.define
-class _Content:
+class _FileContent:
     """One file: what a reader sees, what is durable, and the writes that make the difference."""
 
     cached: bytearray = attrs.Factory(bytearray)
     durable: bytearray = attrs.Factory(bytearray)
-    unsynced: list[_Write] = attrs.Factory(list)
+    unsynced: list[_PendingWrite] = attrs.Factory(list)
     name_is_durable: bool = False
 
 
 @attrs.define
-class Faults:
+class DiskFaults:
     """What goes wrong next. `operations` counts creations, removals, writes and syncs; a preallocation is two of them.
 
     `crash_at`, `fail_write_at` and `fail_sync_at` name the operation that meets the fault, by its number from 0; a sync
@@ -117,9 +117,9 @@ class MemoryDisk:
     """Implements `storage.base.Disk`; its `faults` may be changed at any time."""
 
     def __init__(self, *, seed: int = 0) -> None:
-        self.faults = Faults()
-        self._files: dict[str, _Content] = {}
-        self._removed: dict[str, _Content] = {}  # durable names whose removal is not durable yet
+        self.faults = DiskFaults()
+        self._files: dict[str, _FileContent] = {}
+        self._removed: dict[str, _FileContent] = {}  # durable names whose removal is not durable yet
         self._random = random.Random(seed)
         self._locked = False
 
@@ -138,7 +138,7 @@ class MemoryDisk:
     def open_file(self, name: str) -> MemoryFile:
         self.faults.check_power()
         if name not in self._files:
-            self._files[name] = _Content()
+            self._files[name] = _FileContent()
             self.faults.meet()
         return MemoryFile(self.faults, self._files[name])
 
@@ -195,7 +195,7 @@ class MemoryDisk:
                 for write in content.unsynced:
                     for start, end in tear(write.start, write.start + len(write.data)):
                         _put(platter, start, write.data[start - write.start : end - write.start])
-                survivors[name] = _Content(bytearray(platter), platter, name_is_durable=True)
+                survivors[name] = _FileContent(bytearray(platter), platter, name_is_durable=True)
         return self._successor(survivors, {})
 
     def content(self, name: str) -> bytes:
@@ -216,7 +216,7 @@ class MemoryDisk:
         """Lose a file."""
         del self._files[name]
 
-    def _successor(self, files: dict[str, _Content], removed: dict[str, _Content]) -> MemoryDisk:
+    def _successor(self, files: dict[str, _FileContent], removed: dict[str, _FileContent]) -> MemoryDisk:
         successor = MemoryDisk()
         successor._random.setstate(self._random.getstate())
         successor._files = files
@@ -228,7 +228,7 @@ class MemoryDisk:
 class MemoryFile:
     """Implements `storage.base.DiskFile`."""
 
-    def __init__(self, faults: Faults, content: _Content) -> None:
+    def __init__(self, faults: DiskFaults, content: _FileContent) -> None:
         self._faults = faults
         self._content = content
 
@@ -241,7 +241,7 @@ class MemoryFile:
     def write(self, offset: int, data: bytes) -> None:
         self._faults.check_power()
         self._faults.take_space(offset + len(data) - self.size())
-        self._content.unsynced.append(_Write(offset, data))
+        self._content.unsynced.append(_PendingWrite(offset, data))
         _put(self._content.cached, offset, data)
         self._faults.meet(self._faults.fail_write_at)
 

@@ -35,7 +35,7 @@ from distkv.storage.segment import (
     FORMAT_VERSION,
     HEADER_BYTES,
     BatchSpan,
-    Header,
+    SegmentHeader,
     content_end,
     cut_by,
     find_batch,
@@ -62,7 +62,7 @@ class Settled:
 class Segment:
     """A segment in use. Its batches stand from `start` to `end`; its records are `first_lsn` up to `next_lsn`."""
 
-    header: Header
+    header: SegmentHeader
     start: int
     end: int
     first_lsn: int
@@ -88,7 +88,7 @@ class Place:
 
 
 @attrs.frozen
-class Damage:
+class LogDamage:
     """Where the first thing is that no crash explains, and what."""
 
     number: int
@@ -127,7 +127,7 @@ class Scan:
     """Segments that a cut has set aside."""
     passed_over: str = ""
     """Damage to what is kept elsewhere."""
-    damage: Damage | None = None
+    damage: LogDamage | None = None
     seen_lsn: int = 0
     """The highest one that anything tells of; known only with damage."""
 
@@ -149,7 +149,7 @@ class _FoundDamage(Exception):
 
     def __init__(self, number: int, offset: int, what: str) -> None:
         super().__init__(what)
-        self.damage = Damage(number, offset, what)
+        self.damage = LogDamage(number, offset, what)
 
 
 def scan(disk: Disk, settled: Settled, segment_bytes: int) -> Scan:
@@ -159,7 +159,7 @@ def scan(disk: Disk, settled: Settled, segment_bytes: int) -> Scan:
     """
     layout = read_layout(disk)
     found = _Reader(disk, layout, settled, segment_bytes).read()
-    passed_over: list[Damage] = []
+    passed_over: list[LogDamage] = []
     while found.damage is not None:
         place = _first_whole_behind(disk, layout, found)
         if place is None:
@@ -196,7 +196,7 @@ def _first_whole_behind(disk: Disk, layout: Layout, found: Scan) -> Place | None
     return None
 
 
-def _seen_lsn(disk: Disk, layout: Layout, damage: Damage, due_lsn: int) -> int:
+def _seen_lsn(disk: Disk, layout: Layout, damage: LogDamage, due_lsn: int) -> int:
     """What anything behind the damage tells of, be it whole or not."""
     seen = due_lsn
     for number in (number for number in layout.numbers if number >= damage.number):
@@ -237,7 +237,7 @@ class _Reader:
         except _FoundDamage as error:
             found.damage = error.damage
         first_lsn = found.segments[0].first_lsn if found.segments else found.next_lsn
-        found.segments[:0] = [Segment(Header(number, b"", b""), 0, 0, first_lsn, first_lsn) for number in passed]
+        found.segments[:0] = [Segment(SegmentHeader(number, b"", b""), 0, 0, first_lsn, first_lsn) for number in passed]
         return found
 
     def _add_segment(self, number: int, data: bytes) -> None:
@@ -284,14 +284,14 @@ class _Reader:
             return
         raise _FoundDamage(due, 0, "it is gone")
 
-    def _length_damage(self, header: Header, size: int) -> str:
+    def _length_damage(self, header: SegmentHeader, size: int) -> str:
         if self._layout.end_of(header.number) is not None:
             return ""
         is_as_made = size >= self._segment_bytes if header.version == 1 else size == header.length
         made = self._segment_bytes if header.version == 1 else header.length
         return "" if is_as_made else f"the file has {size} bytes, and was made with {made}"
 
-    def _add_batches(self, header: Header, data: bytes) -> int:
+    def _add_batches(self, header: SegmentHeader, data: bytes) -> int:
         """Count the batches that stand one behind the other; return where the last of them ends."""
         found, place = self._found, self._begins_at
         start = end = header.end if place is None or place.number != header.number else place.start
@@ -314,7 +314,7 @@ class _Reader:
             found.segments.append(Segment(header, start, end, first_lsn, found.next_lsn, is_cut_off))
         return end
 
-    def _set_tail(self, header: Header, data: bytes, tail: Place) -> None:
+    def _set_tail(self, header: SegmentHeader, data: bytes, tail: Place) -> None:
         found = self._found
         later = find_batch(data, tail.start, header)
         if later is not None:

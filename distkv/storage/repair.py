@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from distkv.errors import LogDamagedError
 from distkv.storage.base import Disk
 from distkv.storage.recovery import Place, Scan, Segment
-from distkv.storage.segment import CUT_BYTES, Cut, encode_cut, encode_header, segment_name, segment_numbers
+from distkv.storage.segment import CUT_BYTES, LogCut, encode_cut, encode_header, segment_name, segment_numbers
 from distkv.storage.spare import OpenSegment, SpareSegments
 
 _LOG_ID_BYTES = 16
@@ -43,7 +43,7 @@ def cut_off(disk: Disk, found: Scan, segment_bytes: int) -> None:
     """
     write_again(disk, found.last)
     last = found.last if found.next_lsn >= found.settled.lsn else None
-    cut = Cut(0, 0) if last is None else Cut(last.number, last.end)
+    cut = LogCut(0, 0) if last is None else LogCut(last.number, last.end)
     damaged = 0 if found.damage is None else found.damage.number
     # Above everything that was ever there, or the new segment would fill a hole that is part of the damage.
     number = max([damaged, found.settled.segment, *segment_numbers(disk.names())]) + 1

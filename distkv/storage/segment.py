@@ -65,7 +65,7 @@ _NAME = re.compile(r"segment-(\d{12})\Z", re.ASCII)
 
 
 @attrs.frozen
-class Header:
+class SegmentHeader:
     """Who a segment is: its number (from 1, as in its name), the log it belongs to, the mark of its batches."""
 
     number: int
@@ -87,7 +87,7 @@ class Header:
 
 
 @attrs.frozen
-class Cut:
+class LogCut:
     """A log goes on behind damage: after the segment `previous`, of which all from `end` on does not count."""
 
     previous: int
@@ -156,7 +156,7 @@ def new_mark(random: bytes) -> bytes:
     return bytes([random[0] | _LEAD_BITS]) + random[1:]
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: SegmentHeader) -> bytes:
     fields = _HEADER_FIELDS.pack(_MAGIC, header.version, header.number, header.log_id, header.mark)
     common = fields + _U32.pack(crc32(fields))
     if header.version == 1:
@@ -165,7 +165,7 @@ def encode_header(header: Header) -> bytes:
     return checked + _U32.pack(crc32(checked))
 
 
-def parse_header(data: bytes) -> Header | None:
+def parse_header(data: bytes) -> SegmentHeader | None:
     """The header at the start of `data`, of whatever version; None if there is none that checks."""
     if len(data) < _COMMON_BYTES:
         return None
@@ -174,17 +174,17 @@ def parse_header(data: bytes) -> Header | None:
     if magic != _MAGIC or _U32.unpack_from(data, _HEADER_FIELDS.size)[0] != crc32(fields):
         return None
     if version != FORMAT_VERSION:
-        return Header(number, log_id, mark, version=version)
+        return SegmentHeader(number, log_id, mark, version=version)
     checked = data[: _COMMON_BYTES + _LENGTH_FIELD.size]
     if len(data) < HEADER_BYTES or _U32.unpack_from(data, len(checked))[0] != crc32(checked):
         return None
-    return Header(number, log_id, mark, _LENGTH_FIELD.unpack_from(data, _COMMON_BYTES)[0])
+    return SegmentHeader(number, log_id, mark, _LENGTH_FIELD.unpack_from(data, _COMMON_BYTES)[0])
 
 
 # -- batches ------------------------------------------------------------------------------------------------------
 
 
-def encode_batch(header: Header, offset: int, first_lsn: int, records: Sequence[bytes]) -> bytes:
+def encode_batch(header: SegmentHeader, offset: int, first_lsn: int, records: Sequence[bytes]) -> bytes:
     """One batch, ready to be written at `offset` of its segment. Raises ValueError above BATCH_BYTES_MAX."""
     lengths = [len(record) for record in records]
     body_bytes = RECORD_OVERHEAD_BYTES * len(lengths) + sum(lengths)
@@ -194,17 +194,17 @@ def encode_batch(header: Header, offset: int, first_lsn: int, records: Sequence[
     return _encode(header, offset, first_lsn, len(lengths), body)
 
 
-def encode_seal(header: Header, offset: int, first_lsn: int) -> bytes:
+def encode_seal(header: SegmentHeader, offset: int, first_lsn: int) -> bytes:
     """What ends a segment: the next one follows, and its first lsn is `first_lsn`."""
     return _encode(header, offset, first_lsn, 0, _SEAL)
 
 
-def encode_cut(header: Header, offset: int, first_lsn: int, cut: Cut) -> bytes:
+def encode_cut(header: SegmentHeader, offset: int, first_lsn: int, cut: LogCut) -> bytes:
     """What begins the first segment behind damage."""
     return _encode(header, offset, first_lsn, 0, _CUT.pack(b"C", cut.previous, cut.end))
 
 
-def parse_fields(data: bytes, start: int, header: Header) -> Fields | None:
+def parse_fields(data: bytes, start: int, header: SegmentHeader) -> Fields | None:
     """What a batch that begins at `start` says of itself; None if nothing that checks does. Format 1 has no check."""
     if not data.startswith(header.mark, start) or start + header.fields_bytes > len(data):
         return None
@@ -221,7 +221,7 @@ def parse_fields(data: bytes, start: int, header: Header) -> Fields | None:
     return Fields(start + _FIELD_BYTES[2] + body_bytes + 1, first_lsn, count, blank, checksum)
 
 
-def parse_batch(data: bytes, start: int, header: Header) -> BatchSpan | None:
+def parse_batch(data: bytes, start: int, header: SegmentHeader) -> BatchSpan | None:
     """The whole batch that starts at `start`; None if what stands there is anything else."""
     fields = parse_fields(data, start, header)
     if fields is None or fields.end > len(data):
@@ -237,7 +237,7 @@ def parse_batch(data: bytes, start: int, header: Header) -> BatchSpan | None:
     return BatchSpan(start, fields.end, fields.first_lsn, fields.first_lsn + fields.count)
 
 
-def find_batch(data: bytes, start: int, header: Header) -> BatchSpan | None:
+def find_batch(data: bytes, start: int, header: SegmentHeader) -> BatchSpan | None:
     """The first whole batch at or after `start`, wherever it begins."""
     at = data.find(header.mark, start)
     while at >= 0:
@@ -248,7 +248,7 @@ def find_batch(data: bytes, start: int, header: Header) -> BatchSpan | None:
     return None
 
 
-def batch_records(data: bytes, span: BatchSpan, header: Header) -> list[bytes]:
+def batch_records(data: bytes, span: BatchSpan, header: SegmentHeader) -> list[bytes]:
     """The records of a batch that `parse_batch` has checked."""
     count = span.next_lsn - span.first_lsn
     at = span.start + header.fields_bytes
@@ -261,18 +261,18 @@ def batch_records(data: bytes, span: BatchSpan, header: Header) -> list[bytes]:
     return records
 
 
-def is_seal(data: bytes, span: BatchSpan, header: Header) -> bool:
+def is_seal(data: bytes, span: BatchSpan, header: SegmentHeader) -> bool:
     """Whether this batch says that another segment follows."""
     return _body_without_records(data, span, header) == _SEAL
 
 
-def cut_by(data: bytes, span: BatchSpan, header: Header) -> Cut | None:
+def cut_by(data: bytes, span: BatchSpan, header: SegmentHeader) -> LogCut | None:
     """Behind what the log goes on, if this batch is a cut."""
     body = _body_without_records(data, span, header)
-    return Cut(*_CUT.unpack(body)[1:]) if body[:1] == b"C" else None
+    return LogCut(*_CUT.unpack(body)[1:]) if body[:1] == b"C" else None
 
 
-def _encode(header: Header, offset: int, first_lsn: int, count: int, body: bytes) -> bytes:
+def _encode(header: SegmentHeader, offset: int, first_lsn: int, count: int, body: bytes) -> bytes:
     if header.version == 1:
         fields = _FIELDS_1.pack(header.mark, len(body), first_lsn, count)
         return b"".join((fields, _U32.pack(crc32(body, crc32(fields))), body))
@@ -281,7 +281,7 @@ def _encode(header: Header, offset: int, first_lsn: int, count: int, body: bytes
     return b"".join((fields, _U32.pack(crc32(fields)), _END, body, _END))
 
 
-def _body_without_records(data: bytes, span: BatchSpan, header: Header) -> bytes:
+def _body_without_records(data: bytes, span: BatchSpan, header: SegmentHeader) -> bytes:
     if span.next_lsn != span.first_lsn:
         return b""
     return data[span.start + header.fields_bytes : span.end - (header.version != 1)]

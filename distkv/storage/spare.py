@@ -15,7 +15,7 @@ import attrs
 
 from distkv.errors import NoSpaceError
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, SCARCE_ERRNOS, Disk, DiskFile
-from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, Header, encode_header, new_mark, segment_name
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, SegmentHeader, encode_header, new_mark, segment_name
 
 _MARK_BYTES = 8
 
@@ -25,7 +25,7 @@ class OpenSegment:
     """A segment that can be written: batches stand from `start` to `end`, zeros between `end` and `size`."""
 
     file: DiskFile
-    header: Header
+    header: SegmentHeader
     size: int
     start: int
     end: int
@@ -132,7 +132,7 @@ class SpareSegments:
         try:
             file.preallocate(wanted)
             mark = new_mark(self._disk.random_bytes(_MARK_BYTES))
-            header = Header(number, self._log_id, mark, file.size())
+            header = SegmentHeader(number, self._log_id, mark, file.size())
             file.write(header.length - 1, b"\0")
             file.write(0, encode_header(header))
             file.sync()

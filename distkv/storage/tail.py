@@ -30,10 +30,10 @@ from __future__ import annotations
 from struct import pack
 
 from distkv.storage.base import SECTOR_BYTES
-from distkv.storage.segment import Fields, Header, blank_sectors, content_end, parse_fields
+from distkv.storage.segment import Fields, SegmentHeader, blank_sectors, content_end, parse_fields
 
 
-def tail_damage(data: bytes, header: Header, start: int, due_lsn: int) -> str:
+def tail_damage(data: bytes, header: SegmentHeader, start: int, due_lsn: int) -> str:
     """Why no crash explains what stands in a segment from `start` on; empty when one does.
 
     `due_lsn` is that of the first record which would have been written there.
@@ -54,7 +54,7 @@ def tail_damage(data: bytes, header: Header, start: int, due_lsn: int) -> str:
     return "" if blank > fields.blank_sectors else "the batch there does not check"
 
 
-def _are_fields_torn(data: bytes, header: Header, start: int, used: int, due_lsn: int) -> bool:
+def _are_fields_torn(data: bytes, header: SegmentHeader, start: int, used: int, due_lsn: int) -> bool:
     if data[start] == 0:
         return True
     fields_end = start + header.fields_bytes
@@ -65,7 +65,7 @@ def _are_fields_torn(data: bytes, header: Header, start: int, used: int, due_lsn
     return is_second_blank and _begins_fields(data[start:border], header, due_lsn)
 
 
-def _begins_fields(begin: bytes, header: Header, due_lsn: int) -> bool:
+def _begins_fields(begin: bytes, header: SegmentHeader, due_lsn: int) -> bool:
     """Whether these bytes may begin a batch: the mark and the lsn are known, the length between them is not."""
     known = header.mark + begin[8:12] + pack("<Q", due_lsn)
     return begin[: len(known)] == known[: len(begin)]

@@ -29,7 +29,7 @@ from ruyaml.events import (
     SequenceEndEvent,
     SequenceStartEvent,
 )
-from ruyaml.nodes import Node as YamlNode
+from ruyaml.nodes import Node as RepresentedNode
 from ruyaml.representer import SafeRepresenter
 
 from distkv.text.schema import Scalar, YamlError, scalar
@@ -40,10 +40,10 @@ NESTING_MAX: Final = 256
 
 
 @attrs.frozen
-class Node:
+class YamlNode:
     """One value and the line where it begins."""
 
-    value: Scalar | list[Node] | dict[Scalar, Node]
+    value: Scalar | list[YamlNode] | dict[Scalar, YamlNode]
     line: int
     is_empty: bool = False
     """Whether nothing at all stands there, which YAML takes for null."""
@@ -60,7 +60,7 @@ def _refuse_twice(names: Sequence[Scalar], line: int) -> None:
     raise YamlError(f"the key {names[-1]!r} stands twice (1, 1.0 and true are one key)", line)
 
 
-def read(text: str, twice: Twice = _refuse_twice) -> Node:
+def read(text: str, twice: Twice = _refuse_twice) -> YamlNode:
     """The one document in `text`. When `twice` returns, the first value of the key counts.
 
     Raises:
@@ -76,7 +76,7 @@ def read(text: str, twice: Twice = _refuse_twice) -> Node:
         raise YamlError("a control character stands in it", text.count("\n", 0, at) + 1) from None
 
 
-def plain(node: Node) -> object:
+def plain(node: YamlNode) -> object:
     """The value alone.
 
     Raises:
@@ -93,16 +93,16 @@ def plain(node: Node) -> object:
 
 
 @attrs.define
-class _Open:
+class _OpenCollection:
     """A list or map whose end has not come yet."""
 
-    node: Node
-    key: Node | None = None
+    node: YamlNode
+    key: YamlNode | None = None
     """Of a map, when its value has not come yet."""
     is_twice: bool = False
     """Whether that key had a value before."""
 
-    def add(self, found: Node, twice: Callable[[Node], None]) -> None:
+    def add(self, found: YamlNode, twice: Callable[[YamlNode], None]) -> None:
         if isinstance(self.node.value, list):
             self.node.value.append(found)
             return
@@ -122,13 +122,13 @@ class _Open:
         self.key = found
 
 
-def _build(events: Iterator[Event], twice: Twice) -> Node:
+def _build(events: Iterator[Event], twice: Twice) -> YamlNode:
     """Values from the library's events, with a stack of our own, so that depth costs no recursion."""
-    root: Node | None = None
+    root: YamlNode | None = None
     documents = 0
-    stack: list[_Open] = []
+    stack: list[_OpenCollection] = []
 
-    def tell_twice(key: Node) -> None:
+    def tell_twice(key: YamlNode) -> None:
         around = [opened.key.value for opened in stack if opened.key]
         twice([name for name in [*around, key.value] if not isinstance(name, list | dict)], key.line)
 
@@ -147,31 +147,31 @@ def _build(events: Iterator[Event], twice: Twice) -> Node:
         elif isinstance(event, NodeEvent):
             node = _node(event, line)
             if isinstance(node.value, list | dict):
-                stack.append(_Open(node))
+                stack.append(_OpenCollection(node))
                 if len(stack) > NESTING_MAX:
                     raise YamlError(f"lists and maps nest deeper than {NESTING_MAX}: flatten it", line)
             elif stack:
                 stack[-1].add(node, tell_twice)
             else:
                 root = node
-    return root or Node(None, 1, is_empty=True)
+    return root or YamlNode(None, 1, is_empty=True)
 
 
-def _node(event: NodeEvent, line: int) -> Node:
+def _node(event: NodeEvent, line: int) -> YamlNode:
     if isinstance(event, AliasEvent) or event.anchor is not None:
         raise YamlError("anchors and aliases (& and *) are not read: quote the text, or write the value twice", line)
     tag = getattr(event, "tag", None)
     if tag is not None:
         raise YamlError(f"tags such as {tag} are not read: quote the text that begins with '!'", line)
     if isinstance(event, SequenceStartEvent):
-        return Node([], line)
+        return YamlNode([], line)
     if isinstance(event, MappingStartEvent):
-        return Node({}, line)
+        return YamlNode({}, line)
     assert isinstance(event, ScalarEvent)
     if event.style is not None:
-        return Node(str(event.value), line)
+        return YamlNode(str(event.value), line)
     try:
-        return Node(scalar(event.value), line, is_empty=event.value == "")
+        return YamlNode(scalar(event.value), line, is_empty=event.value == "")
     except YamlError as error:
         raise YamlError(str(error), line) from None
 
@@ -202,19 +202,19 @@ class _Representer(SafeRepresenter):
         """What stands twice is written twice."""
         return True
 
-    def text(self, data: str) -> YamlNode:
+    def text(self, data: str) -> RepresentedNode:
         quoted = not data.isprintable() or _OLD_WORDS.fullmatch(data)
-        node: YamlNode = self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if quoted else None)
+        node: RepresentedNode = self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if quoted else None)
         return node
 
-    def extension(self, data: ExtType) -> YamlNode:
+    def extension(self, data: ExtType) -> RepresentedNode:
         return self._map({"$ext": [data.code, base64.b64encode(data.data).decode()]})
 
-    def timestamp(self, data: Timestamp) -> YamlNode:
+    def timestamp(self, data: Timestamp) -> RepresentedNode:
         return self._map({"$time": [data.seconds, data.nanoseconds]})
 
-    def _map(self, data: dict[str, object]) -> YamlNode:
-        node: YamlNode = self.represent_dict(data)
+    def _map(self, data: dict[str, object]) -> RepresentedNode:
+        node: RepresentedNode = self.represent_dict(data)
         return node
 
 

@@ -33,7 +33,7 @@ Reporter: TypeAlias = Callable[[Report], None]
 
 
 @attrs.frozen
-class Faults:
+class MessageFaults:
     """What happens to messages between two nodes. A spread of delays reorders them."""
 
     loss: float = 0.0
@@ -46,8 +46,8 @@ class Faults:
 class MemoryNetwork:
     """Makes transports, and is told what goes wrong. `faults` may be replaced at any time."""
 
-    def __init__(self, rng: random.Random, faults: Faults | None = None) -> None:
-        self.faults = Faults() if faults is None else faults
+    def __init__(self, rng: random.Random, faults: MessageFaults | None = None) -> None:
+        self.faults = MessageFaults() if faults is None else faults
         self._rng = rng
         self._nodes: dict[NodeName, MemoryTransport] = {}
         self._links: dict[tuple[NodeName, NodeName], random.Random] = {}
@@ -128,7 +128,7 @@ class MemoryTransport:
         self._report: Reporter | None = None
         self._waiting: list[tuple[float, int, GossipKind, bytes]] = []
         self._numbers = count()
-        self._state = _State()
+        self._state = _EndState()
         self._counts: dict[str, int] = {}
 
     async def run(self, report: Reporter, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -252,7 +252,7 @@ class MemoryTransport:
 
 
 @attrs.define
-class _State:
+class _EndState:
     is_connected: bool = True
     is_paused: bool = False
     unannounced: int = 0

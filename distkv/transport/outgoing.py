@@ -60,7 +60,7 @@ def fits(header: Header, event: bytes, room: int) -> bool:
 
 
 @attrs.define
-class Counts:
+class OutgoingCounts:
     """What became of the messages; for `statistics`."""
 
     sent: dict[GossipKind, int] = attrs.field(factory=lambda: dict.fromkeys(GossipKind, 0))
@@ -81,7 +81,7 @@ class Outgoing:
     """The queues between `broadcast` and the agent. `rooms` gives payload bytes per kind."""
 
     def __init__(self, budget: Budget, gather_s: float) -> None:
-        self.counts = Counts()
+        self.counts = OutgoingCounts()
         self.rooms: dict[GossipKind, int] | None = None
         """None: nothing can be sent."""
         self.budget = budget

@@ -27,7 +27,7 @@ from distkv.transport.serf_rpc import Dial, SerfRpc, connect
 from distkv.transport.serf_stream import AuthRefusedError, Overflow, RecordStream, RpcRefusedError, RpcTimeoutError
 from distkv.wire.gossip import GossipKind, decode_message
 from distkv.wire.message import Message
-from distkv.wire.serf_frames import Member, UserEvent
+from distkv.wire.serf_frames import SerfMember, UserEvent
 
 TAG: Final = "distkv"
 """The agent's tag that tells NAME@HOST:PORT."""
@@ -69,7 +69,7 @@ class SerfTransport:
         self._rng = rng
         self._dial = dial
         self._outgoing = Outgoing(Budget(settings.packets_per_s), _GATHER_S)
-        self._ear = _Ear(settings.root, self._outgoing.budget)
+        self._ear = _GossipReader(settings.root, self._outgoing.budget)
         self._news = trio.Event()
         self._reason = ""
 
@@ -248,13 +248,13 @@ async def find_event_bytes(rpc: SerfRpc, settings: SerfConfig) -> int:
     return EVENT_BYTES_MAX
 
 
-def tagged_node(member: Member) -> tuple[str, str] | None:
+def tagged_node(member: SerfMember) -> tuple[str, str] | None:
     """Name and HOST:PORT of the node whose agent this is, as its tag tells; None when it has no tag of ours."""
     name, _, addr = member.tags.get(TAG, "").partition("@")
     return (name, addr) if name and ":" in addr else None
 
 
-class _Ear:
+class _GossipReader:
     """What was heard: decodes, and counts what cannot be decoded."""
 
     def __init__(self, root: str, budget: Budget) -> None:
@@ -293,6 +293,6 @@ class _Ear:
         report(Heard(message))
 
 
-def _addresses(members: list[Member]) -> dict[str, str]:
+def _addresses(members: list[SerfMember]) -> dict[str, str]:
     """Name -> HOST:PORT of those whose tag can be read."""
     return dict(filter(None, map(tagged_node, members)))

@@ -28,8 +28,8 @@ from distkv.wire.serf_frames import (
     SHAPES,
     Body,
     Frame,
-    Member,
     ReplyDecoder,
+    SerfMember,
     Shape,
     decode_members,
     decode_record,
@@ -93,7 +93,7 @@ async def connect(
 
 
 @attrs.define(slots=True, eq=False)
-class _Call:
+class _RpcCall:
     command: str
     timeout_s: float
     done: trio.Event = attrs.field(factory=trio.Event)
@@ -113,7 +113,7 @@ class SerfRpc:
         self._timeout_s = timeout_s
         self._records_max = records_max
         self._seq = 0
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _RpcCall] = {}
         self._streams: dict[int, RecordStream] = {}
         self._send_lock = trio.Lock()
         self._reading = trio.CancelScope()
@@ -167,7 +167,7 @@ class SerfRpc:
 
     # -- commands: members
 
-    async def members(self) -> tuple[Member, ...]:
+    async def members(self) -> tuple[SerfMember, ...]:
         """All agents that this one knows, also those that left or failed."""
         return await self._ask(decode_members, "members")
 
@@ -198,7 +198,7 @@ class SerfRpc:
     async def _open(self, command: str, body: Mapping[str, object]) -> RecordStream:
         if len(self._streams) >= STREAMS_MAX:
             raise RpcRefusedError(f"{STREAMS_MAX} streams were opened on this connection: use a new one", "")
-        call = _Call(command, self._timeout_s)
+        call = _RpcCall(command, self._timeout_s)
         await self._finish(call, body)
         if call.stream is None:
             raise RpcLostError("the connection to the Serf agent was closed")
@@ -207,9 +207,9 @@ class SerfRpc:
     async def _call(
         self, command: str, body: Mapping[str, object] | None = None, timeout_s: float | None = None
     ) -> Frame:
-        return await self._finish(_Call(command, self._timeout_s if timeout_s is None else timeout_s), body)
+        return await self._finish(_RpcCall(command, self._timeout_s if timeout_s is None else timeout_s), body)
 
-    async def _finish(self, call: _Call, body: Mapping[str, object] | None) -> Frame:
+    async def _finish(self, call: _RpcCall, body: Mapping[str, object] | None) -> Frame:
         with trio.move_on_after(call.timeout_s):
             async with self._send_lock:
                 if self._lost is None:
@@ -226,7 +226,7 @@ class SerfRpc:
             raise RpcRefusedError(f"the Serf agent refused {call.command!r}: {text}", text)
         return frame
 
-    async def _send(self, call: _Call, body: Mapping[str, object] | None) -> None:
+    async def _send(self, call: _RpcCall, body: Mapping[str, object] | None) -> None:
         if len(self._calls) >= CALLS_MAX:
             raise RpcTimeoutError(f"the Serf agent owes {CALLS_MAX} answers: it is frozen or far behind")
         self._seq += 1

@@ -14,7 +14,7 @@ from distkv.model.event import Link, read_tick_text, tick_text
 from distkv.model.lean import lean_value
 from distkv.model.path import ROOT, Path
 from distkv.wire.fields import Fields, bad, chain_map, read_flag, read_int, read_link, read_map, read_path
-from distkv.wire.row import COUNT_MAX, AnyRow, Row, read_nchain
+from distkv.wire.row import COUNT_MAX, AnyRow, RequestRow, read_nchain
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ def _path(fields: Fields) -> Path:
 
 
 ROWS: Final[tuple[AnyRow, ...]] = (
-    Row("conflicts", GetConflicts, _read_conflicts, _write_conflicts),
-    Row("restore", Restore, _read_restore, _write_decision),
-    Row("dismiss", Dismiss, _read_dismiss, _write_decision),
+    RequestRow("conflicts", GetConflicts, _read_conflicts, _write_conflicts),
+    RequestRow("restore", Restore, _read_restore, _write_decision),
+    RequestRow("dismiss", Dismiss, _read_dismiss, _write_decision),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.errors import DecodeError, RequestError
-from distkv.model.event import TOCK_HEARD_MAX, Chain, Event, Fleeting, Kind, Tock
+from distkv.model.event import TOCK_HEARD_MAX, Chain, Event, ExpiringEvent, Kind, Tock
 from distkv.wire.fields import (
     Fields,
     bad,
@@ -91,7 +91,7 @@ def make_event(
         return Event(where, kind, raw if type(raw) is bytes else b"", chain, tock, read_time(time, "time"), truncated)
     if type(raw) is not bytes:
         raise bad("ttl", "absent where something is deleted", ttl)
-    return Fleeting(where, raw, chain, tock, read_time(time, "time"), truncated, ttl)
+    return ExpiringEvent(where, raw, chain, tock, read_time(time, "time"), truncated, ttl)
 
 
 def read_ttl(fields: Fields) -> float:

@@ -202,7 +202,7 @@ def _no_shorter(_: Message) -> Iterator[Message]:
 
 
 @attrs.frozen
-class _Row(Generic[AnyMessage]):
+class _KindRow(Generic[AnyMessage]):
     """All that is particular to the bytes of one kind."""
 
     type: type[AnyMessage]
@@ -212,9 +212,9 @@ class _Row(Generic[AnyMessage]):
     """What may be said instead where there is too little room, the longest first."""
 
 
-_ROWS: Final[dict[str, _Row[Any]]] = {
-    GossipKind.UPDATE: _Row(Update, _write_update, _read_update),
-    GossipKind.INFO: _Row(Info, _write_info, _read_info, _shorter_infos),
-    GossipKind.PING: _Row(Ping, _write_ping, _read_ping, _shorter_pings),
+_ROWS: Final[dict[str, _KindRow[Any]]] = {
+    GossipKind.UPDATE: _KindRow(Update, _write_update, _read_update),
+    GossipKind.INFO: _KindRow(Info, _write_info, _read_info, _shorter_infos),
+    GossipKind.PING: _KindRow(Ping, _write_ping, _read_ping, _shorter_pings),
 }
 _KINDS: Final[dict[type[Message], GossipKind]] = {row.type: GossipKind(kind) for kind, row in _ROWS.items()}

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import attrs
 
 from distkv.model.event import Event, Link, NodeName, Tick, Tock
-from distkv.model.hot import hot_value
 from distkv.model.path import Path
 from distkv.model.state import State as State  # part of many messages
 from distkv.model.tick_ranges import TickRanges
+from distkv.model.unchecked import unchecked_value
 
 TickMap: TypeAlias = dict[NodeName, list[Tick]]
 """Per name the highest tick heard of in each life, rising. On the wire a single one is a plain integer."""
@@ -33,7 +33,7 @@ class Start:
     """Random, 63 bits; decides between equal times."""
 
 
-@hot_value
+@unchecked_value
 class Header:
     """What every message carries."""
 
@@ -63,7 +63,7 @@ PingChain: TypeAlias = tuple[PingLink, ...]
 """Newest first. A node may appear more than once."""
 
 
-@hot_value
+@unchecked_value
 class Update:
     """Events of the sender (or, in recovery, of anybody), oldest first."""
 
@@ -179,7 +179,7 @@ class SnapshotHead:
 # -- what a log record holds --------------------------------------------------------------------------------------
 
 
-@hot_value
+@unchecked_value
 class EventRecord:
     """An event was applied, or was a duplicate that closed something."""
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from distkv.model.event import NodeName
 from distkv.model.lean import lean_value
 from distkv.wire.fields import Fields, read_flag, read_int, read_node
-from distkv.wire.row import SEQ_MAX, AnyRow, Row, bare
+from distkv.wire.row import SEQ_MAX, AnyRow, RequestRow, bare
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ class LookForDamage:
 
 
 @lean_value
-class Trace:
+class TraceSteps:
     """Be told of every step of the node, as a long result that only `Stop` ends."""
 
     seq: int
@@ -69,7 +69,7 @@ class PingRequest:
     seq: int
 
 
-NodeRequest: TypeAlias = Backup | LookForDamage | Trace | Stop | GetState | RetireNodeRequest | PingRequest
+NodeRequest: TypeAlias = Backup | LookForDamage | TraceSteps | Stop | GetState | RetireNodeRequest | PingRequest
 """What is asked about a node itself."""
 
 # -- read and written ---------------------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ def _write_retire_node(request: RetireNodeRequest, fields: dict[str, object], _:
 
 ROWS: Final[tuple[AnyRow, ...]] = (
     bare("backup", Backup, Backup),
-    Row("scrub", LookForDamage, _read_scrub, _write_scrub),
-    bare("trace", Trace, Trace),
-    Row("stop", Stop, _read_stop, _write_stop),
+    RequestRow("scrub", LookForDamage, _read_scrub, _write_scrub),
+    bare("trace", TraceSteps, TraceSteps),
+    RequestRow("stop", Stop, _read_stop, _write_stop),
     bare("get_state", GetState, GetState),
-    Row("retire_node", RetireNodeRequest, _read_retire_node, _write_retire_node),
+    RequestRow("retire_node", RetireNodeRequest, _read_retire_node, _write_retire_node),
     bare("ping", PingRequest, PingRequest),
 )

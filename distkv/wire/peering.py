@@ -31,7 +31,7 @@ from distkv.wire.fields import (
     tick_map,
 )
 from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot
-from distkv.wire.row import AnyRow, Row
+from distkv.wire.row import AnyRow, RequestRow
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
@@ -123,10 +123,10 @@ def _write_exchange(request: ExchangeRequest, fields: dict[str, object], _: dict
 
 
 ROWS: Final[tuple[AnyRow, ...]] = (
-    Row("get_events", GetEvents, _read_get_events, _write_get_events),
-    Row("get_pages", GetPages, _read_get_pages, _write_get_pages),
-    Row("events_wait", EventsWait, _read_events_wait, _write_events_wait),
-    Row("get_changes", GetChanges, _read_get_changes, _write_get_changes),
-    Row("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot),
-    Row("exchange", ExchangeRequest, _read_exchange, _write_exchange),
+    RequestRow("get_events", GetEvents, _read_get_events, _write_get_events),
+    RequestRow("get_pages", GetPages, _read_get_pages, _write_get_pages),
+    RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait),
+    RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes),
+    RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot),
+    RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange),
 )

@@ -25,7 +25,7 @@ from distkv.wire.node_requests import (
     PingRequest,
     RetireNodeRequest,
     Stop,
-    Trace,
+    TraceSteps,
 )
 from distkv.wire.row import SEQ_MAX, WAIT_S_MAX
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, TreeRequest, Watch
@@ -49,7 +49,7 @@ __all__ = [
     "Dismiss", "EventsWait", "ExchangeRequest", "GetChanges", "GetConflicts", "GetEvents", "GetHistory", "GetPages",
     "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "ListNames", "LookForDamage", "NodeRequest",
     "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest", "SetValue", "Stop",
-    "Trace", "TreeRequest", "ValueRequest", "Watch",
+    "TraceSteps", "TreeRequest", "ValueRequest", "Watch",
 ]  # fmt: skip
 
 

@@ -38,7 +38,7 @@ WAIT_S_MAX: Final = 3600.0
 
 
 @attrs.frozen
-class Row(Generic[Asked]):
+class RequestRow(Generic[Asked]):
     """One request. Several may have one action, whose reader is the same then."""
 
     action: str
@@ -48,21 +48,21 @@ class Row(Generic[Asked]):
     """None: it is only read; another action says the same."""
 
 
-AnyRow: TypeAlias = Row[Any]
+AnyRow: TypeAlias = RequestRow[Any]
 
 
-def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> Row[Asked]:
+def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> RequestRow[Asked]:
     """A request without fields."""
-    return Row(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None)
+    return RequestRow(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None)
 
 
-def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> Row[Asked]:
+def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> RequestRow[Asked]:
     """A request with a path, and nothing else."""
 
     def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:
         fields["path"] = request.path.names
 
-    return Row(action, type, lambda seq, fields, _: make(seq, read_path(fields.get("path"))), write)
+    return RequestRow(action, type, lambda seq, fields, _: make(seq, read_path(fields.get("path"))), write)
 
 
 # -- what several requests have to check --------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class Frame:
 
 
 @attrs.frozen(slots=True)
-class Member:
+class SerfMember:
     """One agent, as another one sees it."""
 
     name: str
@@ -82,7 +82,7 @@ class MemberEvent:
     """`kind` is `member-join`, `-leave`, `-failed`, `-update` or `-reap`."""
 
     kind: str
-    members: tuple[Member, ...]
+    members: tuple[SerfMember, ...]
 
 
 Record: TypeAlias = UserEvent | MemberEvent
@@ -155,7 +155,7 @@ class ReplyDecoder:
 # -- what bodies hold ---------------------------------------------------------------------------------------------
 
 
-def decode_members(body: Body) -> tuple[Member, ...]:
+def decode_members(body: Body) -> tuple[SerfMember, ...]:
     """The answer to `members`; also the list in a member event."""
     return tuple(_member(item) for item in _list(body, b"Members"))
 
@@ -179,10 +179,10 @@ def _bad(message: str) -> DecodeError:
     return DecodeError(message, "bad_agent")
 
 
-def _member(item: object) -> Member:
+def _member(item: object) -> SerfMember:
     if not isinstance(item, dict):
         raise _bad("the agent's member list holds what is not a member")
-    return Member(
+    return SerfMember(
         name=_text(item, b"Name"),
         host=_host(item.get(b"Addr")),
         port=_number(item, b"Port"),

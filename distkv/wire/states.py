@@ -19,8 +19,8 @@ import attrs
 
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.entry import Entry, Memory
-from distkv.model.event import Chain, Event, Fleeting, Kind, NodeName, Order, first_tick
-from distkv.model.ledger import Book
+from distkv.model.event import Chain, Event, ExpiringEvent, Kind, NodeName, Order, first_tick
+from distkv.model.ledger import WriterLedger
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire import packing
@@ -138,11 +138,11 @@ def decode_meta(rows: Mapping[str, bytes]) -> Meta:
         raise DecodeError(f"the meta data of the archive cannot be read: {error}", "bad_meta") from error
 
 
-def encode_book(book: Book) -> bytes:
+def encode_book(book: WriterLedger) -> bytes:
     return packing.pack([book.last, _flat(book.held), _flat(book.lost)])
 
 
-def decode_book(life: int, data: bytes) -> Book:
+def decode_book(life: int, data: bytes) -> WriterLedger:
     """The book of one life of a node.
 
     Raises:
@@ -150,7 +150,7 @@ def decode_book(life: int, data: bytes) -> Book:
     """
     try:
         last, held, lost = _list(packing.unpack(data))
-        return Book(first_tick(life), int(last), _ranges(held), _ranges(lost))
+        return WriterLedger(first_tick(life), int(last), _ranges(held), _ranges(lost))
     except _FAILURES as error:
         raise DecodeError(f"a book of the archive cannot be read: {error}", "bad_book") from error
 
@@ -194,7 +194,7 @@ def _event(parts: list[Any]) -> Event:
         flat[::2] = map(one_of_all, flat[::2])
         chain = tuple(zip(flat[::2], flat[1::2], strict=True))
     if ttl is not None:
-        return Fleeting(Path(names), value, chain, tock, time, truncated, ttl)
+        return ExpiringEvent(Path(names), value, chain, tock, time, truncated, ttl)
     return Event(Path(names), _KINDS[kind], value or b"", chain, tock, time, truncated)
 
 

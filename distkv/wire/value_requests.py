@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain
-from distkv.model.hot import hot_value
 from distkv.model.lean import lean_value
 from distkv.model.path import Path
+from distkv.model.unchecked import unchecked_value
 from distkv.wire import packing
 from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
@@ -31,7 +31,7 @@ from distkv.wire.fields import (
     read_time,
     shown,
 )
-from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, Row, check_fields, read_nchain, refuse
+from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, RequestRow, check_fields, read_nchain, refuse
 from distkv.wire.values import canonical, pack_value
 
 REPLICAS_MAX: Final = 1024
@@ -41,7 +41,7 @@ REPLICAS_S: Final = 10.0
 # -- what is asked ------------------------------------------------------------------------------------------------
 
 
-@hot_value
+@unchecked_value
 class GetValue:
     seq: int
     path: Path
@@ -72,7 +72,7 @@ class GetHistory:
     """Only those before this position."""
 
 
-@hot_value
+@unchecked_value
 class SetValue:
     """Store, or delete when `value` is None; all conditions are judged on this node."""
 
@@ -301,11 +301,11 @@ def _packed_op(request: GetValue | SetValue) -> bytes:
 _set_or_wait, _delete_or_wait = _replicated(_set_value), _replicated(_delete_value)
 
 ROWS: Final[tuple[AnyRow, ...]] = (
-    Row("get_value", GetValue, _get_value_at, _write_op),
-    Row("get_value", GetValueAt, _get_value_at, _write_get_value_at),
-    Row("set_value", SetValue, _set_or_wait, _write_op),
-    Row("set_value", ReplicatedWrite, _set_or_wait, _write_replicated),
-    Row("delete_value", SetValue, _delete_or_wait, None),
-    Row("history", GetHistory, _history, _write_history),
-    Row("batch", Batch, _batch, _write_batch),
+    RequestRow("get_value", GetValue, _get_value_at, _write_op),
+    RequestRow("get_value", GetValueAt, _get_value_at, _write_get_value_at),
+    RequestRow("set_value", SetValue, _set_or_wait, _write_op),
+    RequestRow("set_value", ReplicatedWrite, _set_or_wait, _write_replicated),
+    RequestRow("delete_value", SetValue, _delete_or_wait, None),
+    RequestRow("history", GetHistory, _history, _write_history),
+    RequestRow("batch", Batch, _batch, _write_batch),
 )

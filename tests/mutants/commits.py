@@ -68,7 +68,7 @@ COMMITS = (
         "engine/executor.py",
         "self._leave(outbox.popleft()[1])",
         "self._leave(outbox.pop()[1])",
-        "tests/shell/test_engine_order.py",
+        "tests/node/test_engine_order.py",
     ),
     broken(
         "announcement-forgotten",
@@ -76,7 +76,7 @@ COMMITS = (
         "engine/executor.py",
         "            self._must_announce = True\n",
         "",
-        "tests/shell/test_engine_order.py",
+        "tests/node/test_engine_order.py",
     ),
     broken(
         "mark-of-the-next",
@@ -118,7 +118,7 @@ COMMITS = (
         "        if self._committer.durable < self.position:\n"
         "            await self._committer.wait_durable(self.position, self)\n",
         "",
-        "tests/shell/test_session_durability.py",
+        "tests/node/test_session_durability.py",
     ),
     broken(
         "reply-of-the-last",
@@ -126,7 +126,7 @@ COMMITS = (
         "services/sender.py",
         "        if position > self.position:\n            self.position = position\n",
         "        self.position = position\n",
-        "tests/shell/test_session_durability.py",
+        "tests/node/test_session_durability.py",
     ),
     broken(
         "part-early",
@@ -134,7 +134,7 @@ COMMITS = (
         "services/sender.py",
         "        await committer.wait_durable(committer.appended, self)\n        async with",
         "        async with",
-        "tests/shell/test_session_durability.py",
+        "tests/node/test_session_durability.py",
     ),
     broken(
         "greeting-early",
@@ -142,24 +142,24 @@ COMMITS = (
         "services/session.py",
         "        await self._driver.committer.wait_durable(self._driver.position, self)\n",
         "",
-        "tests/shell/test_engine_order.py",
+        "tests/node/test_engine_order.py",
     ),
     broken(
         "pump-early",
         "a connection at rest is answered when its replies are durable",
-        "services/pump.py",
+        "services/idle.py",
         "        elif guest.connection.sender.position > self._committer.durable:\n",
         "        elif guest.connection.sender.position > self._committer.appended:\n",
-        "tests/shell/test_session_durability.py",
+        "tests/node/test_session_durability.py",
     ),
     broken(
         "landing-early",
         "and, while commits overlap, each when its own is done",
-        "services/pump.py",
+        "services/idle.py",
         "        while self._landing and self._landing[0][0] <= self._committer.durable:\n",
         "        while self._landing and self._landing[0][0] <= self._committer.appended:\n",
-        "tests/shell/test_pump.py",
-        "tests/shell/test_session_durability.py",
+        "tests/node/test_idle_connections.py",
+        "tests/node/test_session_durability.py",
     ),
     broken(
         "wait-early",
@@ -167,7 +167,7 @@ COMMITS = (
         "services/wait.py",
         "                await driver.committer.wait_durable(driver.position)\n",
         "                pass\n",
-        "tests/shell/test_wait.py",
+        "tests/node/test_wait.py",
     ),
     broken(
         "replica-early",
@@ -175,7 +175,7 @@ COMMITS = (
         "services/replicas.py",
         "            await self._driver.committer.wait_durable(self._driver.position)\n",
         "",
-        "tests/shell/test_replicas.py",
+        "tests/node/test_replicas.py",
     ),
     broken(
         "part-of-state-early",
@@ -183,7 +183,7 @@ COMMITS = (
         "services/telling.py",
         "            shown.add(after, position)\n            yield Durable(position)\n",
         "            shown.add(after, position)\n",
-        "tests/shell/test_watch_state.py",
+        "tests/node/test_watch_state.py",
         OVERLAP,
     ),
     broken(
@@ -192,8 +192,8 @@ COMMITS = (
         "services/telling.py",
         "        yield Durable(position)\n        if found:\n",
         "        if found:\n",
-        "tests/shell/test_conflicts.py",
-        "tests/shell/test_watch_state.py",
+        "tests/node/test_conflicts.py",
+        "tests/node/test_watch_state.py",
     ),
     # -- what a restart knows, and who may tell it
     broken(
@@ -260,7 +260,7 @@ COMMITS = (
         "engine/commit.py",
         "        if self._flying is None and self._is_alone(writer):\n            self._commit_inline()\n        else:",
         "        if self._is_alone(writer):\n            self._commit_inline()\n        else:",
-        "tests/shell/test_commit_group.py",
+        "tests/node/test_commit_group.py",
     ),
     broken(
         "flying-forgotten",
@@ -268,7 +268,7 @@ COMMITS = (
         "engine/commit.py",
         "return self._next.size + (self._flying.size if self._flying is not None else 0)",
         "return self._next.size",
-        "tests/shell/test_commit_group.py",
+        "tests/node/test_commit_group.py",
     ),
     broken(
         "reserve-forgotten",
@@ -276,7 +276,7 @@ COMMITS = (
         "engine/commit.py",
         "self._log.reserve_nowait(self.waiting_bytes + size + reserve)",
         "self._log.reserve_nowait(self.waiting_bytes + size)",
-        "tests/shell/test_commit_group.py",
+        "tests/node/test_commit_group.py",
     ),
     broken(
         "waiters-of-the-next",
@@ -284,7 +284,7 @@ COMMITS = (
         "engine/commit.py",
         "        self._next.done.set()\n",
         "",
-        "tests/shell/test_commit_group.py",
+        "tests/node/test_commit_group.py",
     ),
     broken(
         "waits-for-the-next",
@@ -292,7 +292,7 @@ COMMITS = (
         "engine/commit.py",
         "self.durable + len(self._flying.records) >= position",
         "self.durable + len(self._flying.records) > position",
-        "tests/shell/test_commit_group.py",
+        "tests/node/test_commit_group.py",
     ),
     # -- the driver
     broken(
@@ -301,7 +301,7 @@ COMMITS = (
         "engine/executor.py",
         "elif len(outbox) < self._outbox_max or isinstance(message, Ask):",
         "elif len(outbox) < self._outbox_max:",
-        "tests/shell/test_engine_order.py",
+        "tests/node/test_engine_order.py",
     ),
     broken(
         "updates-unbounded",
@@ -309,8 +309,8 @@ COMMITS = (
         "engine/driver.py",
         "        if self.committer.waiting_bytes > self.limits.uncommitted_bytes:\n",
         "        if self.committer.waiting_bytes < 0:\n",
-        "tests/shell/test_engine_order.py",
-        "tests/shell/test_engine_full_disk.py",
+        "tests/node/test_engine_order.py",
+        "tests/node/test_engine_full_disk.py",
     ),
     broken(
         "answers-unbounded",
@@ -319,7 +319,7 @@ COMMITS = (
         "            self.step(PeerAnswered(ask.id, answer))\n"
         "            await self.committer.wait_durable(self.position)\n",
         "            self.step(PeerAnswered(ask.id, answer))\n",
-        "tests/shell/test_engine_order.py",
+        "tests/node/test_engine_order.py",
     ),
     broken(
         "ttl-late",
@@ -327,6 +327,6 @@ COMMITS = (
         "engine/driver.py",
         "if what.request.ttl is not None or what.request.value is None:",
         "if what.request.value is None:",
-        "tests/shell/test_ttl.py",
+        "tests/node/test_ttl.py",
     ),
 )

@@ -13,7 +13,7 @@ KEEPING = (
         "feed[self.next].position <= self._begin:",
         "feed[self.next].position <= self._begin + 1:",
         "tests/property/test_hub.py",
-        "tests/shell/test_watch.py",
+        "tests/node/test_watch.py",
     ),
     broken(
         "reset-kept",
@@ -22,7 +22,7 @@ KEEPING = (
         "        self.first = self.end + 1\n",
         "        self.first = self.end\n",
         "tests/property/test_hub.py",
-        "tests/shell/test_hub.py",
+        "tests/node/test_hub.py",
     ),
     broken(
         "reserved-shown",
@@ -31,8 +31,8 @@ KEEPING = (
         "range(int(path.is_reserved), len(key) + 1)",
         "range(len(key) + 1)",
         "tests/property/test_hub.py",
-        "tests/shell/test_hub.py",
-        "tests/shell/test_watch.py",
+        "tests/node/test_hub.py",
+        "tests/node/test_watch.py",
     ),
     broken(
         "known-unheard",
@@ -56,7 +56,7 @@ KEEPING = (
         "services/wait.py",
         "        if len(self._open) >= self._driver.limits.event_waits:",
         "        if len(self._open) > self._driver.limits.event_waits:",
-        "tests/shell/test_wait.py",
+        "tests/node/test_wait.py",
     ),
     broken(
         "replica-behind",
@@ -64,7 +64,7 @@ KEEPING = (
         "services/replicas.py",
         "return ticks is not None and event.tick in ticks",
         "return ticks is not None",
-        "tests/shell/test_replicas.py",
+        "tests/node/test_replicas.py",
     ),
     broken(
         "seq-again",
@@ -72,7 +72,7 @@ KEEPING = (
         "services/session.py",
         "        if seq <= self._seq:\n",
         "        if seq < self._seq:\n",
-        "tests/shell/test_session_requests.py",
+        "tests/node/test_session_requests.py",
     ),
     broken(
         "history-page-repeated",
@@ -80,7 +80,7 @@ KEEPING = (
         "services/history.py",
         "        before = rows[-1].lsn\n        left =",
         "        before = rows[-1].lsn + 1\n        left =",
-        "tests/shell/test_history.py",
+        "tests/node/test_history.py",
     ),
     # -- the archive
     broken(
@@ -122,7 +122,7 @@ KEEPING = (
         "engine/settler.py",
         "        if self._archive.past.begin > lsn:\n            return None\n",
         "",
-        "tests/shell/test_watch_since.py",
+        "tests/node/test_watch_since.py",
     ),
     broken(
         "backup-left",
@@ -204,8 +204,8 @@ KEEPING = (
         "gap-unsaid",
         "rows that a page took with it are told",
         "storage/archive_salvage.py",
-        "        note(Damage(f\"history, rows",
-        "        str(Damage(f\"history, rows",
+        "        note(DamagedRow(f\"history, rows",
+        "        str(DamagedRow(f\"history, rows",
         "tests/unit/storage",
     ),
     broken(
@@ -222,7 +222,7 @@ KEEPING = (
         "engine/settler.py",
         "            self._join_all()\n",
         "",
-        "tests/shell/test_scrub.py",
+        "tests/node/test_scrub.py",
     ),
     broken(
         "history-in-no-order",
@@ -230,7 +230,7 @@ KEEPING = (
         "engine/settler.py",
         "whole.history[:0] = before.history",
         "whole.history += before.history",
-        "tests/shell/test_scrub.py",
+        "tests/node/test_scrub.py",
     ),
     broken(
         "half-a-transaction",

@@ -186,7 +186,7 @@ SIMULATED = (
         "sponsor-late",
         "a sponsor registers the joiner before it takes the snapshot (REG-2)",
         "core/sponsor.py",
-        "        node.own(store.register(name, life, what.addr, turn.wall), turn)\n",
+        "        node.publish(store.register(name, life, what.addr, turn.wall), turn)\n",
         "",
     ),
     _of(
@@ -387,7 +387,7 @@ SIMULATED = (
         "ready-left",
         "ready is left by a restart only (START-2)",
         "core/startup.py",
-        "        self._move(Cause.ATTEMPT_FAILED)\n",
+        "        self._move(StartupCause.ATTEMPT_FAILED)\n",
         "        self.state = State.PASSIVE\n",
     ),
     _of(

@@ -39,4 +39,4 @@ def test_missing_rule_is_noticed(one: Broken) -> None:
 @pytest.mark.slow
 def test_change_that_breaks_no_rule_survives() -> None:
     harmless = Mutant("harmless", "a comment", "engine/commit.py", '"""How many of them are on the disk."""', "")
-    assert killer(Broken(harmless, ("tests/shell/test_commit_group.py",))) is None
+    assert killer(Broken(harmless, ("tests/node/test_commit_group.py",))) is None

@@ -1,6 +1,6 @@
 """Readers of `get_changes` that stop in the middle: what they cost a node, and whom they hold up.
 
-Knows: one server, its memory, and raw connections.  What an answer holds is tested in tests/shell.
+Knows: one server, its memory, and raw connections.  What an answer holds is tested in tests/node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`events_wait` on a real node: a peer that waits is told of a write as soon as it is there.
 
-Knows: the client libraries and one server.  What is answered when is tested in tests/shell.
+Knows: the client libraries and one server.  What is answered when is tested in tests/node.
 """
 
 from __future__ import annotations

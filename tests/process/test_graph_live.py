@@ -1,6 +1,6 @@
 """`distkv graph --live` with real servers: what is drawn of what they do, and how it ends.
 
-Knows: the command and real servers.  What a trace is made of is in tests/shell, what is drawn in tests/unit/graph.
+Knows: the command and real servers.  What a trace is made of is in tests/node, what is drawn in tests/unit/graph.
 """
 
 from __future__ import annotations

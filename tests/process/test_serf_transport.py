@@ -22,8 +22,8 @@ from distkv.transport.budget import BURST
 from distkv.transport.serf import TAG, SerfTransport
 from distkv.wire.gossip import encode_message
 from distkv.wire.message import Message
+from tests.node.gossip_samples import Reports, info, ping, update
 from tests.process.agents import Agent, open_agents, wait_members, wait_until
-from tests.shell.gossip_samples import Reports, info, ping, update
 
 
 @attrs.define

@@ -16,8 +16,8 @@ import trio
 from distkv.daemon.failure import first_failure
 from distkv.errors import DistkvError, LogDamagedError, StaleError
 from distkv.model.event import Event
+from tests.node.nodes import CLOCK_MS, Node, Reply, World, new_world, run
 from tests.property.damage_reference import NAMES, Moment, content_of, events, shown, start, stop
-from tests.shell.nodes import CLOCK_MS, Node, Reply, World, new_world, run
 
 RESTARTS = 4
 """A node whose disk is an old one begins again in the same process; more often than so is a fault."""

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from distkv.storage.archive import ARCHIVE_NAME
 from distkv.storage.archive_connection import PAGE_BYTES, set_text
-from distkv.storage.segment import BatchSpan, Header, parse_batch, parse_header
+from distkv.storage.segment import BatchSpan, SegmentHeader, parse_batch, parse_header
 
 SECTOR_BYTES: Final = 512
 TABLES: Final = {
@@ -276,7 +276,7 @@ def swap_batches(rng: Random, path: Path, older: Sequence[bytes]) -> str:
     return f"{first_name} and {second_name}"
 
 
-def _batches(data: bytes) -> tuple[Header | None, list[BatchSpan]]:
+def _batches(data: bytes) -> tuple[SegmentHeader | None, list[BatchSpan]]:
     header = parse_header(data)
     spans: list[BatchSpan] = []
     span = None if header is None else parse_batch(data, header.end, header)

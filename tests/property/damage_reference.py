@@ -31,7 +31,7 @@ from distkv.storage.log import open_log
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record
 from distkv.wire.states import encode_book, encode_entry, path_key
-from tests.shell.nodes import SEGMENT_BYTES, Node, World, new_replica, new_world, run
+from tests.node.nodes import SEGMENT_BYTES, Node, World, new_replica, new_world, run
 
 NAMES = ("a", "b", "c")
 BINARY = [b"\x00\xff\x00", -1, "ü"]

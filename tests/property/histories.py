@@ -270,7 +270,7 @@ def assert_consistent(tree: Tree) -> None:
     assert all(tree.ledger.has(link) for link in kept)
     assert {e.link for e in tree.open_losers()} == {e.link for entry in entries for e in entry.losers}
     contested = [entry for entry in entries if entry.losers]
-    assert {entry.head.link for entry in tree.contested()} == {entry.head.link for entry in contested}
+    assert {entry.head.link for entry in tree.conflicted()} == {entry.head.link for entry in contested}
     assert tree.conflict_count == sum(len(entry.conflicts()) for entry in contested if not entry.head.path.is_reserved)
     assert len(tree) == len(entries)
     assert tree.live_count == sum(entry.head.kind is Kind.SET for entry in entries)

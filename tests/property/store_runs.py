@@ -13,7 +13,7 @@ from functools import partial
 
 import attrs
 
-from distkv.core.ready import Change
+from distkv.core.ready import PathChange
 from distkv.core.update import TOCK_MARGIN, Store
 from distkv.model.event import Event, Kind, NodeName, Tock
 from distkv.model.tree import Applied
@@ -36,7 +36,7 @@ class Run:
     """(length of the log, the state, the tock) after each step."""
     _closed: list[Event] = attrs.field(factory=list)
 
-    def step(self) -> tuple[list[Record], list[Change]]:
+    def step(self) -> tuple[list[Record], list[PathChange]]:
         """One random input: its records in the order in which a node logs them, and what they changed."""
         self._closed = []
         doings: list[Callable[[], list[Record]]] = [self._hear, self._hear, self._hear, self._hear_all, self._write]
@@ -48,7 +48,7 @@ class Run:
         records += self.store.ceiling(bool(records))
         self.log += records
         self.looks.append((len(self.log), look_of(self.store), self.store.tock))
-        return records, [Change(event, False, (event,)) for event in self._closed]
+        return records, [PathChange(event, False, (event,)) for event in self._closed]
 
     def _logged(self, *applied: Applied) -> list[Record]:
         return [EventRecord(one.event, 0.0) for one in applied if one.changed]

@@ -18,7 +18,7 @@ from distkv.model.event import (
     TOCK_HEARD_MAX,
     Chain,
     Event,
-    Fleeting,
+    ExpiringEvent,
     Kind,
     Link,
     NodeName,
@@ -182,7 +182,7 @@ def events(
     raw = draw(value) if kind is Kind.SET else b""
     ttl = draw(st.none() | ttls) if kind is Kind.SET else None
     if ttl is not None:
-        return Fleeting(draw(path), raw, draw(chain), draw(tock), draw(times), draw(st.booleans()), ttl)
+        return ExpiringEvent(draw(path), raw, draw(chain), draw(tock), draw(times), draw(st.booleans()), ttl)
     return Event(draw(path), kind, raw, draw(chain), draw(tock), draw(times), draw(st.booleans()))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 
 pytestmark = pytest.mark.slow
@@ -41,8 +41,8 @@ class Events:
     meta: dict[str, bytes]
     forget: bool
 
-    def batch(self, lsn: int) -> Batch:
-        return Batch(
+    def batch(self, lsn: int) -> Settlement:
+        return Settlement(
             lsn + len(self.rows),
             [StateRow(*row) for row in self.states.items()],
             self.dropped,
@@ -64,7 +64,7 @@ class Model:
     ledger: dict[tuple[str, int], bytes] = attrs.Factory(dict)
     meta: dict[str, bytes] = attrs.Factory(dict)
 
-    def settle(self, batch: Batch) -> None:
+    def settle(self, batch: Settlement) -> None:
         self.lsn = batch.lsn
         if batch.forget:
             self.states, self.ledger, self.meta = {}, {}, {}

@@ -13,8 +13,8 @@ from distkv.model.event import COUNT_BITS, Event, NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.wire.message import EventRecord, Record
+from tests.node.nodes import run
 from tests.property.strategies import chains_of, events, few_paths
-from tests.shell.nodes import run
 
 names = st.sampled_from([NodeName("a"), NodeName("b"), NodeName("c")])
 lives = st.sampled_from([0, 3])

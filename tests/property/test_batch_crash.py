@@ -13,7 +13,7 @@ import trio
 from distkv.model.path import Path
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, keep_none, tear_at, tear_by_sectors
-from tests.shell.nodes import SEGMENT_BYTES, Client, Reply, new_world, replayed, run
+from tests.node.nodes import SEGMENT_BYTES, Client, Reply, new_world, replayed, run
 
 TEARS: list[Tear] = [keep_none, keep_all, tear_at(20), tear_at(700), tear_at(-1), tear_by_sectors(lambda s: s % 2 == 0)]
 SIZE = 30

@@ -17,13 +17,13 @@ from distkv.model.event import COUNT_BITS, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
-from distkv.storage.archive import Batch, open_archive
+from distkv.storage.archive import Settlement, open_archive
 from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_records, encode_record
 from distkv.wire.states import path_key
 from distkv.wire.values import pack_value
-from tests.shell.nodes import run
+from tests.node.nodes import run
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ def test_each_tick_is_in_one_page_or_elsewhere_or_absent(
                 rows.append((one, HistoryRow(lsn, path_key(one.path), node, tick, 5.0, record, True)))
             tree = Standing({link: event_of(*link, one) for link, one in fleet.items() if one.in_tree})
             history = [row for one, row in rows if one.in_history]
-            archive.settle(Batch(len(fleet), history=history, state_rows=0))
+            archive.settle(Settlement(len(fleet), history=history, state_rows=0))
             recent = [row for one, row in rows if one.in_recent]
 
             def asked() -> Changes:

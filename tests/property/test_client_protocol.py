@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.client import questions
-from distkv.client.protocol import Conversation
+from distkv.client.protocol import ClientProtocol
 from distkv.errors import BusyError, DistkvError
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
@@ -35,9 +35,9 @@ class Asked:
 asked_lists = st.lists(st.builds(Asked, st.sampled_from(KINDS), st.integers(0, 3)), max_size=12)
 
 
-def conversation_of(asked: list[Asked]) -> tuple[Conversation[int], list[bytes]]:
+def conversation_of(asked: list[Asked]) -> tuple[ClientProtocol[int], list[bytes]]:
     """A conversation in which this was asked, and the frames; the askers are numbers from 1."""
-    conversation: Conversation[int] = Conversation("h:1")
+    conversation: ClientProtocol[int] = ClientProtocol("h:1")
     conversation.feed(encode_hello(HELLO))
     frames = []
     for seq, one in enumerate(asked, 1):
@@ -103,7 +103,7 @@ def test_who_got_no_end_is_named_when_the_connection_is_lost(
 
 @given(st.binary(max_size=300), st.randoms(use_true_random=False))
 def test_no_bytes_make_the_conversation_raise(data: bytes, chance: random.Random) -> None:
-    conversation: Conversation[int] = Conversation("h:1")
+    conversation: ClientProtocol[int] = ClientProtocol("h:1")
     conversation.feed(encode_hello(HELLO))
     conversation.ask(questions.ping(), 1)
     answers = [answered for piece in pieces(data, chance) for answered in conversation.feed(piece)]

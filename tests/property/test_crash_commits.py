@@ -24,8 +24,8 @@ from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, keep_
 from distkv.transport.base import Gap
 from distkv.wire.codec import tick_maps_map
 from distkv.wire.values import unpack_value
-from tests.shell.claims import Claims, check_order, claims_of
-from tests.shell.nodes import SEGMENT_BYTES, Node, World, new_world, replayed, run, until
+from tests.node.claims import Claims, check_order, claims_of
+from tests.node.nodes import SEGMENT_BYTES, Node, World, new_world, replayed, run, until
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, Written
+from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, WriteDone
 from distkv.core.replica import Replica
 from distkv.model.event import Event, Link, NodeName
 from distkv.model.path import Path
@@ -36,7 +36,7 @@ class Nodes:
     def step(self, at: int, what: LocalSet | LocalDecision) -> Event | None:
         ready: Ready = self.replicas[at].step(2, 1.7e9, what)
         reply = ready.reply
-        assert isinstance(reply, Written), reply
+        assert isinstance(reply, WriteDone), reply
         if reply.event is not None:
             self.events.append(reply.event)
         return reply.event

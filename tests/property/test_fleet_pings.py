@@ -11,7 +11,7 @@ import random
 import pytest
 
 from distkv.wire.message import Ping
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,8 @@ def _longest_silence_ms(fleet: Fleet, side: list[str], since_ms: int) -> int:
 def test_every_partition_sees_a_ping_in_every_three_clocks(seed: int) -> None:
     rng = random.Random(seed)
     names = NAMES[: rng.randint(1, 8)]
-    fleet = grown(*names, seed=seed, faults=Faults(rng.choice([0.0, 0.1, 0.3]), duplication=0.1, delay_ms=(1, 900)))
+    faults = NetworkFaults(rng.choice([0.0, 0.1, 0.3]), duplication=0.1, delay_ms=(1, 900))
+    fleet = grown(*names, seed=seed, faults=faults)
     sides = _some_sides(rng, names)
     fleet.partition(*sides)
     began_ms = fleet.now_ms
@@ -70,7 +71,7 @@ def test_heal_of_a_long_partition_is_noticed() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_hours_without_a_partition_raise_no_alarm_however_late_and_often_pings_come(seed: int) -> None:
-    fleet = grown(*NAMES[: 2 + seed], seed=seed, faults=Faults(duplication=0.2, delay_ms=(1, 2000)))
+    fleet = grown(*NAMES[: 2 + seed], seed=seed, faults=NetworkFaults(duplication=0.2, delay_ms=(1, 2000)))
     fleet.run(2 * 3_600_000)
     assert fleet.notes["split_healed"] == 0
 
@@ -78,7 +79,7 @@ def test_hours_without_a_partition_raise_no_alarm_however_late_and_often_pings_c
 def test_hours_with_some_loss_raise_hardly_an_alarm() -> None:
     # Who misses four pings in a row has no link in common with the next and cannot know better: at 2 % loss, and two
     # or three nodes that are not in the chain, once in weeks.
-    fleet = grown(*NAMES[:5], faults=Faults(0.02, delay_ms=(1, 200)))
+    fleet = grown(*NAMES[:5], faults=NetworkFaults(0.02, delay_ms=(1, 200)))
     fleet.run(6 * 3_600_000)
     assert fleet.notes["split_healed"] == 0
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
-from distkv.engine.feeds import BATCH_BYTES, Batch, Feeds, Push, Seen
+from distkv.engine.feeds import BATCH_BYTES, ChangeBatch, Feeds, Push, SharedChange
 from distkv.engine.hub import Hub, wait
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
@@ -61,7 +61,7 @@ class Connection:
         finally:
             self.hub.remove(self.path, watcher)
 
-    def push(self, batch: Batch) -> bool:
+    def push(self, batch: ChangeBatch) -> bool:
         if self.is_free.is_set():
             self.told += [change.position for change in batch.changes]
         return self.is_free.is_set()
@@ -75,9 +75,9 @@ class Connection:
         return path[: len(self.path)] == self.path and low <= len(path) - len(self.path) <= high
 
 
-def change(position: int, path: Path, size: int) -> Seen:
+def change(position: int, path: Path, size: int) -> SharedChange:
     event = Event(path, Kind.SET, bytes(size), ((NodeName("a"), Tick(position)),), Tock(position), 1.0)
-    return Seen(position, position, event, True, None)
+    return SharedChange(position, position, event, True, None)
 
 
 @given(STEPS)
@@ -157,7 +157,7 @@ def test_queue_that_waited_longest_is_told_next_whatever_comes(first: list[str],
             feeds.deliver(position)
 
     def taker(name: str) -> Push:
-        def push(batch: Batch) -> bool:
+        def push(batch: ChangeBatch) -> bool:
             assert name == turns.pop(0)
             left[name] -= len(batch.changes)
             come(next(meanwhile, []))

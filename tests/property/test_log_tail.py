@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.storage.base import SECTOR_BYTES
-from distkv.storage.segment import Header, content_end, encode_batch, new_mark, parse_batch
+from distkv.storage.segment import SegmentHeader, content_end, encode_batch, new_mark, parse_batch
 from distkv.storage.tail import tail_damage
 
 pytestmark = pytest.mark.slow
 
-HEADER = Header(number=1, log_id=bytes(16), mark=new_mark(b"marked.."))
+HEADER = SegmentHeader(number=1, log_id=bytes(16), mark=new_mark(b"marked.."))
 SEGMENT_BYTES = 16 << 10
 
 zeros = st.integers(0, 1600).map(bytes)
@@ -31,7 +31,7 @@ def _segment(batch: bytes, start: int) -> bytes:
     return (bytes(start) + batch).ljust(SEGMENT_BYTES, b"\0")
 
 
-def _expect_torn(data: bytes, whole: bytes, header: Header, start: int) -> None:
+def _expect_torn(data: bytes, whole: bytes, header: SegmentHeader, start: int) -> None:
     if content_end(data) > start and data != whole:
         assert parse_batch(data, start, header) is None
         assert tail_damage(data, header, start, 7) == ""
@@ -39,7 +39,9 @@ def _expect_torn(data: bytes, whole: bytes, header: Header, start: int) -> None:
 
 @given(formats, records, st.integers(60, 2000), st.integers(0, 1 << 30))
 @settings(max_examples=500, deadline=None)
-def test_any_choice_of_sectors_is_a_torn_write(header: Header, batch: list[bytes], start: int, seed: int) -> None:
+def test_any_choice_of_sectors_is_a_torn_write(
+    header: SegmentHeader, batch: list[bytes], start: int, seed: int
+) -> None:
     whole = _segment(encode_batch(header, start, 7, batch), start)
     chance = random.Random(seed)
     for share in (0.5, 0.9, 0.1):
@@ -52,7 +54,7 @@ def test_any_choice_of_sectors_is_a_torn_write(header: Header, batch: list[bytes
 
 @given(formats, records, st.integers(60, 2000))
 @settings(max_examples=40, deadline=None)
-def test_any_beginning_is_a_torn_write(header: Header, batch: list[bytes], start: int) -> None:
+def test_any_beginning_is_a_torn_write(header: SegmentHeader, batch: list[bytes], start: int) -> None:
     written = encode_batch(header, start, 7, batch)
     whole = _segment(written, start)
     for length in (*range(min(len(written), 600)), len(written) - 1):
@@ -62,7 +64,7 @@ def test_any_beginning_is_a_torn_write(header: Header, batch: list[bytes], start
 @given(formats, records, st.integers(60, 2000), st.integers(0, 1 << 30), st.integers(1, 6000))
 @settings(max_examples=300, deadline=None)
 def test_torn_write_that_was_cut_in_part_is_one_still(
-    header: Header, batch: list[bytes], start: int, seed: int, cut_bytes: int
+    header: SegmentHeader, batch: list[bytes], start: int, seed: int, cut_bytes: int
 ) -> None:
     whole = _segment(encode_batch(header, start, 7, batch), start)
     chance = random.Random(seed)

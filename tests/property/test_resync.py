@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from distkv.core.ready import AskPages
-from distkv.core.resync import Resync
+from distkv.core.resync import DigestResync
 from distkv.core.update import Store
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, is_above
 from distkv.model.pages import pages, share_of
@@ -52,7 +52,7 @@ def store_of(rng: Random, events: list[Event]) -> Store:
 
 def compare(mine: Store, theirs: Store) -> int:
     """One comparison, as `Peers` leads it; how many events were taken."""
-    machine, taken = Resync(5000), 0
+    machine, taken = DigestResync(5000), 0
     ask = machine.begin(NodeName("other"), 0, 0)
     while ask is not None:
         if isinstance(ask, AskPages):

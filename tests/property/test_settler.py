@@ -15,7 +15,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.core.ready import Change
+from distkv.core.ready import PathChange
 from distkv.core.update import Store
 from distkv.daemon.directory import Directory
 from distkv.engine.commit import Committer
@@ -32,9 +32,9 @@ from distkv.wire.message import EventRecord, LifeRecord, Record
 from distkv.wire.records import encode_record
 from distkv.wire.states import path_key
 from distkv.wire.values import pack_value
+from tests.node.nodes import run as run_in_virtual_time
 from tests.property.histories import History, assert_consistent, histories
 from tests.property.store_runs import ME, Run, look_of, ran, replayed
-from tests.shell.nodes import run as run_in_virtual_time
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,7 @@ class Host:
         self.archive.close()
         self.disk = self.disk.after_power_loss()
 
-    async def take(self, records: list[Record], changes: list[Change]) -> None:
+    async def take(self, records: list[Record], changes: list[PathChange]) -> None:
         """What a step decided is logged, durably."""
         encoded = [encode_record(record) for record in records]
         self.committer.append(encoded, self.store.own.tick)
@@ -190,7 +190,7 @@ def test_loser_that_was_closed_by_hearsay_after_it_was_settled_stays_closed(
         await host.take(list(events), [])
         await host.settler.settle()
         known, closed = host.store.learn_known({loser.node: Ranges([(1, 2)])})
-        await host.take(known, [Change(event, False, (event,)) for event in closed])
+        await host.take(known, [PathChange(event, False, (event,)) for event in closed])
         if killed_between:
             host.kill()
             host.start()
@@ -244,7 +244,7 @@ def test_change_is_in_history_once_while_the_loop_hears_late_that_it_was_settled
         host.settle_by = heard_late
         host.start()
         applied = [host.store.remote(event) for event in two_at_once()]
-        await host.take([EventRecord(one.event, 0.0) for one in applied], [Change(applied[1].event, True, ())])
+        await host.take([EventRecord(one.event, 0.0) for one in applied], [PathChange(applied[1].event, True, ())])
         async with trio.open_nursery() as nursery:
             nursery.start_soon(host.settler.settle)
             await trio.sleep(0.5)
@@ -262,7 +262,7 @@ def test_who_goes_on_is_told_of_what_won_and_is_not_settled(tmp_path: OsPath) ->
         host.start()
         applied = [host.store.remote(event) for event in reversed(two_at_once())]
         assert [one.won for one in applied] == [True, False]
-        changes = [Change(one.event, one.won, one.closed) for one in applied]
+        changes = [PathChange(one.event, one.won, one.closed) for one in applied]
         await host.take([EventRecord(one.event, 0.0) for one in applied], changes)
         assert [row.lsn for row in await host.settler.won_since(0, 10) or []] == [0]
         host.archive.close()

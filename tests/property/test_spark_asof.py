@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, SettingsError
-from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.spark.asof import Cut, read_time
@@ -36,7 +36,7 @@ def with_values(history: History, chance: random.Random) -> list[Event]:
     for event in history.events:
         if event.kind is Kind.SET and chance.random() < 0.3:
             parts = (event.path, event.value, event.chain, event.tock, event.time, event.truncated)
-            event = Fleeting(*parts, chance.choice([0.5, 60.0]))
+            event = ExpiringEvent(*parts, chance.choice([0.5, 60.0]))
         found.append(event)
     return found
 

@@ -14,8 +14,8 @@ from distkv.model.tick_ranges import TickRanges, common, count, joined, overlap,
 from distkv.spark.nodes.planning import (
     ALIVE,
     RETIRED,
-    Ask,
-    Member,
+    ContentQuestion,
+    KnownNode,
     Plan,
     View,
     cut,
@@ -61,7 +61,7 @@ def ranges_of(some: set[tuple[NodeName, int]] | frozenset[tuple[NodeName, int]])
 
 def views_of(fleet: dict[NodeName, Host]) -> list[View]:
     members = {
-        node: Member(node, f"{node}:1", RETIRED if host.is_retired else ALIVE if host.answers else "away")
+        node: KnownNode(node, f"{node}:1", RETIRED if host.is_retired else ALIVE if host.answers else "away")
         for node, host in fleet.items()
     }
     return [
@@ -79,8 +79,8 @@ def views_of(fleet: dict[NodeName, Host]) -> list[View]:
     ]
 
 
-def carry_out(fleet: dict[NodeName, Host], new: TickRanges, *, discover: bool) -> tuple[Plan, list[Ask]]:
-    asked: list[Ask] = []
+def carry_out(fleet: dict[NodeName, Host], new: TickRanges, *, discover: bool) -> tuple[Plan, list[ContentQuestion]]:
+    asked: list[ContentQuestion] = []
     planning = plan(views_of(fleet), new, discover=discover)
     answer: Located | None = None
     try:

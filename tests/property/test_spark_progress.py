@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from distkv.client.changes import Located
 from distkv.model.event import COUNT_BITS, Link, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, common, count, overlap, ranges_of, without
-from distkv.spark.nodes.planning import ALIVE, RETIRED, Member, Plan, View, chase, held_by, plan
+from distkv.spark.nodes.planning import ALIVE, RETIRED, KnownNode, Plan, View, chase, held_by, plan
 from distkv.spark.source.offsets import Offset, read_offset
-from distkv.spark.source.progress import RETRY_S, Progress, Waits, batch_of
+from distkv.spark.source.progress import RETRY_S, AwaitedTicks, StreamState, batch_of
 
 NODES = tuple(NodeName(name) for name in "abc")
 NET = bytes(8)
@@ -69,7 +69,7 @@ class Fleet:
 
     def views(self) -> list[View]:
         members = tuple(
-            Member(node, f"{node}:1", RETIRED if host.is_retired else ALIVE if host.answers else "away")
+            KnownNode(node, f"{node}:1", RETIRED if host.is_retired else ALIVE if host.answers else "away")
             for node, host in self.hosts.items()
         )
         return [
@@ -102,7 +102,7 @@ class Fleet:
 class Stream:
     """What Spark does with a stream: each batch from the end of the last one; after a crash the last batch again."""
 
-    progress: Progress = attrs.field(factory=lambda: Progress(GAP_WAIT_S))
+    progress: StreamState = attrs.field(factory=lambda: StreamState(GAP_WAIT_S))
     end: Offset = attrs.field(factory=lambda: Offset(NET, {}))
     delivered: list[Link] = attrs.field(factory=list)
     gaps: list[Link] = attrs.field(factory=list)
@@ -138,7 +138,7 @@ class Stream:
 
     def restart(self) -> None:
         """In a new process."""
-        self.progress = Progress(GAP_WAIT_S)
+        self.progress = StreamState(GAP_WAIT_S)
 
 
 nodes = st.sampled_from(NODES)
@@ -286,7 +286,7 @@ def test_what_is_away_is_given_up_after_the_wait_however_the_questions_are_cut(
     links: list[Link], size: int
 ) -> None:
     """Each part is asked for by itself, as an archive does; a wait outlives the answer to another part."""
-    waits = Waits(GAP_WAIT_S)
+    waits = AwaitedTicks(GAP_WAIT_S)
     parts = [ranges_of(set(links[at : at + size])) for at in range(0, len(links), size)]
     assert [waits.note(part, part, 0.0) for part in parts] == [{}] * len(parts)
     assert waits.ticks() == ranges_of(set(links))

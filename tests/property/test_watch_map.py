@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from distkv.config import Limits
 from distkv.wire.values import unpack_value
-from tests.shell.nodes import Client, Node, Reply, new_world, run
+from tests.node.nodes import Client, Node, Reply, new_world, run
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distkv.errors import DecodeError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, NodeName, Tock, first_tick, order
-from distkv.model.ledger import Book
+from distkv.model.ledger import WriterLedger
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
@@ -40,7 +40,7 @@ memories = st.dictionaries(
 ).map(lambda found: found or None)
 entries = st.builds(Entry, events(), st.lists(events(), max_size=3).map(tuple), memories)
 books = st.builds(
-    lambda life, last, held, lost: Book(first_tick(life), (life << 32) + last, held, lost),
+    lambda life, last, held, lost: WriterLedger(first_tick(life), (life << 32) + last, held, lost),
     lives,
     counts,
     st.lists(counts).map(lambda found: Ranges.from_ticks(sorted(found))),
@@ -71,7 +71,7 @@ def test_record_of_no_event_makes_no_entry(record: Record) -> None:
 
 
 @given(books)
-def test_book_comes_back(book: Book) -> None:
+def test_book_comes_back(book: WriterLedger) -> None:
     found = decode_book(book.first >> 32, encode_book(book))
     assert repr(found) == repr(book)
 

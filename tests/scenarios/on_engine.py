@@ -23,14 +23,14 @@ from distkv.sim.rules.alike import are_alike
 from distkv.sim.script import (
     Action,
     Cluster,
-    Cut,
+    CutWay,
     Decide,
     Deed,
     Divert,
     Fill,
+    PassTime,
     Retire,
     Rot,
-    Run,
     Script,
     SettingMap,
     Settings,
@@ -40,14 +40,14 @@ from distkv.sim.script import (
     Split,
     StartNode,
     ToNode,
-    Wait,
+    WaitState,
     Write,
 )
 from distkv.storage.memory import MemoryDisk
-from distkv.transport.memory import Faults
+from distkv.transport.memory import MessageFaults
 from distkv.wire.message import KnownRecord, Start, State
 from distkv.wire.records import encode_record
-from tests.shell.nodes import Node, World, durable_copy, new_world, until
+from tests.node.nodes import Node, World, durable_copy, new_world, until
 
 CLOCK_MS = 5000
 QUIET_CLOCKS = 8
@@ -63,7 +63,7 @@ IMPOSSIBLE = {
 """Deeds that whole servers in one process cannot be made to do, and why."""
 
 
-NO_ARCHIVE = "these servers keep no archive; tests/shell/test_damage.py does it to servers that do"
+NO_ARCHIVE = "these servers keep no archive; tests/node/test_damage.py does it to servers that do"
 
 
 def impossible(script: Script) -> list[str]:
@@ -81,7 +81,7 @@ class Servers:
     def __init__(self, nursery: trio.Nursery, script: Script) -> None:
         delay_s = int(script.world["delay_ms"]) / 1000
         self._world: World = new_world(
-            nursery, seed=int(script.world["seed"]), faults=Faults(delay_s=(delay_s, delay_s))
+            nursery, seed=int(script.world["seed"]), faults=MessageFaults(delay_s=(delay_s, delay_s))
         )
         self._nursery = nursery
         self._names = script.nodes
@@ -109,7 +109,7 @@ class Servers:
                 raise NotImplementedError(NO_ARCHIVE)
             case ToNode(node=node, deed=deed):
                 await self._deed(node, deed)
-            case Split() | Cut() | Divert():
+            case Split() | CutWay() | Divert():
                 self._to_network(action)
             case Write() | Fill():
                 await self._write(action)
@@ -117,7 +117,7 @@ class Servers:
                 await self._decide(action)
             case Retire(node=node, other=other, is_forced=is_forced):
                 await self._ask(node, "retire_node", node=other, **{"force": True} if is_forced else {})
-            case Run() | Settle() | Wait():
+            case PassTime() | Settle() | WaitState():
                 await self._pass(action)
             case Show() | ShowState():
                 pass  # what is compared is how it ends
@@ -238,7 +238,7 @@ class Servers:
 
     # -- between them
 
-    def _to_network(self, action: Split | Cut | Divert) -> None:
+    def _to_network(self, action: Split | CutWay | Divert) -> None:
         network = self._world.network
         match action:
             case Split(sides=()):
@@ -246,7 +246,7 @@ class Servers:
             case Split(sides=sides):
                 alone = [(name,) for name in self._names if not any(name in side for side in sides)]
                 network.partition(*([NodeName(name) for name in side] for side in (*sides, *alone)))
-            case Cut(sender=sender, receiver=receiver):
+            case CutWay(sender=sender, receiver=receiver):
                 network.cut(NodeName(sender), NodeName(receiver))
             case Divert(diversion=diversion):
                 if diversion is None:
@@ -256,11 +256,11 @@ class Servers:
 
     # -- time
 
-    async def _pass(self, action: Run | Settle | Wait) -> None:
+    async def _pass(self, action: PassTime | Settle | WaitState) -> None:
         match action:
-            case Run(for_ms=for_ms):
+            case PassTime(for_ms=for_ms):
                 await trio.sleep(for_ms / 1000)
-            case Wait(node=node, state=state, within_ms=within_ms):
+            case WaitState(node=node, state=state, within_ms=within_ms):
                 every_s = DOWNLOAD_S if state is State.DOWNLOADING else LOOK_S
                 await self._until(lambda: self._world.nodes[node].replica.state == state, within_ms / 1000, every_s)
             case Settle(within_ms=within_ms):

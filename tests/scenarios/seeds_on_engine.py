@@ -26,10 +26,10 @@ from distkv.sim.rules.alike import are_alike, state_of
 from distkv.sim.scenario import DECISIONS, WRITES, Action, Scenario, Verb
 from distkv.sim.workload import BULK, TTLS_S
 from distkv.storage.memory import MemoryDisk
-from distkv.transport.memory import Faults
+from distkv.transport.memory import MessageFaults
 from distkv.wire.message import Info, Start, Update
-from tests.shell.claims import check_order
-from tests.shell.nodes import Node, World, durable_copy, new_world, until
+from tests.node.claims import check_order
+from tests.node.nodes import Node, World, durable_copy, new_world, until
 
 LENGTH_MS: Final = 60_000
 """So much of a seed is played, from its first fault on."""
@@ -86,12 +86,12 @@ class SeedServers:
     def __init__(self, nursery: trio.Nursery, scenario: Scenario) -> None:
         network = scenario.network
         low_ms, high_ms = network.delay_ms
-        self._faults = Faults(
+        self._faults = MessageFaults(
             max(network.loss, network.update_loss), network.duplication, (low_ms / 1000, high_ms / 1000)
         )
         self._scenario = scenario
         self._nursery = nursery
-        self._world: World = new_world(nursery, seed=scenario.seed, faults=Faults(delay_s=(0.001, 0.02)))
+        self._world: World = new_world(nursery, seed=scenario.seed, faults=MessageFaults(delay_s=(0.001, 0.02)))
         self._disks = {name: MemoryDisk() for name in scenario.names}
         self._copies: dict[str, MemoryDisk] = {}
         self._agents_down: set[str] = set()
@@ -215,7 +215,7 @@ class SeedServers:
             (node.transport.reconnect if is_up else node.transport.disconnect)()
 
     async def _all_is_well(self) -> None:
-        self._world.network.faults = Faults(delay_s=(0.001, 0.02))
+        self._world.network.faults = MessageFaults(delay_s=(0.001, 0.02))
         self._world.network.heal()
         for name in self._scenario.names:
             await self._start(name)
@@ -330,5 +330,5 @@ def _requests(scenario: Scenario, node: Node, action: Action) -> Iterator[Reques
 
 
 def _losers(node: Node) -> Sequence[object]:
-    entries = [entry for entry in node.replica.tree.contested() if not entry.head.path.is_reserved]
+    entries = [entry for entry in node.replica.tree.conflicted() if not entry.head.path.is_reserved]
     return [[loser.node, loser.tick] for entry in entries for loser in entry.conflicts()]

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.node.nodes import run
 from tests.scenarios.files import FILES, read
 from tests.scenarios.on_engine import IMPOSSIBLE, Servers, impossible
-from tests.shell.nodes import run
 
 TOO_QUICK = {"life_registered", "pull_whole", "snap_hands_over"}
 """In these something happens in the midst of an answer. Within one process it comes in one piece."""

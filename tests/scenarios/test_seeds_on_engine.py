@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from distkv.sim.draft import draw
+from tests.node.nodes import run
 from tests.scenarios.seeds_on_engine import SeedServers, Seen
-from tests.shell.nodes import run
 
 GROUPS = 30
 EACH = 4

@@ -28,7 +28,7 @@ from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
-from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
 from distkv.model.pages import Page
 from distkv.model.path import Path as StorePath
 from distkv.model.ranges import Ranges
@@ -263,7 +263,7 @@ CHAIN = (PingLink(NODE, TICK, TOCK),)
 TICKS, HELD = {NODE: [TICK]}, {NODE: Ranges([(1, 2)])}
 VALUE = Event(StorePath(("x",)), Kind.SET, b"\x01", ((NODE, TICK),), TOCK, 1.0)
 EXPIRY = Event(StorePath(("x",)), Kind.EXPIRE, b"", ((NODE, TICK),), TOCK, 1.0)
-FLEETING = Fleeting(StorePath(("x",)), b"\x01", ((NODE, TICK),), TOCK, 1.0, False, 2.0)
+FLEETING = ExpiringEvent(StorePath(("x",)), b"\x01", ((NODE, TICK),), TOCK, 1.0, False, 2.0)
 INFO = Info(HEADER, "h:1", State.READY, TICKS, HASH, HELD, HELD, HELD, CHAIN, CHAIN)
 PING = Ping(HEADER, CHAIN, "h:1", State.READY, 0, HASH)
 STONE = Tombstone(StorePath(("x",)), ((NODE, TICK),), TOCK)

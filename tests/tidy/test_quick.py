@@ -38,7 +38,7 @@ def test_quick_runs_some_seeds_and_counts_the_others() -> None:
 def test_quick_names_the_folders_that_were_not_asked_for() -> None:
     _, said = _collected("--quick")
     (line,) = re.findall(r"^tests/\{(.*)\}$", said, re.MULTILINE)
-    assert {"process", "shell", "unit"} <= {*line.split(",")}
+    assert {"node", "process", "unit"} <= {*line.split(",")}
     assert "property" not in line.split(",")
 
 

@@ -12,19 +12,19 @@ from typing import Final
 
 import trio
 
-from distkv.cli.doctor.facts import Agent, Trouble
+from distkv.cli.doctor.facts import AgentFacts, Trouble
 from distkv.client.addresses import address_text
 from distkv.config import SerfConfig
 from distkv.errors import TransportError
 from distkv.transport.serf import find_event_bytes, tagged_node
 from distkv.transport.serf_rpc import SerfRpc, connect
 from distkv.transport.serf_stream import AuthRefusedError, RpcTimeoutError
-from distkv.wire.serf_frames import Member
+from distkv.wire.serf_frames import SerfMember
 
 QUEUES: Final = ("event", "intent", "query")
 
 
-def ask_agent(settings: SerfConfig) -> Agent:
+def ask_agent(settings: SerfConfig) -> AgentFacts:
     """What the agent says, or why it says nothing."""
     try:
         return trio.run(_ask, settings)
@@ -34,25 +34,25 @@ def ask_agent(settings: SerfConfig) -> Agent:
         raise
 
 
-async def _ask(settings: SerfConfig) -> Agent:
+async def _ask(settings: SerfConfig) -> AgentFacts:
     where = address_text((settings.host, settings.port))
     async with trio.open_nursery() as nursery:
         try:
             rpc = await connect(nursery, settings.host, settings.port, auth=settings.auth)
             found = await _facts(rpc, where, settings)
         except TransportError as error:
-            found = Agent(where, _trouble(error), str(error))
+            found = AgentFacts(where, _trouble(error), str(error))
         nursery.cancel_scope.cancel()
     return found
 
 
-async def _facts(rpc: SerfRpc, where: str, settings: SerfConfig) -> Agent:
+async def _facts(rpc: SerfRpc, where: str, settings: SerfConfig) -> AgentFacts:
     stats, members = await rpc.stats(), await rpc.members()
     event_bytes = await find_event_bytes(rpc, settings)
     serf, own_name = stats.get("serf", {}), stats.get("agent", {}).get("name")
     alive = [member for member in members if member.status == "alive"]
     carriers = _carriers(alive)
-    return Agent(
+    return AgentFacts(
         where,
         protocol=next((member.protocol for member in members if member.name == own_name), 0),
         event_bytes=event_bytes,
@@ -64,7 +64,7 @@ async def _facts(rpc: SerfRpc, where: str, settings: SerfConfig) -> Agent:
     )
 
 
-def _carriers(alive: Iterable[Member]) -> dict[str, tuple[str, ...]]:
+def _carriers(alive: Iterable[SerfMember]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for member in alive:
         tagged = tagged_node(member)

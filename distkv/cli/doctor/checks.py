@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final
 
-from distkv.cli.doctor.facts import Agent, Descriptors, Directory, Finding, Level, Node, Trouble
+from distkv.cli.doctor.facts import AgentFacts, Descriptors, DirectoryFacts, Finding, Level, NodeFacts, Trouble
 from distkv.config import Limits
 from distkv.core.sponsor import CLOCK_AHEAD_S
 from distkv.storage.archive_schema import STEPS
@@ -32,7 +32,7 @@ MIB: Final = 1 << 20
 # -- the agent ----------------------------------------------------------------------------------------------------
 
 
-def check_agent(agent: Agent) -> Iterator[Finding]:
+def check_agent(agent: AgentFacts) -> Iterator[Finding]:
     """Whether it answers, how large an event may be, how far behind it is."""
     if agent.trouble is not None:
         yield Finding("agent", Level.FAIL, agent.failure, _TROUBLE[agent.trouble])
@@ -55,7 +55,7 @@ _TROUBLE: Final = {
 }
 
 
-def _check_queues(agent: Agent) -> Iterator[Finding]:
+def _check_queues(agent: AgentFacts) -> Iterator[Finding]:
     longest = max(agent.queues.values(), default=0)
     shown = ", ".join(f"{name} {length}" for name, length in agent.queues.items())
     if longest >= QUEUE_SLOW:
@@ -68,7 +68,7 @@ def _check_queues(agent: Agent) -> Iterator[Finding]:
         yield Finding("queues", Level.OK, f"the agent keeps up ({shown})")
 
 
-def check_members(agent: Agent, node: Node) -> Iterator[Finding]:
+def check_members(agent: AgentFacts, node: NodeFacts) -> Iterator[Finding]:
     """Whether the agents and our node know the same nodes."""
     complaints = list(_member_complaints(agent, node))
     yield from complaints
@@ -78,7 +78,7 @@ def check_members(agent: Agent, node: Node) -> Iterator[Finding]:
         yield Finding("members", Level.OK, says)
 
 
-def _member_complaints(agent: Agent, node: Node) -> Iterator[Finding]:
+def _member_complaints(agent: AgentFacts, node: NodeFacts) -> Iterator[Finding]:
     for name in agent.failed:
         do = f"start it again, or forget it with 'serf force-leave {name}'"
         yield Finding("members", Level.WARN, f"the agent {name} has failed", do)
@@ -107,7 +107,7 @@ def _member_complaints(agent: Agent, node: Node) -> Iterator[Finding]:
 # -- nodes --------------------------------------------------------------------------------------------------------
 
 
-def check_node(node: Node, name: str, directory: Directory) -> Finding:
+def check_node(node: NodeFacts, name: str, directory: DirectoryFacts) -> Finding:
     """Whether the node of this host serves, under its name."""
     if node.failure and directory.holder:
         says = f"process {directory.holder} uses {directory.path}, but {node.failure}"
@@ -120,7 +120,7 @@ def check_node(node: Node, name: str, directory: Directory) -> Finding:
     return _check_state(node, "node")
 
 
-def _check_state(node: Node, check: str) -> Finding:
+def _check_state(node: NodeFacts, check: str) -> Finding:
     says = f"{node.name} at {node.where} is {node.state}, release {node.version}"
     if node.missing:
         do = "wait for some clocks, or start the nodes that have them"
@@ -136,7 +136,7 @@ def _check_state(node: Node, check: str) -> Finding:
             return Finding(check, Level.WARN, f"{says}{waits}", "wait, or start what it waits for")
 
 
-def check_peers(node: Node, others: Mapping[str, Node]) -> Iterator[Finding]:
+def check_peers(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Finding]:
     """Whether the other nodes answer us, and serve. `others`: those that are alive, by name."""
     complaints = list(_peer_complaints(node, others))
     yield from complaints
@@ -145,7 +145,7 @@ def check_peers(node: Node, others: Mapping[str, Node]) -> Iterator[Finding]:
         yield Finding("peers", Level.OK, says)
 
 
-def _peer_complaints(node: Node, others: Mapping[str, Node]) -> Iterator[Finding]:
+def _peer_complaints(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Finding]:
     for peer in node.peers:
         other = others.get(peer.name)
         if not peer.is_alive:
@@ -167,7 +167,7 @@ def _peer_complaints(node: Node, others: Mapping[str, Node]) -> Iterator[Finding
             yield found
 
 
-def check_damage(nodes: Sequence[Node], now: float) -> Iterator[Finding]:
+def check_damage(nodes: Sequence[NodeFacts], now: float) -> Iterator[Finding]:
     """Whether something rotted on a disk and did not come back. `now` is seconds since 1970."""
     told = {node.name: node.damage for node in nodes if node.damage is not None}
     is_well = True
@@ -185,7 +185,7 @@ def check_damage(nodes: Sequence[Node], now: float) -> Iterator[Finding]:
         yield Finding("damage", Level.OK, f"none is known on {_count(len(told), 'node')}{oldest}{later}")
 
 
-def check_releases(nodes: Sequence[Node]) -> Finding:
+def check_releases(nodes: Sequence[NodeFacts]) -> Finding:
     """Whether all run the same release."""
     by_release: dict[str, list[str]] = {}
     for node in nodes:
@@ -197,7 +197,7 @@ def check_releases(nodes: Sequence[Node]) -> Finding:
     return Finding("releases", Level.OK, f"{_and(list(by_release))} on {_count(len(nodes), 'node')}")
 
 
-def check_clocks(nodes: Sequence[Node]) -> Iterator[Finding]:
+def check_clocks(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Whether the nodes' clocks agree with this host's, as far as that can be measured from here."""
     clocks = {node.name: node.clock for node in nodes if node.clock is not None}
     is_well = True
@@ -219,7 +219,7 @@ def check_clocks(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield Finding("clocks", Level.OK, says)
 
 
-def check_settings(nodes: Sequence[Node]) -> Iterator[Finding]:
+def check_settings(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Whether the settings that all nodes should have alike are alike."""
     is_well = True
     for key in sorted({key for node in nodes for key in node.settings}):
@@ -237,7 +237,7 @@ def check_settings(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield Finding("settings", Level.OK, f"alike on {_count(len(nodes), 'node')}: {', '.join(keys)}")
 
 
-def check_pings(nodes: Sequence[Node]) -> Iterator[Finding]:
+def check_pings(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Whether the ping settings suit the network, as far as the nodes saw it: a clock is to be at least twice as long
     as gossip takes to reach everybody, and a chain longer than there are partitions ('Ping sequence')."""
     complaints = [found for node in nodes for found in _ping_complaints(node)]
@@ -250,7 +250,7 @@ def check_pings(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield Finding("pings", Level.OK, f"{took}, {met}")
 
 
-def _ping_complaints(node: Node) -> Iterator[Finding]:
+def _ping_complaints(node: NodeFacts) -> Iterator[Finding]:
     clock_s, length = node.settings.get("ping.clock"), node.settings.get("ping.length")
     if isinstance(clock_s, float) and node.delivery_s is not None and 2 * node.delivery_s[0] > clock_s:
         least, most = node.delivery_s
@@ -262,7 +262,7 @@ def _ping_complaints(node: Node) -> Iterator[Finding]:
         yield Finding("pings", Level.WARN, says, f"set ping.length to {node.partitions + 1} or more on all nodes")
 
 
-def check_restart(node: Node, configured: Mapping[str, object]) -> Iterator[Finding]:
+def check_restart(node: NodeFacts, configured: Mapping[str, object]) -> Iterator[Finding]:
     """Whether the node runs with what its configuration says today."""
     for key, value in configured.items():
         running = node.settings.get(key, value)
@@ -274,7 +274,7 @@ def check_restart(node: Node, configured: Mapping[str, object]) -> Iterator[Find
 # -- this host ----------------------------------------------------------------------------------------------------
 
 
-def check_directory(directory: Directory, node: Node) -> Iterator[Finding]:
+def check_directory(directory: DirectoryFacts, node: NodeFacts) -> Iterator[Finding]:
     """Whether the data directory can be used, and by whom it is."""
     path = directory.path
     if not directory.exists and node.failure:
@@ -297,7 +297,7 @@ def check_directory(directory: Directory, node: Node) -> Iterator[Finding]:
         yield _check_space(directory)
 
 
-def _directory_complaints(directory: Directory, node: Node) -> Iterator[Finding]:
+def _directory_complaints(directory: DirectoryFacts, node: NodeFacts) -> Iterator[Finding]:
     path = directory.path
     if directory.mode & 0o077:
         says = f"{path} can be read by other users (mode {directory.mode:o})"
@@ -313,7 +313,7 @@ def _directory_complaints(directory: Directory, node: Node) -> Iterator[Finding]
         yield Finding("directory", Level.WARN, says, "name its directory with --data-dir, or set data.dir")
 
 
-def _check_format(directory: Directory) -> Finding:
+def _check_format(directory: DirectoryFacts) -> Finding:
     if directory.damage:
         return Finding("format", Level.FAIL, directory.damage)
     if directory.format is None:
@@ -325,7 +325,7 @@ def _check_format(directory: Directory) -> Finding:
     return Finding("format", Level.OK, f"the archive has format {directory.format}{later}")
 
 
-def _check_space(directory: Directory) -> Finding:
+def _check_space(directory: DirectoryFacts) -> Finding:
     if directory.free_bytes is None:
         return Finding("space", Level.WARN, f"the disk of {directory.path} does not tell how much is free")
     free = f"{directory.free_bytes // MIB} MiB are free"

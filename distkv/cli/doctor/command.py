@@ -15,7 +15,7 @@ import asyncclick as click
 from distkv.cli.doctor.facts import Finding, Level
 from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.server import given_options
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.settings import find_file, read_settings
 from distkv.config import TRANSPORTS
 from distkv.errors import DistkvError, SettingsError
@@ -30,7 +30,7 @@ from distkv.errors import DistkvError, SettingsError
 @output_option
 @click.pass_obj
 def doctor_command(
-    session: Session,
+    session: CliSession,
     name: str | None,
     data_dir: str | None,
     transport: str | None,
@@ -47,7 +47,7 @@ def doctor_command(
     return partial(_doctor, session, given, Form(form) if form else session.form)
 
 
-def _doctor(session: Session, given: Mapping[str, tuple[str, object]], form: Form) -> None:
+def _doctor(session: CliSession, given: Mapping[str, tuple[str, object]], form: Form) -> None:
     found: list[Finding] = []
     for finding in _findings(session, given):
         found.append(finding)
@@ -60,7 +60,7 @@ def _doctor(session: Session, given: Mapping[str, tuple[str, object]], form: For
         raise DistkvError(f"failed: {', '.join(failed)}; the report says what to do")
 
 
-def _findings(session: Session, given: Mapping[str, tuple[str, object]]) -> Iterator[Finding]:
+def _findings(session: CliSession, given: Mapping[str, tuple[str, object]]) -> Iterator[Finding]:
     try:
         file = find_file(session.config_file)
         config = read_settings(session.config_file, session.assignments, given)

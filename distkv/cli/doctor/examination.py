@@ -13,7 +13,7 @@ from typing import Final
 
 from distkv.cli.doctor import checks
 from distkv.cli.doctor.agent import ask_agent
-from distkv.cli.doctor.facts import Finding, Node
+from distkv.cli.doctor.facts import Finding, NodeFacts
 from distkv.cli.doctor.host import look_at_descriptors, look_at_directory
 from distkv.cli.doctor.nodes import ask_node, ask_peers
 from distkv.client.addresses import Address, UnixAddress, read_address
@@ -41,7 +41,7 @@ def examine(config: Config) -> Iterator[Finding]:
         yield from checks.check_restart(node, _configured(config))
 
 
-def _examine_network(node: Node) -> Iterator[Finding]:
+def _examine_network(node: NodeFacts) -> Iterator[Finding]:
     others = ask_peers(node)
     yield from checks.check_peers(node, others)
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]

@@ -46,7 +46,7 @@ class Trouble(StrEnum):
 
 
 @attrs.frozen
-class Agent:
+class AgentFacts:
     """What the Serf agent says."""
 
     where: str
@@ -80,7 +80,7 @@ class Clock:
 
 
 @attrs.frozen
-class Peer:
+class PeerFacts:
     """A node that another one knows."""
 
     name: str
@@ -89,7 +89,7 @@ class Peer:
 
 
 @attrs.frozen
-class Damage:
+class DamageFacts:
     """What a node knows of damage on its disk."""
 
     scrubbed: float | None
@@ -101,7 +101,7 @@ class Damage:
 
 
 @attrs.frozen
-class Node:
+class NodeFacts:
     """What a node says of itself."""
 
     where: str
@@ -121,13 +121,13 @@ class Node:
     """The most sides of a split that met there at one time."""
     missing: tuple[str, ...] = ()
     """The nodes of which it misses changes that somebody may still have."""
-    peers: tuple[Peer, ...] = ()
-    damage: Damage | None = None
+    peers: tuple[PeerFacts, ...] = ()
+    damage: DamageFacts | None = None
     """None: it keeps no archive, or does not tell."""
 
 
 @attrs.frozen
-class Directory:
+class DirectoryFacts:
     """The data directory of a node on this host."""
 
     path: str

@@ -17,16 +17,16 @@ from pathlib import Path
 
 import attrs
 
-from distkv.cli.doctor.facts import Descriptors, Directory
+from distkv.cli.doctor.facts import Descriptors, DirectoryFacts
 from distkv.errors import LogDamagedError
 from distkv.storage.archive import ARCHIVE_NAME
 from distkv.storage.archive_schema import read_format
 from distkv.storage.disk import LOCK_NAME
 
 
-def look_at_directory(path: Path) -> Directory:
+def look_at_directory(path: Path) -> DirectoryFacts:
     """The data directory, as far as this user may see it."""
-    found = Directory(str(path))
+    found = DirectoryFacts(str(path))
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def lock_holder(path: Path, locks: Path = Path("/proc/locks")) -> int | None:
     return 0
 
 
-def _with_archive(found: Directory, path: Path) -> Directory:
+def _with_archive(found: DirectoryFacts, path: Path) -> DirectoryFacts:
     try:
         size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
         return attrs.evolve(found, archive_bytes=size, format=read_format(str(path)))

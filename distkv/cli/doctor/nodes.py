@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from distkv.cli.doctor.facts import Clock, Damage, Node, Peer
+from distkv.cli.doctor.facts import Clock, DamageFacts, NodeFacts, PeerFacts
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError
@@ -28,7 +28,7 @@ AT_ONCE: Final = 16
 LOST_SHOWN: Final = 5
 
 
-def ask_node(address: Address) -> Node:
+def ask_node(address: Address) -> NodeFacts:
     """What the node there says, or why it says nothing."""
     where = address_text(address)
     try:
@@ -36,21 +36,21 @@ def ask_node(address: Address) -> Node:
             rounds = [_round(client) for _ in range(ROUNDS)]
             return _node(where, client.hello, rounds[-1][0], _clock(rounds))
     except DistkvError as error:
-        return Node(where, failure=str(error))
+        return NodeFacts(where, failure=str(error))
 
 
-def ask_peers(node: Node) -> dict[str, Node]:
+def ask_peers(node: NodeFacts) -> dict[str, NodeFacts]:
     """What the other nodes say that ours takes for alive, by name."""
     alive = [peer for peer in node.peers if peer.is_alive]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip((peer.name for peer in alive), pool.map(_ask_peer, alive), strict=True))
 
 
-def _ask_peer(peer: Peer) -> Node:
+def _ask_peer(peer: PeerFacts) -> NodeFacts:
     try:
         address = parse_address(peer.addr, f"the address of {peer.name}")
     except DistkvError as error:
-        return Node(peer.addr, failure=str(error))
+        return NodeFacts(peer.addr, failure=str(error))
     return ask_node(address)
 
 
@@ -69,13 +69,13 @@ def _clock(rounds: list[tuple[Mapping[str, object], float, float]]) -> Clock | N
     return Clock(read_time(state["time"], "time") - (begin + end) / 2, (end - begin) / 2)
 
 
-def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | None) -> Node:
+def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | None) -> NodeFacts:
     settings = dict(read_map(state.get("settings", {}), "settings"))
     root = read_map(state.get("transport", {}), "transport").get("root")
     missing = read_ranges(state.get("missing", {}), "missing")
     lost = read_ranges(state.get("lost", {}), "lost")
     pings = read_map(state.get("pings", {}), "pings")
-    return Node(
+    return NodeFacts(
         where,
         name=hello.node,
         version=".".join(map(str, hello.version)),
@@ -88,7 +88,7 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
         partitions=read_int(pings, "partitions", low=1) if "partitions" in pings else 1,
         missing=tuple(name for name, ranges in missing.items() if not lost.get(name) or ranges - lost[name]),
         peers=tuple(
-            Peer(str(found.get("node")), str(found.get("addr")), found.get("state") == "alive")
+            PeerFacts(str(found.get("node")), str(found.get("addr")), found.get("state") == "alive")
             for found in (read_map(item, "members") for item in read_list(state.get("members"), "members"))
             if found.get("node") != hello.node
         ),
@@ -96,13 +96,13 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
     )
 
 
-def _damage(found: Mapping[str, object]) -> Damage | None:
+def _damage(found: Mapping[str, object]) -> DamageFacts | None:
     if not found:
         return None
     last = found.get("last")
     scrubbed = None if last is None else read_time(read_map(last, "last").get("ended"), "ended")
     lost = [read_map(item, "lost") for item in read_list(found.get("lost"), "lost")]
-    return Damage(
+    return DamageFacts(
         scrubbed,
         read_int(found, "lost_count"),
         tuple(str(one.get("path") or one.get("place")) for one in lost[:LOST_SHOWN]),

@@ -16,7 +16,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.jobs.running import on_spark
 from distkv.cli.output import Form, complain, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ _LINES: Final = ("silent", "told")
 @click.argument("directory", metavar="[DIR]", type=click.Path(), required=False)
 @output_option
 @click.pass_obj
-def audit_command(session: Session, directory: str | None, form: str | None) -> Job:
+def audit_command(session: CliSession, directory: str | None, form: str | None) -> Job:
     """Compare the nodes with each other, and with the event table DIR, and read all files of the table.
 
     Name every node with -h. What is on its way is waited for. What is wrong is named on stderr, and the exit code is 4
@@ -43,7 +43,7 @@ def audit_command(session: Session, directory: str | None, form: str | None) -> 
 # -- what it does -------------------------------------------------------------------------------------------------
 
 
-def _audit(session: Session, directory: str | None, form: Form) -> int:
+def _audit(session: CliSession, directory: str | None, form: Form) -> int:
     def run(spark: SparkSession) -> Any:
         from distkv.spark.audit import audit
 

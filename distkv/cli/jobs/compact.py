@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncclick as click
 import attrs
 
-from distkv.cli.jobs.running import Progress, on_spark, read_count
+from distkv.cli.jobs.running import ProgressLine, on_spark, read_count
 from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ ROWS_MAX: Final = 1_000_000
 @click.option("--forget", "forget", metavar="TIME", help="Drop also changes that were overwritten before TIME.")
 @output_option
 @click.pass_obj
-def compact_command(session: Session, directory: str, rows: str, forget: str | None, form: str | None) -> Job:
+def compact_command(session: CliSession, directory: str, rows: str, forget: str | None, form: str | None) -> Job:
     """Merge the small files of the event table DIR, so that it is read faster.
 
     TIME is in seconds since 1970, or a date such as 2026-11-23T10:00:00+00:00. With --forget, no moment before TIME can
@@ -44,8 +44,8 @@ def compact_command(session: Session, directory: str, rows: str, forget: str | N
 # -- what it does -------------------------------------------------------------------------------------------------
 
 
-def _compact(session: Session, directory: str, rows: int, forget: str | None, form: Form) -> None:
-    progress = Progress()
+def _compact(session: CliSession, directory: str, rows: int, forget: str | None, form: Form) -> None:
+    progress = ProgressLine()
 
     def run(spark: SparkSession) -> Any:
         from distkv.spark.asof import read_time

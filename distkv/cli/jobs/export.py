@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import asyncclick as click
 import attrs
 
-from distkv.cli.jobs.moments import Moment, moment_options
+from distkv.cli.jobs.moments import CutOptions, moment_options
 from distkv.cli.jobs.running import on_spark
 from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_obj
 def export_command(
-    session: Session, to: str, files: str, table: str | None, moment: Moment, form: str | None
+    session: CliSession, to: str, files: str, table: str | None, moment: CutOptions, form: str | None
 ) -> Job:
     """Write values and their paths into files, of the live tree or as of a moment."""
     if table is not None:
@@ -44,7 +44,7 @@ def export_command(
 # -- what they do -------------------------------------------------------------------------------------------------
 
 
-def _export(session: Session, to: str, files: str, table: str | None, moment: Moment, form: Form) -> None:
+def _export(session: CliSession, to: str, files: str, table: str | None, moment: CutOptions, form: Form) -> None:
     def run(spark: SparkSession) -> Any:
         from distkv.spark.export import ExportForm, export
 

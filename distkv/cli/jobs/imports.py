@@ -16,7 +16,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.jobs.running import on_spark
 from distkv.cli.output import Form, complain, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.writes import read_ttl
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Order:
+class ImportOptions:
     """What the command line says."""
 
     files: tuple[str, ...]
@@ -54,7 +54,7 @@ class Order:
 @output_option
 @click.pass_obj
 def import_command(
-    session: Session, files: tuple[str, ...], files_form: str, to: str, value: str | None, columns: str | None,
+    session: CliSession, files: tuple[str, ...], files_form: str, to: str, value: str | None, columns: str | None,
     as_text: bool, rejects: str | None, ttl: str | None, dry_run: bool, form: str | None,
 ) -> Job:  # fmt: skip
     """Write a value for each row of files, unless it is there already.
@@ -70,7 +70,7 @@ def import_command(
     read_template(to)
     seconds = None if ttl is None else read_ttl(ttl)
     names = () if columns is None else _names(columns)
-    order = Order(files, files_form, to, value, names, as_text, rejects, seconds, dry_run)
+    order = ImportOptions(files, files_form, to, value, names, as_text, rejects, seconds, dry_run)
     return partial(_import, session, order, Form(form) if form else session.form)
 
 
@@ -84,7 +84,7 @@ def _names(text: str) -> tuple[str, ...]:
 # -- what they do -------------------------------------------------------------------------------------------------
 
 
-def _import(session: Session, order: Order, form: Form) -> int:
+def _import(session: CliSession, order: ImportOptions, form: Form) -> int:
     def run(spark: SparkSession) -> Any:
         from distkv.spark.importing.records import ImportForm
         from distkv.spark.imports import import_files

@@ -17,7 +17,7 @@ import attrs
 from distkv.cli import exits
 from distkv.cli.jobs.running import on_spark
 from distkv.cli.output import Form, binary_stdout, complain, print_result, rendered
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.errors import SettingsError
 from distkv.model.path import Path
 from distkv.wire.values import unpack_value
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Moment:
+class CutOptions:
     """Which events of a table count, and where."""
 
     ticks: str | None
@@ -76,7 +76,7 @@ def moment_options(command: Callable[..., Job]) -> Callable[..., Job]:
     def found(
         *given: Any, ticks: str | None, at: str | None, latest: bool, path: str, allow_gaps: bool, **others: Any
     ) -> Job:
-        return command(*given, moment=Moment(ticks, at, latest, Path.parse(path), allow_gaps), **others)
+        return command(*given, moment=CutOptions(ticks, at, latest, Path.parse(path), allow_gaps), **others)
 
     return found
 
@@ -87,7 +87,7 @@ def moment_options(command: Callable[..., Job]) -> Callable[..., Job]:
 @click.option("--to", "to", metavar="FILE", type=click.Path(), help="Write the tree there, and print what it came to.")
 @output_option
 @click.pass_obj
-def asof_command(session: Session, directory: str, moment: Moment, to: str | None, form: str | None) -> Job:
+def asof_command(session: CliSession, directory: str, moment: CutOptions, to: str | None, form: str | None) -> Job:
     """Show the tree as it was, from the event table DIR, as 'distkv client dump' would have."""
     moment.check()
     return partial(_asof, session, directory, moment, to, Form(form) if form else session.form)
@@ -99,7 +99,7 @@ def asof_command(session: Session, directory: str, moment: Moment, to: str | Non
 @click.option("--apply", "applies", is_flag=True, help="Write; else only count what would be written.")
 @output_option
 @click.pass_obj
-def restore_command(session: Session, directory: str, moment: Moment, applies: bool, form: str | None) -> Job:
+def restore_command(session: CliSession, directory: str, moment: CutOptions, applies: bool, form: str | None) -> Job:
     """Make the live tree again what it was, from the event table DIR.
 
     Without --apply it only counts. A value that somebody changes meanwhile is left alone and named, and the exit code
@@ -112,7 +112,7 @@ def restore_command(session: Session, directory: str, moment: Moment, applies: b
 # -- what they do -------------------------------------------------------------------------------------------------
 
 
-def _asof(session: Session, directory: str, moment: Moment, to: str | None, form: Form) -> None:
+def _asof(session: CliSession, directory: str, moment: CutOptions, to: str | None, form: Form) -> None:
     from distkv.spark.places import replace_file, writable_file
 
     place = None if to is None else writable_file(to)
@@ -146,7 +146,7 @@ def _asof(session: Session, directory: str, moment: Moment, to: str | None, form
     print_result(words if form is Form.TEXT else summary, form)
 
 
-def _restore(session: Session, directory: str, moment: Moment, applies: bool, form: Form) -> int:
+def _restore(session: CliSession, directory: str, moment: CutOptions, applies: bool, form: Form) -> int:
     def run(spark: SparkSession) -> Any:
         from distkv.spark.restore import restore
 

@@ -15,7 +15,7 @@ import attrs
 
 from distkv.cli.jobs.running import on_spark
 from distkv.cli.output import Form, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
               help="The page, such as report.html; what was there is replaced.")  # fmt: skip
 @output_option
 @click.pass_obj
-def report_command(session: Session, directory: str, to: str, form: str | None) -> Job:
+def report_command(session: CliSession, directory: str, to: str, form: str | None) -> Job:
     """Write a page about the event table DIR: rates, hot paths, sizes, conflicts, gaps, and replication lag.
 
     The page is one file that needs no network. The lag is what the hosts know themselves; without one that answers, the
@@ -39,7 +39,7 @@ def report_command(session: Session, directory: str, to: str, form: str | None) 
 # -- what it does -------------------------------------------------------------------------------------------------
 
 
-def _report(session: Session, directory: str, to: str, form: Form) -> None:
+def _report(session: CliSession, directory: str, to: str, form: Form) -> None:
     def run(spark: SparkSession) -> Any:
         from distkv.spark.report import report
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import asyncclick as click
 
-from distkv.cli.session import Session
+from distkv.cli.session import CliSession
 from distkv.errors import SparkFailedError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _UNREAD_FILE: Final = re.compile(r"Encountered error while reading file (file:\S
 _CAUSE: Final = "Caused by: "
 
 
-def on_spark(session: Session, run: Callable[[SparkSession], T]) -> T:
+def on_spark(session: CliSession, run: Callable[[SparkSession], T]) -> T:
     """Carry out a job; what Spark raises is told in one line."""
     from distkv.spark.session import session as spark_session
 
@@ -83,7 +83,7 @@ def read_count(name: str, text: str, most: int | None = None) -> int:
     return int(text)
 
 
-class Progress:
+class ProgressLine:
     """A line on a terminal that says how far a job is; nothing elsewhere."""
 
     def __init__(self) -> None:

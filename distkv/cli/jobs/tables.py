@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import asyncclick as click
 import attrs
 
-from distkv.cli.jobs.running import Progress, on_spark, read_count, read_seconds
+from distkv.cli.jobs.running import ProgressLine, on_spark, read_count, read_seconds
 from distkv.cli.output import Form, complain, print_result
-from distkv.cli.session import Job, Session, output_option
+from distkv.cli.session import CliSession, Job, output_option
 from distkv.model.path import Path
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @output_option
 @click.pass_obj
 def archive_command(
-    session: Session, directory: str, once: bool, every: str, path: str, max_rows: str, form: str | None
+    session: CliSession, directory: str, once: bool, every: str, path: str, max_rows: str, form: str | None
 ) -> Job:
     """Write all events of the fleet into the event table DIR, exactly once, and go on until SIGTERM.
 
@@ -49,7 +49,7 @@ def archive_command(
 @click.command("files")
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.pass_obj
-def files_command(_: Session, directory: str) -> Job:
+def files_command(_: CliSession, directory: str) -> Job:
     """List the files of the event table DIR, one a line; a commit that was broken off is finished or undone first."""
     return partial(_files, directory)
 
@@ -58,9 +58,9 @@ def files_command(_: Session, directory: str) -> Job:
 
 
 def _archive(
-    session: Session, directory: str, once: bool, every_s: float, path: Path, max_rows: int, form: Form
+    session: CliSession, directory: str, once: bool, every_s: float, path: Path, max_rows: int, form: Form
 ) -> None:
-    progress = Progress()
+    progress = ProgressLine()
 
     def run(spark: SparkSession) -> Any:
         from distkv.spark.archive import Stopping, Wishes, archive, archive_once

@@ -32,7 +32,7 @@ class Held:
 
 def state_of(replica: Replica) -> Held:
     tree = replica.tree
-    losers = frozenset(loser.link for entry in tree.contested() for loser in entry.conflicts())
+    losers = frozenset(loser.link for entry in tree.conflicted() for loser in entry.conflicts())
     heads = frozenset(entry.head.link for entry in tree.entries() if entry.is_live)
     missing = tree.ledger.missing(but_lost=True)
     return Held(tree.digest, tree.ledger.held(), missing, losers, heads, replica.registry.nodes)

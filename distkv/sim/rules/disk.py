@@ -17,7 +17,7 @@ from distkv.wire.records import encode_record
 
 
 @attrs.define
-class _Kept:
+class _DiskPromise:
     """What a host's disk must give back at the next start."""
 
     found: list[bytes]
@@ -36,7 +36,7 @@ class DiskKeeps(Observer):
     rule = "disks keep what they said they have"
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _DiskPromise] = {}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:
         name, found = process.host.name, _encoded(records)
@@ -47,7 +47,7 @@ class DiskKeeps(Observer):
                 raise self.broken(f"{name} wrote {len(before)} records, and its start finds {len(found)}")
             if kept.state is not None and found == before and kept.state != _state(process):
                 raise self.broken(f"{name} comes back as {_state(process)}, and it was {kept.state}")
-        self._kept[name] = _Kept(found)
+        self._kept[name] = _DiskPromise(found)
 
     def landed(self, process: Process, records: Sequence[Record]) -> None:
         self._kept[process.host.name].landed += records

@@ -30,7 +30,7 @@ LOOK_MS: Final = 1000
 
 
 @attrs.define
-class _Start:
+class _TimedStart:
     """One start of a process with data, until it is ready."""
 
     process: Process
@@ -46,12 +46,12 @@ class ReadyInTime(Observer):
     rule = "ready is not too early"
 
     def __init__(self) -> None:
-        self._starts: dict[str, _Start] = {}
+        self._starts: dict[str, _TimedStart] = {}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
         self._starts.pop(process.host.name, None)
         if process.replica.life is not None and process.host.is_ours:
-            self._starts[process.host.name] = _Start(process, _shown_ms(process))
+            self._starts[process.host.name] = _TimedStart(process, _shown_ms(process))
 
     def delivered(self, host: Host, what: Input) -> None:
         start = self._starts.get(host.name)
@@ -69,7 +69,7 @@ class ReadyInTime(Observer):
             if process.replica.state is not State.CUT_OFF:  # without a transport it serves what there is (START-9)
                 self._check(process, start)
 
-    def _check(self, process: Process, start: _Start) -> None:
+    def _check(self, process: Process, start: _TimedStart) -> None:
         replica, name = process.replica, process.host.name
         if start.awaited is None:
             waited_ms = _shown_ms(process) - start.began_ms

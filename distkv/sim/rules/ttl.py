@@ -24,7 +24,7 @@ ROUNDING_MS: Final = 10
 
 
 @attrs.define
-class _Watch:
+class _WatchedExpiry:
     """One process. All times are by its own clock."""
 
     process: Process
@@ -72,10 +72,10 @@ class TtlEnds(Observer):
     rule = "values with a ttl end"
 
     def __init__(self) -> None:
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, _WatchedExpiry] = {}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
-        watch = self._watches[process.host.name] = _Watch(process)
+        watch = self._watches[process.host.name] = _WatchedExpiry(process)
         for entry in process.replica.tree.entries():
             watch.sees(entry.head.path)
 
@@ -103,7 +103,7 @@ class TtlEnds(Observer):
 
     # -- inside
 
-    def _check_expiry(self, watch: _Watch, expiry: Event) -> None:
+    def _check_expiry(self, watch: _WatchedExpiry, expiry: Event) -> None:
         """What a process ends is what it has shown for so long."""
         ended, since_ms = watch.shown.get(expiry.path, (None, 0))
         where = f"{watch.process.host.name} ends {expiry.path} by {tick_text(*expiry.link)}"
@@ -114,7 +114,7 @@ class TtlEnds(Observer):
         if watch.now_ms < watch.over_ms(ended, since_ms):
             raise self.broken(f"{where} after {watch.now_ms - since_ms} ms, and its ttl is {ended.ttl} s")
 
-    def _check_all(self, watch: _Watch) -> None:
+    def _check_all(self, watch: _WatchedExpiry) -> None:
         """What a process should have ended is gone."""
         if watch.able_ms is None:
             return
@@ -131,7 +131,7 @@ class TtlEnds(Observer):
                 raise self.broken(f"{watch.process.host.name} still shows {event!r}, {late_ms} ms too late")
 
 
-def _note_turn(watch: _Watch, what: Input | None) -> None:
+def _note_turn(watch: _WatchedExpiry, what: Input | None) -> None:
     """A step may have changed who must end what."""
     replica = watch.process.replica
     if not replica.is_serving:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, Written
+from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, WriteDone
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import Event, Kind, Link, order, tick_text
 from distkv.model.path import Path
@@ -29,7 +29,7 @@ class WritesWin(Observer):
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
         reply = ready.reply
         for result in reply.results if isinstance(reply, BatchDone) else (reply,):
-            if isinstance(result, Written) and result.event is not None:
+            if isinstance(result, WriteDone) and result.event is not None:
                 entry = process.replica.tree.get(result.event.path)
                 if entry is None or entry.head is not result.event:
                     raise self.broken(f"{process.host.name} wrote {result.event!r}, and shows {entry}")
@@ -42,7 +42,7 @@ class DecisionsCloseOne(Observer):
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         reply = ready.reply
-        if isinstance(what, LocalDecision) and isinstance(reply, Written) and reply.event is not None:
+        if isinstance(what, LocalDecision) and isinstance(reply, WriteDone) and reply.event is not None:
             decision, decided = reply.event, what.request.loser
             if process.replica.tree.event(decided) is not None:
                 raise self.broken(f"{decision!r} leaves {tick_text(*decided)} open")

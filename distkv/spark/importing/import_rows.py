@@ -24,8 +24,8 @@ from distkv.errors import BadValueError, DistkvError, RequestError, TooLargeErro
 from distkv.model.path import Path
 from distkv.spark.importing.records import ImportForm, Piece, Record, records
 from distkv.spark.importing.templates import Template
-from distkv.spark.source.row_writes import Write, batches
-from distkv.spark.source.sending import WAIT_S, Sender
+from distkv.spark.source.row_writes import RowWrite, batches
+from distkv.spark.source.sending import WAIT_S, TaskSender
 from distkv.text.argument import read_argument
 from distkv.wire.values import pack_value
 
@@ -58,7 +58,7 @@ class Wanted:
 
 
 @attrs.frozen
-class Row:
+class ImportRow:
     """A record on its way."""
 
     file: int
@@ -75,7 +75,7 @@ class Row:
         return (self.path or "", self.file, self.line), (self.value, self.reason, self.text)
 
     @classmethod
-    def of(cls, keyed: Keyed) -> Row:
+    def of(cls, keyed: Keyed) -> ImportRow:
         """The row again."""
         (path, file, line), (value, reason, text) = keyed
         return cls(file, line, path or None, value, reason, text)
@@ -88,7 +88,7 @@ class Done:
     written: int
     same: int
     rejected: int
-    first: Row | None
+    first: ImportRow | None
     """The first reject in the order of the files."""
     error: DistkvError | None
     """What ended it too early."""
@@ -113,16 +113,16 @@ def parse(piece: Piece, wanted: Wanted) -> Iterator[Keyed]:
         yield row_of(piece.file, record, wanted).keyed
 
 
-def row_of(file: int, record: Record, wanted: Wanted) -> Row:
+def row_of(file: int, record: Record, wanted: Wanted) -> ImportRow:
     """The path and the value of a record, or why it has none."""
     reason, text = record.reason, record.text
     if reason is None:
         try:
             path = wanted.template.path(record.cells)
-            return Row(file, record.line, str(path), pack_value(_value(record.cells, wanted)))
+            return ImportRow(file, record.line, str(path), pack_value(_value(record.cells, wanted)))
         except RequestError as error:
             reason = str(error)
-    return Row(file, record.line, None, None, reason, text and text.rstrip("\r\n")[:TEXT_CHARS_MAX])
+    return ImportRow(file, record.line, None, None, reason, text and text.rstrip("\r\n")[:TEXT_CHARS_MAX])
 
 
 def _value(cells: dict[str, object], wanted: Wanted) -> object:
@@ -158,7 +158,7 @@ class Carrier(Protocol):
     written: int
     same: int
 
-    def carry_out(self, batch: Sequence[Write]) -> None: ...
+    def carry_out(self, batch: Sequence[RowWrite]) -> None: ...
 
 
 def write(
@@ -169,14 +169,14 @@ def write(
     *,
     dry: bool,
     wait_s: float = WAIT_S,
-) -> Iterator[Row | Done]:
+) -> Iterator[ImportRow | Done]:
     """A worker's: write the rows of some paths, which are sorted; the rejects, and at last what was done."""
     rejects = _Rejects(names)
     error: DistkvError | None = None
-    with closing(Sender(addresses, refuse=rejects.refuse, wait_s=wait_s)) as sender:
+    with closing(TaskSender(addresses, refuse=rejects.refuse, wait_s=wait_s)) as sender:
         carrier: Carrier = Looker(sender, wanted.ttl is not None) if dry else sender
         try:
-            for batch in batches(rejects.writes(map(Row.of, rows), wanted.ttl), BATCH_OPS):
+            for batch in batches(rejects.writes(map(ImportRow.of, rows), wanted.ttl), BATCH_OPS):
                 carrier.carry_out(batch)
                 yield from rejects.taken()
                 rejects.forget(batch)
@@ -190,12 +190,12 @@ def write(
 class Looker:
     """Instead of a sender: only looks what is there."""
 
-    def __init__(self, sender: Sender, renews: bool) -> None:
+    def __init__(self, sender: TaskSender, renews: bool) -> None:
         self.written = self.same = 0
         self._sender = sender
         self._renews = renews
 
-    def carry_out(self, batch: Sequence[Write]) -> None:
+    def carry_out(self, batch: Sequence[RowWrite]) -> None:
         """Count what these would do."""
         try:
             entries = self._sender.ask([Get(one.path) for one in batch])
@@ -216,14 +216,14 @@ class _Rejects:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.count = self.same = 0
-        self.first: Row | None = None
+        self.first: ImportRow | None = None
         self._names = names
-        self._found: list[Row] = []
-        self._sent: dict[Path, Row] = {}
+        self._found: list[ImportRow] = []
+        self._sent: dict[Path, ImportRow] = {}
 
-    def writes(self, rows: Iterable[Row], ttl: float | None) -> Iterator[Write]:
+    def writes(self, rows: Iterable[ImportRow], ttl: float | None) -> Iterator[RowWrite]:
         """Of each path the last row, as a write."""
-        last: Row | None = None
+        last: ImportRow | None = None
         for row in rows:
             if row.path is None:
                 self._add(row)
@@ -237,34 +237,34 @@ class _Rejects:
         if last is not None:
             yield self._write(last, ttl)
 
-    def refuse(self, write: Write, error: RequestError) -> None:
+    def refuse(self, write: RowWrite, error: RequestError) -> None:
         """The node refuses a row."""
         row = self._sent[write.path]
         self._add(attrs.evolve(row, reason=f"the node refuses it: {error}"))
 
-    def forget(self, batch: Sequence[Write]) -> None:
+    def forget(self, batch: Sequence[RowWrite]) -> None:
         """These were sent."""
         for one in batch:
             self._sent.pop(one.path, None)
 
-    def taken(self) -> Iterator[Row]:
+    def taken(self) -> Iterator[ImportRow]:
         """Give away what was found."""
         found, self._found = self._found, []
         yield from found
 
-    def _write(self, row: Row, ttl: float | None) -> Write:
+    def _write(self, row: ImportRow, ttl: float | None) -> RowWrite:
         path = Path.parse(row.path or "")
         self._sent[path] = row
-        return Write(path, row.value, ttl)
+        return RowWrite(path, row.value, ttl)
 
-    def _supersede(self, old: Row, new: Row) -> None:
+    def _supersede(self, old: ImportRow, new: ImportRow) -> None:
         if old.value == new.value:
             self.same += 1
             return
         where = f"line {new.line}" if old.file == new.file else f"{self._names[new.file]}, line {new.line}"
         self._add(attrs.evolve(old, reason=f"the path {old.path} stands again in {where}, which counts"))
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: ImportRow) -> None:
         self.count += 1
         self._found.append(row)
         if self.first is None or (row.file, row.line) < (self.first.file, self.first.line):

@@ -130,14 +130,14 @@ def _read_csv(piece: Piece, columns: list[str]) -> Iterator[Record]:
 
 
 @attrs.frozen
-class _Row:
+class _TextRow:
     line: int
     text: str
     row: list[str] | None
     reason: str | None = None
 
 
-class _Lines:
+class _NumberedLines:
     """Numbered lines for the reader, of which those of the present row are kept: it may have to begin again."""
 
     def __init__(self, text: TextIO) -> None:
@@ -170,10 +170,10 @@ def _opened(name: str) -> TextIO:
     return open(name, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _csv_rows(file: TextIO) -> Iterator[_Row]:
+def _csv_rows(file: TextIO) -> Iterator[_TextRow]:
     """All rows but empty lines, the header first."""
     csv.field_size_limit(FIELD_CHARS_MAX)
-    lines = _Lines(file)
+    lines = _NumberedLines(file)
     reader = csv.reader(lines, strict=True)
     while True:
         try:
@@ -182,16 +182,16 @@ def _csv_rows(file: TextIO) -> Iterator[_Row]:
             return
         except csv.Error as error:
             line, text = lines.go_back()
-            yield _Row(line, _shown(text), None, f"it is no CSV: {error}")
+            yield _TextRow(line, _shown(text), None, f"it is no CSV: {error}")
             continue
         line, text = lines.kept[0][0], "".join(text for _, text in lines.kept)
         lines.drop()
         if not row:
             continue
         if not text.isascii() and _shown(text) != text:
-            yield _Row(line, _shown(text), None, _NO_TEXT)
+            yield _TextRow(line, _shown(text), None, _NO_TEXT)
         else:
-            yield _Row(line, text, row)
+            yield _TextRow(line, text, row)
 
 
 def _shown(text: str) -> str:

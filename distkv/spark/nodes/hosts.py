@@ -21,7 +21,7 @@ from distkv.errors import DecodeError, DistkvError, PeerError, RequestError, Set
 from distkv.model.event import NodeName
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.spark.nodes.planning import Ask, Plan, Planning, View, network_of, read_view
+from distkv.spark.nodes.planning import ContentQuestion, Plan, Planning, View, network_of, read_view
 
 HOST_FAILURES: Final = (UnreachableError, PeerError, RequestError, DecodeError, SettingsError)
 """What says something about one host: it is gone, refuses, or answers nonsense."""
@@ -79,7 +79,7 @@ class Hosts:
             plan: Plan = end.value
             return plan
 
-    def locate(self, ask: Ask, path: Path = ROOT) -> Located | None:
+    def locate(self, ask: ContentQuestion, path: Path = ROOT) -> Located | None:
         """Which ticks have their content at a host; None when it does not answer."""
         try:
             with self.client(ask.addr) as client:

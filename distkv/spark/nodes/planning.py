@@ -29,7 +29,7 @@ RETIRED: Final = "retired"
 
 
 @attrs.frozen
-class Member:
+class KnownNode:
     """A node of the network, as another one sees it."""
 
     node: NodeName
@@ -49,13 +49,13 @@ class View:
     missing: TickRanges
     lost: TickRanges
     """The part of `missing` that nobody alive has."""
-    members: tuple[Member, ...] = ()
+    members: tuple[KnownNode, ...] = ()
     digest: str = ""
     """Equal on nodes that show the same."""
 
 
 @attrs.frozen
-class Ask:
+class ContentQuestion:
     """Which of these ticks have their content at a host?"""
 
     addr: str
@@ -94,7 +94,7 @@ class Plan:
         return found
 
 
-Planning: TypeAlias = Generator[Ask, Located | None, Plan]
+Planning: TypeAlias = Generator[ContentQuestion, Located | None, Plan]
 """Gives questions, takes what was answered (None: the host does not answer), and returns the plan."""
 
 
@@ -113,7 +113,7 @@ def read_view(addr: str, state: Fields) -> View:
         read_ranges(state.get("missing"), "missing"),
         read_ranges(state.get("lost"), "lost"),
         tuple(
-            Member(read_node(member.get("node"), "members"), read_address(member), str(member.get("state")))
+            KnownNode(read_node(member.get("node"), "members"), read_address(member), str(member.get("state")))
             for member in members
         ),
         str(state.get("digest")),
@@ -167,7 +167,7 @@ def plan(views: Sequence[View], new: TickRanges, *, discover: bool = True) -> Pl
         addr = places.by_node.get(writer)
         if addr is None:
             continue
-        located = yield Ask(addr, {writer: new[writer]})
+        located = yield ContentQuestion(addr, {writer: new[writer]})
         if located is None:
             failed.add(addr)
             continue
@@ -177,7 +177,7 @@ def plan(views: Sequence[View], new: TickRanges, *, discover: bool = True) -> Pl
         wanted = {writer: ticks for writer, ticks in left.items() if writer != node}
         if not wanted or addr in failed:
             continue
-        located = yield Ask(addr, wanted)
+        located = yield ContentQuestion(addr, wanted)
         if located is None:
             failed.add(addr)
             continue

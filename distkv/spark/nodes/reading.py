@@ -23,7 +23,7 @@ from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
 from distkv.spark.nodes.hosts import HOST_FAILURES
 from distkv.spark.nodes.planning import Read
-from distkv.spark.nodes.rows import Page, ValueForm, rows_of
+from distkv.spark.nodes.rows import RowPage, ValueForm, rows_of
 
 Pages: TypeAlias = Callable[[str, TickRanges], Iterator[tuple[NodeName, ChangePage]]]
 """The content that the host at an address has of some ticks, each page with the name of the node that gave it; raises
@@ -48,7 +48,7 @@ class Reading:
     def __attrs_post_init__(self) -> None:
         self.left = self.read.ticks.copy()
 
-    def pages(self, pages: Pages) -> Iterator[Page]:
+    def pages(self, pages: Pages) -> Iterator[RowPage]:
         """The rows, each once. Blocks; between two pages as long as a host takes."""
         deadline = time.monotonic() + self.wait_s
         backoff = Backoff(max_s=PAUSE_MAX_S)
@@ -68,7 +68,7 @@ class Reading:
 
     # -- inside
 
-    def _from(self, addr: str, pages: Pages) -> Iterator[Page]:
+    def _from(self, addr: str, pages: Pages) -> Iterator[RowPage]:
         self.failures.pop(addr, None)
         node = self.read.node
         try:

@@ -53,14 +53,14 @@ class ValueForm(enum.Enum):
 
 
 @attrs.frozen
-class Page:
+class RowPage:
     """Rows of one node, in order of tick."""
 
     ticks: Ranges
     batch: pa.RecordBatch
 
 
-def rows_of(page: ChangePage, wanted: Ranges, form: ValueForm, read_from: str) -> Page:
+def rows_of(page: ChangePage, wanted: Ranges, form: ValueForm, read_from: str) -> RowPage:
     """The rows of a page that was asked for these ticks.
 
     Raises:
@@ -74,7 +74,7 @@ def rows_of(page: ChangePage, wanted: Ranges, form: ValueForm, read_from: str) -
                       else columns[field.name] for field in EVENT_COLUMNS]  # fmt: skip
         except (ValueError, TypeError, IndexError, BadPathError, pa.ArrowException) as error:
             raise DecodeError(f"the changes of {page.node} cannot be read: {error}", "bad_records") from error
-    return Page(ticks, pa.RecordBatch.from_arrays(arrays, schema=EVENT_COLUMNS))
+    return RowPage(ticks, pa.RecordBatch.from_arrays(arrays, schema=EVENT_COLUMNS))
 
 
 def gap_rows(gaps: TickRanges, read_from: str | None = None) -> pa.RecordBatch:
@@ -115,7 +115,7 @@ def without_collector() -> Iterator[None]:
 
 
 @attrs.frozen
-class Shown:
+class PathColumns:
     """Paths as text, a list for each column."""
 
     names: list[list[str]]
@@ -126,7 +126,7 @@ class Shown:
     system: list[bool]
 
 
-def shown_paths(paths: Iterable[Any]) -> Shown:
+def shown_paths(paths: Iterable[Any]) -> PathColumns:
     """Paths that are given by their names, as text.
 
     Nearly always all names are text that needs no escape, and are their own text: see `Path.__str__`.
@@ -149,7 +149,7 @@ def shown_paths(paths: Iterable[Any]) -> Shown:
         wholes.append(whole)
         roots.append(root)
         system.append(is_system)
-    return Shown(names, wholes, roots, system)
+    return PathColumns(names, wholes, roots, system)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

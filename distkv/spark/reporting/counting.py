@@ -32,7 +32,7 @@ from distkv.spark.reporting.figures import (
     LargeValue,
     PathFigures,
     RootFigures,
-    Stretch,
+    TimeBucket,
     WriterFigures,
 )
 from distkv.spark.reporting.scale import DAY_S, FUTURE_S, PLAUSIBLE_FROM_S, Buckets, buckets_of, main_days
@@ -172,7 +172,7 @@ def _rates(own: DataFrame, buckets: Buckets | None, writers: Sequence[WriterFigu
         if name is not None:
             series[names[name]][bucket] += count
     return {
-        "stretches": tuple(map(Stretch, kinds["set"], kinds["delete"], kinds["expire"])),
+        "stretches": tuple(map(TimeBucket, kinds["set"], kinds["delete"], kinds["expire"])),
         "writers": tuple(
             attrs.evolve(writer, series=tuple(counts)) for writer, counts in zip(writers, series, strict=True)
         ),
@@ -228,7 +228,7 @@ def _linked(own: DataFrame) -> DataFrame:
 
 
 def _by_path(
-    spark: SparkSession, own: DataFrame, buckets: Buckets | None, stretches: Sequence[Stretch]
+    spark: SparkSession, own: DataFrame, buckets: Buckets | None, stretches: Sequence[TimeBucket]
 ) -> dict[str, Any]:
     from pyspark import StorageLevel
     from pyspark.sql import functions as sql
@@ -297,7 +297,7 @@ def _conflicts(spark: SparkSession, own: DataFrame, paths: DataFrame, of_all: Ro
     return Conflicts(*counts, open_all, open_deletions, top)
 
 
-def _lives(linked: DataFrame, buckets: Buckets | None, stretches: Sequence[Stretch]) -> dict[str, Any]:
+def _lives(linked: DataFrame, buckets: Buckets | None, stretches: Sequence[TimeBucket]) -> dict[str, Any]:
     """How long values lasted, and in which stretches the conflicts were."""
     from pyspark.sql import functions as sql
 

@@ -63,7 +63,7 @@ class WriterFigures:
 
 
 @attrs.frozen
-class Stretch:
+class TimeBucket:
     """What happened in one stretch of time."""
 
     sets: int = 0
@@ -147,7 +147,7 @@ class Figures:
     last_s: float | None = None
     buckets: Buckets | None = None
     """None: no event has a time that can be."""
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[TimeBucket, ...] = ()
     """One for each of `buckets`."""
     writer_count: int = 0
     writers: tuple[WriterFigures, ...] = ()

@@ -20,8 +20,8 @@ from distkv.spark.reporting.figures import (
     LargeValue,
     PathFigures,
     RootFigures,
-    Stretch,
     TableFacts,
+    TimeBucket,
     WriterFigures,
 )
 from distkv.spark.reporting.markup import Column, of_all, paragraph, path, table
@@ -66,7 +66,7 @@ def rate(figures: Figures) -> Iterator[str]:
     yield _numbers(buckets, stretches)
 
 
-def _kinds(stretches: Sequence[Stretch]) -> Sequence[Series]:
+def _kinds(stretches: Sequence[TimeBucket]) -> Sequence[Series]:
     """Those that there are."""
     found = (
         Series("sets", "sets", [one.sets for one in stretches]),
@@ -76,7 +76,7 @@ def _kinds(stretches: Sequence[Stretch]) -> Sequence[Series]:
     return [series for series in found if any(series.counts)]
 
 
-def _numbers(buckets: Buckets, stretches: Sequence[Stretch]) -> str:
+def _numbers(buckets: Buckets, stretches: Sequence[TimeBucket]) -> str:
     heads = [Column("from (UTC)", "w"), *(Column(name, "n") for name in ("sets", "deletes", "expiries", "conflicts"))]
     rows = (
         [moment(buckets.start_s(number)), *map(counted, (one.sets, one.deletes, one.expiries, one.conflicts))]
@@ -93,7 +93,7 @@ def _per_second(rate: float) -> str:
     return f"{rate * 60:.1f} a minute" if rate * 60 >= 1 else f"{rate * 3600:.1f} an hour"
 
 
-def _title(buckets: Buckets, number: int, one: Stretch) -> str:
+def _title(buckets: Buckets, number: int, one: TimeBucket) -> str:
     parts = ((one.sets, "sets"), (one.deletes, "deletes"), (one.expiries, "expiries"), (one.conflicts, "conflicts"))
     told = ", ".join(f"{counted(some)} {name}" for some, name in parts if some)
     return f"{moment(buckets.start_s(number))} UTC: {told}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from distkv.spark.reporting.charts import Columns, Series, bar, figure
-from distkv.spark.reporting.figures import Conflicts, Figures, Lag, Lags, Stretch, TableFacts
+from distkv.spark.reporting.figures import Conflicts, Figures, Lag, Lags, TableFacts, TimeBucket
 from distkv.spark.reporting.markup import Column, of_all, paragraph, path, table, text
 from distkv.spark.reporting.scale import Buckets, counted, counted_as, days, duration, moment, share, width_name
 
@@ -72,7 +72,7 @@ def _conflicts_told(found: Conflicts, events: int, *, has_gaps: bool) -> Iterato
         yield paragraph(f"After all events of the table {what} open{deleted}.{known}")
 
 
-def _conflict_chart(buckets: Buckets, stretches: Sequence[Stretch]) -> str:
+def _conflict_chart(buckets: Buckets, stretches: Sequence[TimeBucket]) -> str:
     width, counts = width_name(buckets.width_s), [one.conflicts for one in stretches]
     titles = [
         f"{moment(buckets.start_s(number))} UTC: {counted(one.conflicts)} of "

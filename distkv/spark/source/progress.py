@@ -26,7 +26,7 @@ CarryOut: TypeAlias = Callable[[TickRanges], Plan]
 
 
 @attrs.frozen
-class Batch:
+class MicroBatch:
     """What is between two offsets."""
 
     ticks: TickRanges
@@ -35,11 +35,11 @@ class Batch:
     """Those that had none."""
 
 
-def batch_of(start: Offset, end: Offset) -> Batch:
+def batch_of(start: Offset, end: Offset) -> MicroBatch:
     """The batch that begins and ends there."""
     between = without(end.ticks, start.ticks)
     gaps = common(end.gaps, between)
-    return Batch(without(between, gaps), gaps)
+    return MicroBatch(without(between, gaps), gaps)
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class _Waiting:
 
 
 @attrs.define
-class Waits:
+class AwaitedTicks:
     """Ticks that are held and whose content is away, each since it was first found to be; after `gap_wait_s` seconds it
     is a gap. A restart begins every wait anew."""
 
@@ -85,18 +85,18 @@ class Waits:
 
 
 @attrs.define
-class Progress:
+class StreamState:
     """What a running stream remembers besides its offset."""
 
     gap_wait_s: float
-    _waits: Waits = attrs.field(init=False)
+    _waits: AwaitedTicks = attrs.field(init=False)
     _tried_s: float = attrs.field(default=float("-inf"), init=False)
     """When content that is away was looked for the last time."""
     _new: TickRanges = attrs.field(factory=dict, init=False)
     """What was new at the last call."""
 
     def __attrs_post_init__(self) -> None:
-        self._waits = Waits(self.gap_wait_s)
+        self._waits = AwaitedTicks(self.gap_wait_s)
 
     def due_s(self, now_s: float) -> float | None:
         """In how many seconds something that waits is to be looked at again; None when nothing that is held waits."""

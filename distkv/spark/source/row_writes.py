@@ -48,7 +48,7 @@ _PASSED_OVER: Final = frozenset([*EVENT_COLUMNS.names, "winner_node", "winner_ti
 
 
 @attrs.frozen
-class Write:
+class RowWrite:
     """What one row asks for."""
 
     path: Path
@@ -95,7 +95,7 @@ def check_columns(names: Sequence[str], types: pa.Schema, options: WriteOptions)
         raise SettingsError("ifUnchanged needs the columns node and tick, as the view state gives them")
 
 
-def writes_of(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[Write]:
+def writes_of(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[RowWrite]:
     """What the rows of a batch ask for, one after the other.
 
     Raises:
@@ -115,9 +115,9 @@ def writes_of(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[Write]:
             yield write
 
 
-def batches(writes: Iterable[Write], size: int) -> Iterator[list[Write]]:
+def batches(writes: Iterable[RowWrite], size: int) -> Iterator[list[RowWrite]]:
     """Cut them, in their order: a batch has `size` writes at the most, each path once, and about `BATCH_BYTES`."""
-    batch: list[Write] = []
+    batch: list[RowWrite] = []
     paths: set[Path] = set()
     size_bytes = 0
     for write in writes:
@@ -172,7 +172,7 @@ def _joined(names: Sequence[str | None]) -> Path:
     return Path(found)
 
 
-def _write(path: Path, row: dict[str, Any], options: WriteOptions) -> Write | None:
+def _write(path: Path, row: dict[str, Any], options: WriteOptions) -> RowWrite | None:
     """What a row asks for; None: nothing."""
     value = _value(row.get("value"), row.get("value_msgpack"))
     if value is None and options.ignore_nulls:
@@ -182,11 +182,11 @@ def _write(path: Path, row: dict[str, Any], options: WriteOptions) -> Write | No
     if value is None:
         if is_new:
             raise RequestError("it deletes, and has no node and tick: by what was read there is nothing to delete")
-        return Write(path, None, head=head)
+        return RowWrite(path, None, head=head)
     ttl = row.get("ttl")
     ttl = options.ttl if ttl is None else float(ttl)
     arguments.check_ttl(ttl)
-    return Write(path, value, ttl, head, is_new)
+    return RowWrite(path, value, ttl, head, is_new)
 
 
 def _value(text: str | None, packed: bytes | None) -> bytes | None:

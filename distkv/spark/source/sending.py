@@ -40,7 +40,7 @@ from distkv.errors import (
 )
 from distkv.model.path import Path
 from distkv.spark.nodes.hosts import Patience
-from distkv.spark.source.row_writes import Write
+from distkv.spark.source.row_writes import RowWrite
 from distkv.wire.values import pack_value
 
 WAIT_S: Final = 60.0
@@ -56,10 +56,10 @@ Result = TypeVar("Result")
 class Refuse(Protocol):
     """Told of a write that can never be made. Raises what ends the job, or returns, and the others go on."""
 
-    def __call__(self, write: Write, error: RequestError) -> None: ...
+    def __call__(self, write: RowWrite, error: RequestError) -> None: ...
 
 
-def fail(write: Write, error: RequestError) -> None:
+def fail(write: RowWrite, error: RequestError) -> None:
     """One write that is refused ends the job."""
     raise type(error)(f"the row of {write.path} cannot be written: {error}")
 
@@ -83,7 +83,7 @@ class Pace:
             self.sleep(pause_s)
 
 
-class Sender:
+class TaskSender:
     """One task's writes: one connection, to the host that took the last batch. Close it."""
 
     def __init__(
@@ -107,7 +107,7 @@ class Sender:
             self._client.close()
             self._client = None
 
-    def carry_out(self, batch: Sequence[Write]) -> None:
+    def carry_out(self, batch: Sequence[RowWrite]) -> None:
         """Make these writes, of which no two have one path.
 
         Raises:
@@ -160,7 +160,7 @@ class Sender:
             "what was written before stays: see to the hosts, and write all rows again"
         )
 
-    def _step(self, batch: list[Write]) -> list[list[Write]]:
+    def _step(self, batch: list[RowWrite]) -> list[list[RowWrite]]:
         """Try a batch; what is left to do of it, in order."""
         try:
             results = self.ask([write.operation for write in batch])
@@ -181,9 +181,9 @@ class Sender:
         self.same += len(results) - changed
         return []
 
-    def _without_late_ones(self, batch: list[Write], error: ConflictError) -> list[Write]:
+    def _without_late_ones(self, batch: list[RowWrite], error: ConflictError) -> list[RowWrite]:
         """The writes whose condition holds still."""
-        left: list[Write] = []
+        left: list[RowWrite] = []
         for write in batch:
             (entry,) = self.ask([Get(write.path)])
             if _is_done(write, entry):
@@ -197,20 +197,20 @@ class Sender:
             self._leave(left.pop(at))
         return left
 
-    def _leave(self, write: Write) -> None:
+    def _leave(self, write: RowWrite) -> None:
         self.conflicts += 1
         if self.first_conflict is None:
             self.first_conflict = write.path
 
 
-def _is_done(write: Write, entry: Entry | None) -> bool:
+def _is_done(write: RowWrite, entry: Entry | None) -> bool:
     """Whether a path has what the write asks for."""
     if write.value is None or entry is None:
         return write.value is None and entry is None
     return pack_value(entry.value) == write.value
 
 
-def _holds(write: Write, entry: Entry | None) -> bool:
+def _holds(write: RowWrite, entry: Entry | None) -> bool:
     if write.new:
         return entry is None
     return write.head is None or (entry is not None and entry.chain[0] == write.head)

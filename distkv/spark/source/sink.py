@@ -31,13 +31,13 @@ from distkv.spark.nodes.differences import Difference, carry_out
 from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
 from distkv.spark.source.options import WriteOptions
 from distkv.spark.source.row_writes import USED, batches, check_columns, writes_of
-from distkv.spark.source.sending import Pace, Sender
+from distkv.spark.source.sending import Pace, TaskSender
 
 DIGEST_BYTES: Final = 16
 
 
 @attrs.frozen
-class Told(WriterCommitMessage):
+class TaskResult(WriterCommitMessage):
     """What a task did."""
 
     rows: int
@@ -61,7 +61,7 @@ class RowsWriter(DataSourceArrowWriter):
         self._options = options
         self._overwrite = overwrite
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         return _write(iterator, self._options, keeps=self._overwrite)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -70,7 +70,7 @@ class RowsWriter(DataSourceArrowWriter):
             ChainMismatchError: some rows were not written, since their paths had changed.
             UnreachableError: of an overwrite the rows are written, and what is to be deleted is there still.
         """
-        told = [message for message in messages if isinstance(message, Told)]
+        told = [message for message in messages if isinstance(message, TaskResult)]
         late = [one for one in told if one.conflicts]
         if late:
             count, rows = sum(one.conflicts for one in late), sum(one.rows for one in told)
@@ -93,7 +93,7 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
         _check_schema(schema, options)
         self._options = options
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
         return _write(iterator, self._options, keeps=False)
 
 
@@ -105,20 +105,20 @@ def _check_schema(schema: StructType, options: WriteOptions) -> None:
     check_columns(schema.fieldNames(), to_arrow_schema(used), options)
 
 
-def _write(iterator: Iterator[pa.RecordBatch], options: WriteOptions, *, keeps: bool) -> Told:
+def _write(iterator: Iterator[pa.RecordBatch], options: WriteOptions, *, keeps: bool) -> TaskResult:
     """A task's rows."""
     rows, kept = 0, bytearray()
     size = options.batch_size if options.rate is None else min(options.batch_size, options.rate)
     pace = Pace(options.rate)
     writes = (write for batch in iterator for write in writes_of(batch, options))
-    with closing(Sender(options.hosts)) as sender:
+    with closing(TaskSender(options.hosts)) as sender:
         for batch in batches(writes, size):
             pace.wait(len(batch))
             sender.carry_out(batch)
             rows += len(batch)
             if keeps:
                 kept += b"".join(_digest(write.path) for write in batch if write.value is not None)
-        return Told(rows, sender.conflicts, sender.first_conflict, bytes(kept))
+        return TaskResult(rows, sender.conflicts, sender.first_conflict, bytes(kept))
 
 
 def _digest(path: Path) -> bytes:
@@ -126,7 +126,7 @@ def _digest(path: Path) -> bytes:
     return hashlib.blake2b(str(path).encode(), digest_size=DIGEST_BYTES).digest()
 
 
-def _delete_others(options: WriteOptions, told: Sequence[Told]) -> None:
+def _delete_others(options: WriteOptions, told: Sequence[TaskResult]) -> None:
     """Delete what is at and below the path and was in no row. What changes meanwhile is left: it is newer."""
     assert options.path is not None
     kept = {one.kept[begin : begin + DIGEST_BYTES] for one in told for begin in range(0, len(one.kept), DIGEST_BYTES)}

@@ -32,7 +32,7 @@ from distkv.spark.source.lookout import Lookout
 from distkv.spark.source.offsets import Offset, read_offset
 from distkv.spark.source.options import ReadOptions
 from distkv.spark.source.partitions import Partition, read_partition
-from distkv.spark.source.progress import Progress, batch_of
+from distkv.spark.source.progress import StreamState, batch_of
 
 WAIT_S: Final = 10.0
 """So long `latestOffset` waits for news at the most. A stream that is stopped ends when it returns."""
@@ -43,7 +43,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._progress = Progress(options.gap_wait_s)
+        self._progress = StreamState(options.gap_wait_s)
         self._lookout = Lookout(options.hosts, options.gap_wait_s)
         self._target: TickRanges | None = None
         """Where a stream ends that takes only what is there."""

@@ -15,7 +15,7 @@ import pytest
 from distkv import __version__
 from distkv.cli.exits import exit_code
 from distkv.cli.main import run
-from distkv.cli.session import Session, read_addresses
+from distkv.cli.session import CliSession, read_addresses
 from distkv.errors import (
     BadPathError,
     BadValueError,
@@ -594,4 +594,4 @@ def test_port_that_is_none_is_refused(port: str) -> None:
 
 
 def test_session_starts_with_no_wishes() -> None:
-    assert attrs.asdict(Session())["assignments"] == ()
+    assert attrs.asdict(CliSession())["assignments"] == ()

@@ -11,20 +11,31 @@ import attrs
 import pytest
 
 from distkv.cli.doctor import checks
-from distkv.cli.doctor.facts import Agent, Clock, Damage, Descriptors, Directory, Finding, Level, Node, Peer, Trouble
+from distkv.cli.doctor.facts import (
+    AgentFacts,
+    Clock,
+    DamageFacts,
+    Descriptors,
+    DirectoryFacts,
+    Finding,
+    Level,
+    NodeFacts,
+    PeerFacts,
+    Trouble,
+)
 from distkv.config import Limits
 
 OK, WARN, FAIL = Level.OK, Level.WARN, Level.FAIL
 
 MIB = 1 << 20
-AGENT = Agent(
+AGENT = AgentFacts(
     "h:7373",
     protocol=5,
     event_bytes=472,
     queues={"event": 0, "intent": 0, "query": 0},
     carriers={"a": ("one",), "b": ("two",)},
 )
-A = Node(
+A = NodeFacts(
     "h:1",
     name="a",
     version="0.1.0",
@@ -32,11 +43,11 @@ A = Node(
     network="00",
     clock=Clock(0.0, 0.001),
     settings={"ping.clock": 5.0},
-    peers=(Peer("b", "i:1", True),),
+    peers=(PeerFacts("b", "i:1", True),),
 )
-B = attrs.evolve(A, where="i:1", name="b", peers=(Peer("a", "h:1", True),))
-GONE = Node("h:1", failure="no server answers at h:1")
-DIRECTORY = Directory("/d", exists=True, owner="me", free_bytes=1000 * MIB, archive_bytes=MIB, format=1, holder=7)
+B = attrs.evolve(A, where="i:1", name="b", peers=(PeerFacts("a", "h:1", True),))
+GONE = NodeFacts("h:1", failure="no server answers at h:1")
+DIRECTORY = DirectoryFacts("/d", exists=True, owner="me", free_bytes=1000 * MIB, archive_bytes=MIB, format=1, holder=7)
 
 
 def judged(found: Finding | Iterable[Finding]) -> list[tuple[str, Level]]:
@@ -61,7 +72,7 @@ def test_agent_that_is_well_gets_no_complaint() -> None:
     [(Trouble.GONE, "start it with 'serf agent'"), (Trouble.SILENT, "it hangs"), (Trouble.KEY, "set serf.auth")],
 )
 def test_agent_that_says_nothing_fails(trouble: Trouble, advice: str) -> None:
-    found = list(checks.check_agent(Agent("h:1", trouble, "it wants a key: set serf.auth")))
+    found = list(checks.check_agent(AgentFacts("h:1", trouble, "it wants a key: set serf.auth")))
     assert judged(found) == [("agent", FAIL)]
     assert advice in said(found)
 
@@ -101,14 +112,14 @@ def test_members_that_both_know_get_no_complaint() -> None:
         (attrs.evolve(AGENT, carriers={"a": ("one",)}), A, "b is alive, but no agent says so"),
     ],
 )
-def test_members_that_differ_are_warned_of(agent: Agent, node: Node, complaint: str) -> None:
+def test_members_that_differ_are_warned_of(agent: AgentFacts, node: NodeFacts, complaint: str) -> None:
     found = list(checks.check_members(agent, node))
     assert judged(found) == [("members", WARN)]
     assert said(found).startswith(complaint)
 
 
 def test_node_that_is_away_needs_no_agent() -> None:
-    away = attrs.evolve(A, peers=(Peer("c", "j:1", False), *A.peers))
+    away = attrs.evolve(A, peers=(PeerFacts("c", "j:1", False), *A.peers))
     assert judged(checks.check_members(AGENT, away)) == [("members", OK)]
 
 
@@ -126,7 +137,7 @@ def test_node_that_is_away_needs_no_agent() -> None:
         (GONE, FAIL, "process 7 uses /d, but no server answers at h:1; compare 'listen'"),
     ],
 )
-def test_node_is_judged_by_its_state(node: Node, level: Level, complaint: str) -> None:
+def test_node_is_judged_by_its_state(node: NodeFacts, level: Level, complaint: str) -> None:
     found = checks.check_node(node, "a", DIRECTORY)
     assert judged(found) == [("node", level)]
     assert said(found).startswith(complaint)
@@ -143,15 +154,15 @@ def test_node_that_nobody_started_fails() -> None:
 @pytest.mark.parametrize(
     ("node", "others", "level", "complaint"),
     [
-        (attrs.evolve(A, peers=(Peer("b", "i:1", False),)), {}, WARN, "b at i:1 is away; start it"),
-        (A, {"b": Node("i:1", failure="no way")}, FAIL, "b is alive, but no way; if it runs, let i:1 through"),
+        (attrs.evolve(A, peers=(PeerFacts("b", "i:1", False),)), {}, WARN, "b at i:1 is away; start it"),
+        (A, {"b": NodeFacts("i:1", failure="no way")}, FAIL, "b is alive, but no way; if it runs, let i:1 through"),
         (A, {"b": attrs.evolve(B, name="a")}, FAIL, "the node at i:1 is called a, not b"),
         (A, {"b": attrs.evolve(B, network="11")}, FAIL, "b belongs to another network (11, not 00)"),
         (A, {"b": attrs.evolve(B, state="recovering")}, WARN, "b at i:1 is recovering"),
     ],
 )
 def test_other_node_that_is_not_well_is_named(
-    node: Node, others: dict[str, Node], level: Level, complaint: str
+    node: NodeFacts, others: dict[str, NodeFacts], level: Level, complaint: str
 ) -> None:
     found = list(checks.check_peers(node, others))
     assert judged(found) == [("peers", level)]
@@ -251,8 +262,8 @@ def test_directory_that_is_well_gets_no_complaint() -> None:
 @pytest.mark.parametrize(
     ("directory", "node", "expected"),
     [
-        (Directory("/d"), GONE, ("directory", OK)),
-        (Directory("/d"), A, ("directory", WARN)),
+        (DirectoryFacts("/d"), GONE, ("directory", OK)),
+        (DirectoryFacts("/d"), A, ("directory", WARN)),
         (attrs.evolve(DIRECTORY, failure="no"), GONE, ("directory", FAIL)),
         (attrs.evolve(DIRECTORY, failure="no"), A, ("directory", WARN)),
         (attrs.evolve(DIRECTORY, mode=0o750), A, ("directory", WARN)),
@@ -270,7 +281,7 @@ def test_directory_that_is_well_gets_no_complaint() -> None:
         (attrs.evolve(DIRECTORY, free_bytes=None), A, ("space", WARN)),
     ],
 )
-def test_directory_is_judged(directory: Directory, node: Node, expected: tuple[str, Level]) -> None:
+def test_directory_is_judged(directory: DirectoryFacts, node: NodeFacts, expected: tuple[str, Level]) -> None:
     assert expected in judged(checks.check_directory(directory, node))
 
 
@@ -291,18 +302,18 @@ def test_descriptors_suffice_for_connections_and_some_more(limit: int, level: Le
 NOW = 1_700_000_000.0
 
 
-def damage_on(**nodes: Damage | None) -> list[Finding]:
-    return list(checks.check_damage([Node("h:1", name=name, damage=found) for name, found in nodes.items()], NOW))
+def damage_on(**nodes: DamageFacts | None) -> list[Finding]:
+    return list(checks.check_damage([NodeFacts("h:1", name=name, damage=found) for name, found in nodes.items()], NOW))
 
 
 def test_disks_without_damage_are_well_and_the_oldest_look_is_told() -> None:
-    found = damage_on(a=Damage(NOW - 3600), b=Damage(NOW - 3 * 86_400), c=Damage(None), d=None)
+    found = damage_on(a=DamageFacts(NOW - 3600), b=DamageFacts(NOW - 3 * 86_400), c=DamageFacts(None), d=None)
     assert judged(found) == [("damage", OK)]
     assert "on 3 nodes, the oldest look 3 days ago; not looked at yet: 1" in found[0].says
 
 
 def test_damage_that_did_not_come_back_is_complained_of_with_its_paths() -> None:
-    found = damage_on(a=Damage(NOW, 7, ("x", "y")), b=Damage(NOW))
+    found = damage_on(a=DamageFacts(NOW, 7, ("x", "y")), b=DamageFacts(NOW))
     assert judged(found) == [("damage", WARN)]
     assert "7 places on the disk of a" in found[0].says
     assert "x, y, ..." in found[0].do

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from distkv.cli.doctor.facts import Node, Peer
+from distkv.cli.doctor.facts import NodeFacts, PeerFacts
 from distkv.cli.doctor.nodes import ROUNDS, ask_node, ask_peers
 from distkv.wire.replies import encode_reply
 from tests.unit.client.scripted_server import HELLO, Step, open_server, reply, silence
@@ -17,7 +17,7 @@ from tests.unit.client.scripted_server import HELLO, Step, open_server, reply, s
 STATE: dict[str, object] = {"state": "ready", "network": "00", "members": [], "time": 1.0}
 
 
-def ask(*script: Step) -> Node:
+def ask(*script: Step) -> NodeFacts:
     with open_server(*script) as server:
         return ask_node(server.address)
 
@@ -27,7 +27,7 @@ def test_node_is_known_by_its_greeting_and_its_state() -> None:
     found = ask(*[reply(STATE | {"members": members, "settings": {"ping.clock": 5.0}})] * ROUNDS)
     assert (found.name, found.version) == (HELLO.node, ".".join(map(str, HELLO.version)))
     assert (found.state, found.network, found.settings) == ("ready", "00", {"ping.clock": 5.0})
-    assert found.peers == (Peer("z", "h:1", False),), "it is no peer of itself"
+    assert found.peers == (PeerFacts("z", "h:1", False),), "it is no peer of itself"
 
 
 def test_clock_is_measured_within_half_the_round_trip() -> None:
@@ -78,8 +78,8 @@ def test_node_that_closes_is_a_failure() -> None:
 
 def test_peers_that_are_away_are_not_asked() -> None:
     with open_server(*[reply(STATE)] * ROUNDS, silence) as server:
-        alive, away = (Peer(name, f"127.0.0.1:{server.address[1]}", name == "b") for name in ("b", "c"))
-        found = ask_peers(Node("h:1", peers=(alive, away, Peer("d", "nowhere", True))))
+        alive, away = (PeerFacts(name, f"127.0.0.1:{server.address[1]}", name == "b") for name in ("b", "c"))
+        found = ask_peers(NodeFacts("h:1", peers=(alive, away, PeerFacts("d", "nowhere", True))))
         assert server.connections == 1
     assert [name for name, node in found.items() if not node.failure] == ["b"]
     assert "the address of d is 'nowhere'" in found["d"].failure

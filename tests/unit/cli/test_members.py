@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.cli.members import Member, read_members
+from distkv.cli.members import MemberView, read_members
 from distkv.errors import DecodeError
 
 STATE: dict[str, object] = {"node": "b", "state": "ready", "addr": "h:1", "nodes": {}, "missing": {}, "members": []}
@@ -16,11 +16,11 @@ STATE: dict[str, object] = {"node": "b", "state": "ready", "addr": "h:1", "nodes
 def test_node_itself_comes_first_with_its_own_state() -> None:
     members = [{"node": "a", "addr": "i:1", "state": "away"}]
     found = read_members(STATE | {"members": members, "nodes": {"a": 3, "b": 7}})
-    assert found == [Member("b", "ready", "h:1", 7, 0), Member("a", "away", "i:1", 3, 0)]
+    assert found == [MemberView("b", "ready", "h:1", 7, 0), MemberView("a", "away", "i:1", 3, 0)]
 
 
 def test_node_that_was_only_told_of_is_unknown() -> None:
-    assert read_members(STATE | {"nodes": {"z": 9}})[1:] == [Member("z", "unknown", "", 9, 0)]
+    assert read_members(STATE | {"nodes": {"z": 9}})[1:] == [MemberView("z", "unknown", "", 9, 0)]
 
 
 def test_missing_changes_are_counted() -> None:

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from distkv.client.addresses import address_text
-from distkv.client.measurement import Kind, measure
+from distkv.client.measurement import BenchKind, measure
 from distkv.errors import NotReadyError
 from distkv.model.path import Path
 from distkv.wire.replies import encode_reply
@@ -29,14 +29,14 @@ def test_what_is_under_way_at_the_end_is_awaited_and_not_counted() -> None:
         return encode_reply(seq, DONE)
 
     with open_server(reply(DONE), answer_late) as server:
-        found = measure(Kind.SET, address_text(server.address), PATHS, 1, 0.1)
+        found = measure(BenchKind.SET, address_text(server.address), PATHS, 1, 0.1)
         assert is_answered.is_set(), "a write that is not awaited could take place after its value was deleted"
     assert found.count == 1
 
 
 def test_refusal_ends_the_measurement() -> None:
     with open_server(refusal(NotReadyError("not yet"))) as server, pytest.raises(NotReadyError, match="not yet"):
-        measure(Kind.GET, address_text(server.address), PATHS, 1, 1.0)
+        measure(BenchKind.GET, address_text(server.address), PATHS, 1, 1.0)
 
 
 def test_each_connection_has_one_request_under_way() -> None:
@@ -47,5 +47,5 @@ def test_each_connection_has_one_request_under_way() -> None:
         return encode_reply(seq, DONE)
 
     with open_server(answer_together, answer_together, *[reply(DONE)] * 100_000) as server:
-        found = measure(Kind.SET, address_text(server.address), PATHS, 2, 0.1)
+        found = measure(BenchKind.SET, address_text(server.address), PATHS, 2, 0.1)
     assert (found.connections, server.connections) == (2, 2)

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from distkv.client import questions
-from distkv.client.protocol import Answered, Backoff, Call, Conversation
+from distkv.client.protocol import Answered, Backoff, Call, ClientProtocol
 from distkv.client.questions import Question
 from distkv.errors import (
     BusyError,
@@ -36,8 +36,8 @@ GUARDED = questions.set_value("a", pack_value(1), head=(A, Tick(1)))
 TREE = questions.get_tree("a")
 
 
-def greeted() -> Conversation[str]:
-    found: Conversation[str] = Conversation("h:1")
+def greeted() -> ClientProtocol[str]:
+    found: ClientProtocol[str] = ClientProtocol("h:1")
     assert found.feed(encode_hello(HELLO)) == []
     return found
 
@@ -50,34 +50,34 @@ def test_greeting_is_kept() -> None:
 
 
 def test_half_a_greeting_is_none_yet() -> None:
-    conversation: Conversation[str] = Conversation("h:1")
+    conversation: ClientProtocol[str] = ClientProtocol("h:1")
     conversation.feed(encode_hello(HELLO)[:-1])
     assert (conversation.hello, conversation.failure) == (None, None)
 
 
 def test_refusal_instead_of_a_greeting_is_the_failure() -> None:
-    conversation: Conversation[str] = Conversation("h:1")
+    conversation: ClientProtocol[str] = ClientProtocol("h:1")
     conversation.feed(encode_error(0, BusyError("full")))
     assert type(conversation.failure) is BusyError
 
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 400", b"\xc1", encode_reply(0, {}), encode_reply(1, {})])
 def test_what_is_no_greeting_is_no_server(data: bytes) -> None:
-    conversation: Conversation[str] = Conversation("h:1")
+    conversation: ClientProtocol[str] = ClientProtocol("h:1")
     conversation.feed(data)
     assert "h:1 is no distkv server" in str(conversation.failure)
 
 
 @pytest.mark.parametrize(("major", "fits"), [(0, True), (1, True), (2, False)])
 def test_only_neighbouring_releases_are_greeted(major: int, fits: bool) -> None:
-    conversation: Conversation[str] = Conversation("h:1")
+    conversation: ClientProtocol[str] = ClientProtocol("h:1")
     conversation.feed(encode_hello(attrs.evolve(HELLO, version=(major, 0, 0))))
     assert (conversation.failure is None) is fits
 
 
 def test_question_before_the_greeting_is_our_mistake() -> None:
     with pytest.raises(RuntimeError, match="before the greeting"):
-        Conversation("h:1").ask(PING, "me")
+        ClientProtocol("h:1").ask(PING, "me")
 
 
 # -- replies ------------------------------------------------------------------------------------------------------

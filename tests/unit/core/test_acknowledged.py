@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import CoreSettings, JoinerAsked, LocalBatch, LocalDecision, LocalSet, Ready, Written
+from distkv.core.ready import CoreSettings, JoinerAsked, LocalBatch, LocalDecision, LocalSet, Ready, WriteDone
 from distkv.core.replica import Replica
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, Link, NodeName, Tick, Tock
@@ -50,7 +50,7 @@ def put(replica: Replica, value: bytes | None = b"\x03", path: Path = HERE, wall
 
 
 def done(ready: Ready) -> Event:
-    assert isinstance(ready.reply, Written), ready.reply
+    assert isinstance(ready.reply, WriteDone), ready.reply
     assert ready.reply.event is not None
     return ready.reply.event
 

@@ -10,7 +10,7 @@ import pytest
 from distkv.core.bounds import SAMPLES, Bounds
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.wire.message import PingChain, PingLink
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
 
@@ -84,7 +84,7 @@ def test_what_is_told_follows_the_latest_deliveries() -> None:
 
 @pytest.mark.parametrize("delay_ms", [100, 500, 2000])
 def test_delivery_in_a_fleet_lies_between_what_is_told(delay_ms: int) -> None:
-    fleet = grown("a", "b", "c", seed=1, faults=Faults(delay_ms=(delay_ms, delay_ms)))
+    fleet = grown("a", "b", "c", seed=1, faults=NetworkFaults(delay_ms=(delay_ms, delay_ms)))
     fleet.run(40 * CLOCK_MS)
     told = [found for name in "abc" if (found := fleet[name].bounds.delivery_ms) is not None]
     assert told, "only who takes turns with another one has pings that are followed"

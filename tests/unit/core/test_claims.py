@@ -13,7 +13,7 @@ from distkv.core.sponsor import LOOKS_MAX
 from distkv.errors import BusyError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, NodeName, Tick
 from distkv.wire.message import SnapshotHead
-from tests.fleet import WALL, Faults, Fleet, grown
+from tests.fleet import WALL, Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
@@ -97,7 +97,7 @@ def test_no_more_questions_are_under_way_than_names_are_looked_for() -> None:
     moved = [NodeName(f"n{number}") for number in range(LOOKS_MAX + 5)]
     for name in moved:
         fleet.step("a", JoinerAsked(name, WALL, f"{name}:1"))
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     count = len(fleet.asked)
     replies = [fleet.step("a", JoinerAsked(name, WALL, f"{name}:2")).reply for name in moved]
     assert all(isinstance(reply, BusyError) for reply in replies)
@@ -110,7 +110,7 @@ def test_answer_in_another_name_is_no_word_of_who_was_asked() -> None:
     before = fleet["a"].life
     fleet.crash("a")
     fleet.crash("c")
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     fleet.start("a")
     for ask in [ask for _, name, ask in fleet.asked if name == "a" and ask.addr == fleet.hosts["b"].addr]:
         if isinstance(ask.what, AskMaps):
@@ -142,7 +142,7 @@ def test_two_sponsors_give_different_lives_where_the_clock_of_the_joiner_cannot_
         fleet.step("a", JoinerAsked(NodeName("new"), WALL + life, "new:1"))
         assert fleet.run_until(fleet.is_converged, CLOCK_MS)
     fleet.partition(["a"], ["b"])
-    fleet.faults = Faults(silence_ms=500)
+    fleet.faults = NetworkFaults(silence_ms=500)
     lives = set()
     for _ in range(2):  # the first time they may have to ask who is there
         for name in ("a", "b"):

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, Written
+from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, WriteDone
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, NotFoundError, NotReadyError, RequestError
-from distkv.model.event import COUNT_BITS, Event, Fleeting, Kind, Link, NodeName, Tick, Tock
+from distkv.model.event import COUNT_BITS, Event, ExpiringEvent, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.message import EventRecord, LifeRecord, Start, Update
 from distkv.wire.request import Dismiss, Restore, SetValue
@@ -60,7 +60,7 @@ def dismiss(replica: Replica, loser: Link, head: Link | None = None) -> Ready:
 
 
 def written(ready: Ready) -> Event:
-    assert isinstance(ready.reply, Written), ready.reply
+    assert isinstance(ready.reply, WriteDone), ready.reply
     assert ready.reply.event is not None
     return ready.reply.event
 
@@ -117,7 +117,7 @@ def test_decision_is_told_to_the_others_and_logged() -> None:
 
 def test_decision_shows_what_was_there_before() -> None:
     reply = restore(replica_with(A, B), B.link).reply
-    assert isinstance(reply, Written)
+    assert isinstance(reply, WriteDone)
     assert reply.prev is not None
     assert reply.prev.value == A.value
 
@@ -148,7 +148,7 @@ def with_own_loser() -> tuple[Replica, Event]:
     """`me` wrote, then heard that A won, and that C lost too."""
     replica = replica_with()
     reply = replica.step(1, 1.7e9, LocalSet(SetValue(1, HERE, b"\x0e"))).reply
-    assert isinstance(reply, Written)
+    assert isinstance(reply, WriteDone)
     assert reply.event is not None
     tock = reply.event.tock
     hear(replica, event("a", 2, value=A.value, tock=tock + 5))
@@ -254,6 +254,6 @@ def test_node_that_is_not_ready_refuses_decisions() -> None:
 def test_decision_writes_a_value_with_the_ttl_that_it_had(
     decide: Callable[[Replica, Link], Ready], ttl: float | None
 ) -> None:
-    winner = Fleeting(HERE, b"\x0a", A.chain, A.tock, 0.0, False, 60.0)
+    winner = ExpiringEvent(HERE, b"\x0a", A.chain, A.tock, 0.0, False, 60.0)
     replica = replica_with(winner, B)
     assert written(decide(replica, B.link)).ttl == ttl

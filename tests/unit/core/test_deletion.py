@@ -159,7 +159,7 @@ def test_node_that_does_not_answer_ends_the_round() -> None:
 def test_open_loser_that_is_a_value_keeps_the_tombstone() -> None:
     lost = event("c", 1, 1, kind=Kind.SET)
     mine = tree_of(VALUE, STONE, lost)
-    assert mine.contested()
+    assert mine.conflicted()
     assert forgotten(mine, mine) == []
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.election import TRANSITIONS, Cause, Election, Phase
+from distkv.core.election import TRANSITIONS, Election, ElectionCause, ElectionPhase
 from distkv.core.turns import delay_band
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.wire.message import PingChain, PingLink
@@ -171,47 +171,48 @@ def test_own_ping_heads_the_next_chain_which_keeps_its_length() -> None:
 # -- the table
 
 
-def _reach(phase: Phase) -> tuple[Election, int]:
+def _reach(phase: ElectionPhase) -> tuple[Election, int]:
     """A machine in that phase, and the time in it."""
     machine = Election(NodeName("z"), CLOCK_MS, 4, Always(0.999))
-    if phase is Phase.ASLEEP:
+    if phase is ElectionPhase.ASLEEP:
         return machine, 0
     machine.wake(0)
     machine.heard(chain(*NAMES), 0)
-    now_ms = {Phase.WAITING: 0, Phase.THINKING: CLOCK_MS, Phase.OVERDUE: int(2.5 * CLOCK_MS)}[phase]
+    begins_ms = {ElectionPhase.WAITING: 0, ElectionPhase.THINKING: CLOCK_MS, ElectionPhase.OVERDUE: int(2.5 * CLOCK_MS)}
+    now_ms = begins_ms[phase]
     machine.is_due(now_ms, 4)
     return machine, now_ms
 
 
-def _apply(machine: Election, cause: Cause, now_ms: int) -> None:
+def _apply(machine: Election, cause: ElectionCause, now_ms: int) -> None:
     match cause:
-        case Cause.WOKEN:
+        case ElectionCause.WOKEN:
             machine.wake(now_ms)
-        case Cause.PUT_TO_SLEEP:
+        case ElectionCause.PUT_TO_SLEEP:
             machine.sleep(now_ms)
-        case Cause.BASIS_CHANGED:
+        case ElectionCause.BASIS_CHANGED:
             machine.heard((link("b", 120), *chain(*NAMES)[:3]), now_ms)
-        case Cause.INTERVAL_OVER:
+        case ElectionCause.INTERVAL_OVER:
             machine.is_due(machine.wake_ms() or 0, 4)
 
 
 @pytest.mark.parametrize(("before", "cause"), list(TRANSITIONS), ids=lambda part: part.value)
-def test_listed_transition_is_reached(before: Phase, cause: Cause) -> None:
+def test_listed_transition_is_reached(before: ElectionPhase, cause: ElectionCause) -> None:
     machine, now_ms = _reach(before)
     assert machine.phase is before
     _apply(machine, cause, now_ms)
     assert machine.phase is TRANSITIONS[before, cause]
 
 
-UNLISTED = [(phase, cause) for phase in Phase for cause in Cause if (phase, cause) not in TRANSITIONS]
+UNLISTED = [(phase, cause) for phase in ElectionPhase for cause in ElectionCause if (phase, cause) not in TRANSITIONS]
 
 
 @pytest.mark.parametrize(
     ("before", "cause"),
-    [pair for pair in UNLISTED if pair[1] is not Cause.INTERVAL_OVER],
+    [pair for pair in UNLISTED if pair[1] is not ElectionCause.INTERVAL_OVER],
     ids=lambda part: part.value,
 )
-def test_transition_that_is_not_listed_changes_nothing(before: Phase, cause: Cause) -> None:
+def test_transition_that_is_not_listed_changes_nothing(before: ElectionPhase, cause: ElectionCause) -> None:
     machine, now_ms = _reach(before)
     wake_ms = machine.wake_ms()
     _apply(machine, cause, now_ms)

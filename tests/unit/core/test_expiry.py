@@ -10,7 +10,7 @@ import pytest
 from distkv.core.expiry import DUE_MAX, ROOM, Expiry
 from distkv.core.ready import AGEING_BYTES, LocalSet, Ready, Wake
 from distkv.core.update import Store
-from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, Update
@@ -193,7 +193,7 @@ def test_values_with_long_paths_that_end_at_once_take_no_more_room_than_was_aske
 def test_expiry_is_one_tock_above_what_it_ends_whatever_else_was_heard(seen_tock: int) -> None:
     store = Store(NodeName("a"), 5)
     store.own.begin_life(0)
-    value = Fleeting(HERE, b"\x01", ((NodeName("b"), Tick(1)),), Tock(7), 0.0, False, 3.0)
+    value = ExpiringEvent(HERE, b"\x01", ((NodeName("b"), Tick(1)),), Tock(7), 0.0, False, 3.0)
     store.remote(value)
     store.tock = Tock(max(store.tock, seen_tock))
     applied = store.expire(value, 1.0)
@@ -224,8 +224,8 @@ def test_replayed_value_has_its_ttl() -> None:
 # -- the machine --------------------------------------------------------------------------------------------------
 
 
-def value_at(tick: int, path: Path = HERE) -> Fleeting:
-    return Fleeting(path, b"\x01", ((NodeName("a"), Tick(tick)),), Tock(tick), 0.0, False, 1.0)
+def value_at(tick: int, path: Path = HERE) -> ExpiringEvent:
+    return ExpiringEvent(path, b"\x01", ((NodeName("a"), Tick(tick)),), Tock(tick), 0.0, False, 1.0)
 
 
 def test_values_are_due_in_order_of_their_time_and_not_before() -> None:

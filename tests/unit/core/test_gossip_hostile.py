@@ -15,7 +15,7 @@ from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventRecord, Header, Info, Message, Ping, PingLink, Start, State, Update
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
 JUMP = 1 << 32
@@ -201,7 +201,7 @@ def test_what_gossip_may_not_change_is_asked_for_over_tcp(sketch: Sketch) -> Non
 )
 def test_what_is_known_or_foreign_starts_no_exchange(sketch: Sketch) -> None:
     fleet = _settled()
-    fleet.faults = Faults(loss=1.0)
+    fleet.faults = NetworkFaults(loss=1.0)
     began_ms = fleet.now_ms
     _heard(fleet, sketch)
     fleet.run(3000)

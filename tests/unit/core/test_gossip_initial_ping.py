@@ -11,14 +11,15 @@ from distkv.core.gossip import ANSWERS_MAX
 from distkv.core.ready import HeardMessage
 from distkv.model.event import NodeName
 from distkv.wire.message import Info, Ping
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
 
 
 def _with_a_full_chain(seed: int = 1) -> tuple[Fleet, list[str]]:
     """Four nodes that do not see each other through the transport, and the order of their chain."""
-    fleet = grown("a", "b", "c", "d", seed=seed, faults=Faults(delay_ms=(5, 5)))  # an answer does not overtake its ping
+    faults = NetworkFaults(delay_ms=(5, 5))  # an answer does not overtake its ping
+    fleet = grown("a", "b", "c", "d", seed=seed, faults=faults)
     assert fleet.run_until(lambda: len(_order(fleet)) == 4, 3_600_000)
     fleet.run(100)
     return fleet, _order(fleet)

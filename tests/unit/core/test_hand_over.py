@@ -28,7 +28,7 @@ from distkv.errors import BusyError, NotReadyError, PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import (
     EventBatch,
     Header,
@@ -142,7 +142,7 @@ def test_node_set_back_of_which_nothing_was_forgotten_downloads_nothing() -> Non
 
 def test_others_take_over_what_only_a_node_set_back_holds() -> None:
     fleet = set_back()
-    fleet.faults = Faults(answer_ms=(20, 20))
+    fleet.faults = NetworkFaults(answer_ms=(20, 20))
     fleet.start("b")
     assert fleet.run_until(lambda: has(fleet, "a", "only.b") or not has(fleet, "b", "only.b"), 3 * CLOCK_MS)
     assert has(fleet, "a", "only.b")
@@ -500,7 +500,7 @@ def test_late_answer_about_what_a_download_has_voided_changes_nothing() -> None:
     fleet.run(1000)
     fleet.crash("b")
     fleet.set_back("b", old)
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))  # the test answers
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))  # the test answers
     began_ms = fleet.now_ms
     fleet.start("b")
     assert fleet.run_until(lambda: any(at >= began_ms and name == "b" for at, name, _ in fleet.asked), CLOCK_MS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.handover import HAND_OVER_CLOCKS, TRANSITIONS, Cause, HandOver, Phase
+from distkv.core.handover import HAND_OVER_CLOCKS, TRANSITIONS, HandOver, HandoverCause, HandoverPhase
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 
@@ -13,33 +13,33 @@ TIME_MS = HAND_OVER_CLOCKS * CLOCK_MS
 A = NodeName("a")
 
 
-def _reach(phase: Phase) -> HandOver:
+def _reach(phase: HandoverPhase) -> HandOver:
     """A machine in that phase, at time 0."""
     machine = HandOver(CLOCK_MS)
-    if phase in (Phase.OFFERED, Phase.UNWANTED):
-        machine.begin(0 if phase is Phase.OFFERED else -TIME_MS)
+    if phase in (HandoverPhase.OFFERED, HandoverPhase.UNWANTED):
+        machine.begin(0 if phase is HandoverPhase.OFFERED else -TIME_MS)
         machine.woken(0)
-    if phase is Phase.SERVED:
+    if phase is HandoverPhase.SERVED:
         machine.became_ready()
     return machine
 
 
-def _apply(machine: HandOver, cause: Cause) -> None:
+def _apply(machine: HandOver, cause: HandoverCause) -> None:
     match cause:
-        case Cause.DISK_IS_OLD:
+        case HandoverCause.DISK_IS_OLD:
             machine.begin(0)
-        case Cause.DISK_IS_GOOD:
+        case HandoverCause.DISK_IS_GOOD:
             machine.agreed()
-        case Cause.DOWNLOAD_BEGAN:
+        case HandoverCause.DOWNLOAD_BEGAN:
             machine.download_began()
-        case Cause.TIME_OVER:
+        case HandoverCause.TIME_OVER:
             machine.woken(TIME_MS)
-        case Cause.BECAME_READY:
+        case HandoverCause.BECAME_READY:
             machine.became_ready()
 
 
 @pytest.mark.parametrize(("before", "cause"), list(TRANSITIONS), ids=lambda part: part.value)
-def test_listed_transition_is_reached(before: Phase, cause: Cause) -> None:
+def test_listed_transition_is_reached(before: HandoverPhase, cause: HandoverCause) -> None:
     machine = _reach(before)
     assert machine.phase is before
     _apply(machine, cause)
@@ -48,10 +48,10 @@ def test_listed_transition_is_reached(before: Phase, cause: Cause) -> None:
 
 @pytest.mark.parametrize(
     ("before", "cause"),
-    [(phase, cause) for phase in Phase for cause in Cause if (phase, cause) not in TRANSITIONS],
+    [(phase, cause) for phase in HandoverPhase for cause in HandoverCause if (phase, cause) not in TRANSITIONS],
     ids=lambda part: part.value,
 )
-def test_transition_that_is_not_listed_changes_nothing(before: Phase, cause: Cause) -> None:
+def test_transition_that_is_not_listed_changes_nothing(before: HandoverPhase, cause: HandoverCause) -> None:
     machine = _reach(before)
     _apply(machine, cause)
     assert machine == _reach(before)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import BatchDone, CoreSettings, Found, LocalBatch, LocalSet, Ready, Written
+from distkv.core.ready import BatchDone, CoreSettings, Found, LocalBatch, LocalSet, Ready, WriteDone
 from distkv.core.replica import Replica
 from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import COUNT_BITS, Event, Kind, NodeName, Tick, Tock
@@ -74,7 +74,7 @@ def test_results_stand_in_the_order_of_the_operations() -> None:
     ready = step(replica, read("a"), put("a", TWO), read("a"), read("none"), put("none", None), put("a2", ONE))
     new, other = events(ready)
     assert ready.reply == BatchDone(
-        (Found(old), Written(new, old), Found(new), Found(None), Written(None, None), Written(other, None))
+        (Found(old), WriteDone(new, old), Found(new), Found(None), WriteDone(None, None), WriteDone(other, None))
     )
 
 

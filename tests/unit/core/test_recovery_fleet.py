@@ -17,7 +17,7 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     TransportGap,
-    Written,
+    WriteDone,
 )
 from distkv.errors import ConnectionLostError
 from distkv.model.event import NodeName, Tick, Tock
@@ -25,7 +25,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventBatch, Info, Message, PingChain, PingLink, PullEnd, State, Update
 from distkv.wire.values import unpack_value
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
 
@@ -124,7 +124,7 @@ def test_long_gap_is_fetched_in_bounded_pulls() -> None:
 
 
 def test_pull_that_breaks_off_is_taken_up_again() -> None:
-    fleet = grown("a", "b", faults=Faults(breaks=0.5))
+    fleet = grown("a", "b", faults=NetworkFaults(breaks=0.5))
     _unheard(fleet, "a", *(f"x.{number}" for number in range(1000)))
     fleet.step("a", AnnounceDue())
     assert fleet.run_until(fleet.is_converged, 60_000)
@@ -330,7 +330,7 @@ def test_more_open_losers_than_one_pull_asks_for_are_all_asked_for_after_one_exc
 def test_open_losers_that_a_broken_pull_left_have_their_turn_in_the_next() -> None:
     fleet = _seven_losers_at_b()
     losers = sorted(event.tick for event in fleet["b"].tree.open_losers())
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     for _ in range(2):
         fleet.step("b", PeerOffered(attrs.evolve(fleet["a"].maps(), digest=0)))
         fleet.step("b", PeerDone(fleet.asked[-1][2].id, ConnectionLostError("cut")))
@@ -372,7 +372,7 @@ def test_tick_heard_of_after_a_peer_was_asked_is_not_one_that_it_lacks() -> None
     # GAP-4: what it says is of the instant at which it was asked; it may have made the change since.
     fleet = _pulling_by_threes("a")
     fleet.run(4 * CLOCK_MS)
-    fleet.faults = Faults(silence_ms=100_000)
+    fleet.faults = NetworkFaults(silence_ms=100_000)
     fleet.partition(["a"], ["b"])
     for number in range(10):
         fleet.set("b", f"x.{number}", 1)
@@ -448,7 +448,7 @@ def test_peer_without_an_address_is_not_pulled_from() -> None:
 def test_write_while_cut_from_all_is_open_to_nobody_else_until_healed() -> None:
     fleet = grown("a", "b")
     fleet.partition(["a"], ["b"])
-    assert isinstance(fleet.set("a", "x", 1).reply, Written)
+    assert isinstance(fleet.set("a", "x", 1).reply, WriteDone)
     fleet.run(5 * CLOCK_MS)
     assert fleet["b"].tree.get(Path(["x"])) is None
 

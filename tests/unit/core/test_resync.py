@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.ready import AskEvents, AskPages, PeerAnswered, PeerDone, PeerOffered
-from distkv.core.resync import AGAIN_CLOCKS, SUSPECTS_MAX, Resync
+from distkv.core.resync import AGAIN_CLOCKS, SUSPECTS_MAX, DigestResync
 from distkv.core.update import Store
 from distkv.errors import PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock, value_hash
@@ -14,7 +14,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, PullEnd
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 pytestmark = pytest.mark.slow
 
@@ -108,9 +108,9 @@ def test_what_was_taken_whatever_the_ledger_says_is_there_after_a_restart() -> N
 
 def test_comparison_that_breaks_off_begins_again() -> None:
     fleet = differing("a", "b")
-    fleet.faults = Faults(breaks=0.4)
+    fleet.faults = NetworkFaults(breaks=0.4)
     assert fleet.run_until(lambda: fleet.notes["resynced"] > 0, 60 * CLOCK_MS)
-    fleet.faults = Faults()
+    fleet.faults = NetworkFaults()
     assert fleet.run_until(fleet.is_converged, 12 * CLOCK_MS)
 
 
@@ -123,7 +123,7 @@ def test_node_from_which_others_must_learn_does_not_look_again_and_again() -> No
 
 
 def test_ordinary_work_raises_no_alarm() -> None:
-    fleet = grown("a", "b", "c", faults=Faults(loss=0.2, update_loss=0.3, delay_ms=(1, 300)))
+    fleet = grown("a", "b", "c", faults=NetworkFaults(loss=0.2, update_loss=0.3, delay_ms=(1, 300)))
     for number in range(300):
         fleet.set("abc"[number % 3], f"x.{number % 7}", number)
         fleet.run(200)
@@ -135,27 +135,27 @@ def test_ordinary_work_raises_no_alarm() -> None:
 
 
 def test_difference_that_lasts_half_a_clock_is_an_alarm() -> None:
-    machine = Resync(CLOCK_MS)
+    machine = DigestResync(CLOCK_MS)
     found = [machine.differs(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS // 2 - 1, CLOCK_MS // 2)]
     assert found == [False, False, True]
 
 
 def test_difference_between_other_digests_is_another_one() -> None:
-    machine = Resync(CLOCK_MS)
+    machine = DigestResync(CLOCK_MS)
     machine.differs(OURS, 2, 0)
     assert not machine.differs(OURS, 3, CLOCK_MS)
     assert not machine.differs((5, OURS[1]), 2, CLOCK_MS)
 
 
 def test_many_digests_do_not_keep_out_one_that_lasts() -> None:
-    machine = Resync(CLOCK_MS)
+    machine = DigestResync(CLOCK_MS)
     for theirs in range(SUSPECTS_MAX):
         machine.differs(OURS, 100 + theirs, 0)
     assert [machine.differs(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS)] == [False, True]
 
 
 def test_one_comparison_at_a_time() -> None:
-    machine = Resync(CLOCK_MS)
+    machine = DigestResync(CLOCK_MS)
     assert machine.begin(A, 2, 0) is not None
     assert machine.begin(B, 3, 0) is None
     machine.end(is_whole=True)
@@ -163,7 +163,7 @@ def test_one_comparison_at_a_time() -> None:
 
 
 def test_comparison_that_brought_nothing_is_not_repeated_soon() -> None:
-    machine = Resync(CLOCK_MS)
+    machine = DigestResync(CLOCK_MS)
     machine.differs(OURS, 2, 0)
     machine.begin(A, 2, 0)
     machine.end(is_whole=True)
@@ -172,7 +172,7 @@ def test_comparison_that_brought_nothing_is_not_repeated_soon() -> None:
 
 
 def test_stretches_that_differ_are_looked_into_path_by_path() -> None:
-    machine, tree = Resync(CLOCK_MS), Tree()
+    machine, tree = DigestResync(CLOCK_MS), Tree()
     machine.begin(A, 2, 0)
     middle = Path(["m"])
     machine.page_came(Page(middle, 0), tree)

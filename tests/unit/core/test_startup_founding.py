@@ -15,7 +15,7 @@ from distkv.model.path import ROOT, Path
 from distkv.wire.message import Ping, Start, State
 from distkv.wire.records import encode_record
 from distkv.wire.values import pack_value, unpack_value
-from tests.fleet import Faults, Fleet, grown
+from tests.fleet import Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
 
@@ -146,7 +146,7 @@ def test_init_is_refused_by_a_regular_ping() -> None:
 def test_init_is_refused_by_a_member_asked_after_one_without_data() -> None:
     fleet = grown("a", members_seen=False)
     fleet.start("empty", up=False)
-    fleet.faults = Faults(loss=1.0)
+    fleet.faults = NetworkFaults(loss=1.0)
     fleet.start("new", init="root")
     fleet.step("new", MembersSeen({"empty": "empty:1", "a": "a:1"}))
     fleet.run(2 * CLOCK_MS)
@@ -155,7 +155,7 @@ def test_init_is_refused_by_a_member_asked_after_one_without_data() -> None:
 
 def test_init_is_refused_by_a_member_asked_after_one_that_does_not_answer() -> None:
     fleet = grown("a", members_seen=False)
-    fleet.faults = Faults(loss=1.0)
+    fleet.faults = NetworkFaults(loss=1.0)
     fleet.start("new", init="root")
     fleet.step("new", MembersSeen({"gone": "gone:1", "a": "a:1"}))
     fleet.run(2 * CLOCK_MS)

@@ -25,7 +25,7 @@ from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyEr
 from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
-from tests.fleet import WALL, Faults, Fleet, downloading, grown
+from tests.fleet import WALL, Fleet, NetworkFaults, downloading, grown
 
 CLOCK_MS = 5000
 
@@ -53,7 +53,7 @@ def _entries(fleet: Fleet, name: str) -> EventBatch:
 
 def _asking(fleet: Fleet, name: str) -> int:
     """Start an empty node that has just asked somebody for a download; the test answers."""
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     fleet.start(name)
     assert fleet.run_until(lambda: bool(_asks(fleet, AskSnapshot, name)), 4 * CLOCK_MS)
     return fleet.asked[-1][2].id
@@ -88,7 +88,7 @@ def test_unanswered_initial_ping_is_repeated_after_a_clock() -> None:
 
 
 def test_initial_pings_do_not_come_faster_when_those_who_answer_cannot_be_reached() -> None:
-    fleet = grown("a", "b", faults=Faults(breaks=1.0))
+    fleet = grown("a", "b", faults=NetworkFaults(breaks=1.0))
     fleet.start("new")
     fleet.run(10 * CLOCK_MS)
     pings = [at for at, name, message in fleet.sent if name == "new" and isinstance(message, Ping)]
@@ -109,7 +109,7 @@ def test_node_joins_by_the_answer_to_its_ping() -> None:
 
 
 def test_node_joins_by_the_members_the_transport_sees() -> None:
-    fleet = grown("a", "b", faults=Faults(loss=1.0))
+    fleet = grown("a", "b", faults=NetworkFaults(loss=1.0))
     fleet.start("new")
     assert fleet.run_until(lambda: fleet["new"].is_serving, CLOCK_MS // 2)
 
@@ -193,7 +193,7 @@ def test_10000_entries_are_there_within_two_clocks() -> None:
     fleet = grown("a", "b")
     for number in range(10_000):
         fleet.set("a", f"x.{number}", number)
-    fleet.faults = Faults(answer_ms=(10, 40))
+    fleet.faults = NetworkFaults(answer_ms=(10, 40))
     fleet.start("new")
     assert fleet.run_until(lambda: fleet["new"].is_serving, 2 * CLOCK_MS)
     assert fleet["new"].tree.live_count >= 10_000
@@ -309,7 +309,7 @@ def test_registration_replaced_before_ready_is_answered_by_a_new_life() -> None:
     fleet.step("new", PeerAnswered(ask, EventBatch(batch.events[:-1])))
     fleet.step("new", PeerDone(ask))
     assert fleet["new"].state is State.RECOVERING
-    fleet.faults = Faults()
+    fleet.faults = NetworkFaults()
     fleet.step("new", PeerOffered(fleet["b"].maps()))
     fleet.heal()
     assert fleet.run_until(fleet.is_converged, 10 * CLOCK_MS)
@@ -369,7 +369,7 @@ def test_what_was_found_for_a_later_joiner_counts_for_an_earlier_one() -> None:
 
 def test_later_joiner_waits_for_what_is_being_asked() -> None:
     fleet = grown("a", "b")
-    fleet.faults = Faults(answer_ms=(1000, 1000))
+    fleet.faults = NetworkFaults(answer_ms=(1000, 1000))
     for number in range(10):
         fleet.step("a", JoinerAsked(NodeName("b"), WALL + number, "other:1"))
     assert sum(ask.addr == "b:1" for _, name, ask in fleet.asked[-10:] if name == "a") == 1
@@ -377,10 +377,10 @@ def test_later_joiner_waits_for_what_is_being_asked() -> None:
 
 def test_end_of_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
     fleet = grown("a", "b")
-    asked, never = JoinerAsked(NodeName("b"), WALL, "other:1"), Faults(answer_ms=(3_600_000, 3_600_000))
+    asked, never = JoinerAsked(NodeName("b"), WALL, "other:1"), NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     fleet.faults = never
     (first,) = (message for message in fleet.step("a", asked).messages if isinstance(message, Ask))
-    fleet.faults = Faults()
+    fleet.faults = NetworkFaults()
     life = fleet["a"].registry.nodes[NodeName("b")].life
     fleet.crash("b")
     fleet.partition(["a"], ["b"])
@@ -398,7 +398,7 @@ def test_end_of_an_earlier_question_says_nothing_about_who_is_there_by_now() -> 
 def test_question_to_a_silent_host_is_asked_once_however_long_it_takes() -> None:
     fleet = grown("a", "b")
     asked = JoinerAsked(NodeName("b"), WALL, "other:1")
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     (only,) = (message for message in fleet.step("a", asked).messages if isinstance(message, Ask))
     fleet.run(4 * CLOCK_MS)
     assert isinstance(fleet.step("a", asked).reply, BusyError)
@@ -409,7 +409,7 @@ def test_question_to_a_silent_host_is_asked_once_however_long_it_takes() -> None
 def test_answer_to_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
     fleet = grown("a", "b")
     maps = fleet["b"].maps()
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     fleet.step("a", TransportGap())
     fleet.run(CLOCK_MS)
     before = next(ask for _, name, ask in reversed(fleet.asked) if name == "a" and isinstance(ask.what, AskMaps))
@@ -430,7 +430,7 @@ def test_lost_node_comes_back_under_its_name_at_another_address() -> None:
 
 def test_name_is_not_given_away_while_it_is_asked_who_is_there() -> None:
     fleet = grown("a", "b")
-    fleet.faults = Faults(silence_ms=CLOCK_MS)
+    fleet.faults = NetworkFaults(silence_ms=CLOCK_MS)
     fleet.partition(["a"], ["b"])
     replies = []
     for _ in range(3):
@@ -515,7 +515,7 @@ def test_empty_node_answers_an_exchange_with_what_it_has() -> None:
 
 
 def test_sources_of_a_joiner_are_bounded() -> None:
-    fleet = grown("a", faults=Faults(breaks=1.0))
+    fleet = grown("a", faults=NetworkFaults(breaks=1.0))
     fleet.run(3 * CLOCK_MS)
     fleet.start("new", up=False)
     ping = fleet.pings()[-1][2]

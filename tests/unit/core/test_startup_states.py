@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from distkv.core.startup import TRANSITIONS, WAITS_FOR_ANSWER, Cause, Startup, Step
+from distkv.core.startup import TRANSITIONS, WAITS_FOR_ANSWER, Startup, StartupCause, Step
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.wire.message import State
@@ -36,27 +36,27 @@ def _reach(state: State, *, founding: bool = False) -> Startup:
     return machine
 
 
-def _apply(machine: Startup, cause: Cause) -> list[Step]:
+def _apply(machine: Startup, cause: StartupCause) -> list[Step]:
     match cause:
-        case Cause.DATA_FOUND:
+        case StartupCause.DATA_FOUND:
             return machine.begin(BEGAN_MS, GAP, has_data=True)
-        case Cause.NETWORK_FOUNDED:
+        case StartupCause.NETWORK_FOUNDED:
             return machine.woken(BEGAN_MS + CLOCK_MS, GAP)
-        case Cause.DOWNLOAD_BEGAN:
+        case StartupCause.DOWNLOAD_BEGAN:
             machine.download_began()
-        case Cause.DOWNLOAD_ENDED:
+        case StartupCause.DOWNLOAD_ENDED:
             machine.download_ended(GAP)
-        case Cause.ATTEMPT_FAILED:
+        case StartupCause.ATTEMPT_FAILED:
             return machine.attempt_failed(BEGAN_MS, OTHER)
-        case Cause.NOTHING_AWAITED:
+        case StartupCause.NOTHING_AWAITED:
             machine.map_arrived({})
             return machine.woken(BEGAN_MS, {})
     return []
 
 
 @pytest.mark.parametrize(("before", "cause"), list(TRANSITIONS), ids=lambda part: part.value)
-def test_listed_transition_is_reached(before: State, cause: Cause) -> None:
-    machine = _reach(before, founding=cause is Cause.NETWORK_FOUNDED)
+def test_listed_transition_is_reached(before: State, cause: StartupCause) -> None:
+    machine = _reach(before, founding=cause is StartupCause.NETWORK_FOUNDED)
     assert machine.state is before
     steps = _apply(machine, cause)
     assert machine.state is TRANSITIONS[before, cause]
@@ -65,11 +65,11 @@ def test_listed_transition_is_reached(before: State, cause: Cause) -> None:
 
 @pytest.mark.parametrize(
     ("before", "cause"),
-    [(state, cause) for state in STATES for cause in Cause if (state, cause) not in TRANSITIONS],
+    [(state, cause) for state in STATES for cause in StartupCause if (state, cause) not in TRANSITIONS],
     ids=lambda part: part.value,
 )
-def test_transition_that_is_not_listed_leaves_the_state(before: State, cause: Cause) -> None:
-    machine = _reach(before, founding=cause is Cause.NETWORK_FOUNDED)
+def test_transition_that_is_not_listed_leaves_the_state(before: State, cause: StartupCause) -> None:
+    machine = _reach(before, founding=cause is StartupCause.NETWORK_FOUNDED)
     assert machine.state is before
     steps = _apply(machine, cause)
     assert machine.state is before

@@ -8,14 +8,14 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.core.ready import HeardMessage, JoinerAsked, LocalSet, MembersSeen, PeerOffered, Written
+from distkv.core.ready import HeardMessage, JoinerAsked, LocalSet, MembersSeen, PeerOffered, WriteDone
 from distkv.errors import DuplicateNameError, NotReadyError
 from distkv.model.event import Event, Kind, NodeName, Tick, life_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import Header, Info, Message, Ping, Start, State, TickMaps, Update
 from distkv.wire.request import SetValue
-from tests.fleet import Faults, Fleet, grown, meet_namesake
+from tests.fleet import Fleet, NetworkFaults, grown, meet_namesake
 
 CLOCK_MS = 5000
 
@@ -158,7 +158,7 @@ def test_without_transport_it_serves_cut_off_after_two_clocks() -> None:
 def test_cut_off_node_takes_writes_and_spreads_them_later() -> None:
     fleet = grown("a", "b")
     fleet.transport("a", up=False)
-    assert isinstance(fleet.set("a", "x", 1).reply, Written)
+    assert isinstance(fleet.set("a", "x", 1).reply, WriteDone)
     fleet.run(CLOCK_MS)
     fleet.transport("a", up=True)
     assert fleet.run_until(fleet.is_converged, CLOCK_MS)
@@ -346,7 +346,7 @@ def test_rolled_back_node_writes_no_tick_twice() -> None:
     old = fleet["b"].tree.get(Path(["y"]))
     reply = fleet.set("b", "z", 3).reply
     assert old is not None
-    assert isinstance(reply, Written)
+    assert isinstance(reply, WriteDone)
     assert reply.event is not None
     assert reply.event.writer != old.head.writer  # the fleet checks that no tick has two contents
 
@@ -370,8 +370,8 @@ def test_used_up_life_is_followed_by_a_new_one() -> None:
     fleet.set_back("a", [*records, attrs.evolve(last, event=event)])
     fleet.start("a", alone=True, up=False)
     first, second = (fleet.set("a", "x", value).reply for value in (1, 2))
-    assert isinstance(first, Written)
-    assert isinstance(second, Written)
+    assert isinstance(first, WriteDone)
+    assert isinstance(second, WriteDone)
     assert first.event is not None
     assert second.event is not None
     assert [first.event.tick, life_of(second.event.tick)] == [full + 1, fleet["a"].life]
@@ -405,7 +405,7 @@ def test_tick_that_every_live_node_lacks_is_lost_but_not_before_three_clocks() -
 
 def test_tick_is_not_lost_while_a_live_node_has_not_answered() -> None:
     fleet = _burned()
-    fleet.faults = Faults(answer_ms=(3_600_000, 3_600_000))
+    fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
     fleet.run(20 * CLOCK_MS)
     assert fleet["a"].tree.ledger.lost() == {}
 
@@ -477,7 +477,7 @@ def test_rolled_back_node_that_learns_it_by_a_chain_writes_no_tick_twice() -> No
     fleet = _rolled_back_and_alone()
     fleet.step("b", HeardMessage(_updates(fleet, "a")[-1]))
     reply = fleet.set("b", "y", 1).reply  # the fleet checks that no tick has two contents
-    assert isinstance(reply, Written)
+    assert isinstance(reply, WriteDone)
     assert fleet["b"].tree.get(Path(["y"])) is not None
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from distkv.core.registry import LIFE_STEP, LIVES_SPARE, NETWORK_PATH, Network, Registration, node_path
+from distkv.core.registry import LIFE_STEP, LIVES_SPARE, NETWORK_PATH, NetworkIdentity, Registration, node_path
 from distkv.core.update import TOCK_AHEAD, TOCK_MARGIN, Store
 from distkv.errors import WrongDirectoryError
 from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick, Tock
@@ -202,7 +202,7 @@ def test_founding_writes_network_and_root() -> None:
     root = store.live(ROOT)
     assert root is not None
     assert (root.value, store.has_data) == (pack_value("root"), True)
-    assert store.registry.network == Network(b"12345678", 1000.0)
+    assert store.registry.network == NetworkIdentity(b"12345678", 1000.0)
 
 
 def test_store_without_a_life_has_no_data() -> None:
@@ -225,7 +225,7 @@ def test_network_entry_that_is_none_is_not_believed(value: object) -> None:
 def test_network_is_kept_when_its_entry_is_overwritten_by_nonsense() -> None:
     store = founded()
     store.remote(said(OTHER, 1, 99, NETWORK_PATH, "nonsense"))
-    assert store.registry.network == Network(b"12345678", 1000.0)
+    assert store.registry.network == NetworkIdentity(b"12345678", 1000.0)
 
 
 def test_registered_node_is_in_the_registry() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.core.ready import AnnounceDue, AskMaps, HeardMessage, PeerOffered, Written
+from distkv.core.ready import AnnounceDue, AskMaps, HeardMessage, PeerOffered, WriteDone
 from distkv.core.witnesses import ASKED_MAX, Witnesses
 from distkv.errors import RequestError
 from distkv.model.event import Event, NodeName, life_of
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.wire.message import Info
 from tests.fleet import Fleet, grown
 
@@ -20,7 +20,7 @@ CLOCK_MS = 5000
 def wrote(fleet: Fleet, name: str) -> Event:
     """A write of a node that serves."""
     reply = fleet.set(name, "new", fleet.now_ms).reply
-    assert isinstance(reply, Written)
+    assert isinstance(reply, WriteDone)
     assert reply.event is not None
     return reply.event
 
@@ -147,7 +147,7 @@ def test_node_of_a_network_that_runs_alone_begins_a_life() -> None:
 def test_readiness_waits_for_a_silent_host_a_fifth_of_a_clock_only() -> None:
     fleet = grown("a", "b", "c")
     fleet.crash("b")
-    fleet.faults = Faults(silence_ms=10_000)
+    fleet.faults = NetworkFaults(silence_ms=10_000)
     fleet.partition(["a", "b"], ["c"])
     fleet.start("b")
     assert serving(fleet, "b") == CLOCK_MS // 5
@@ -157,7 +157,7 @@ def test_readiness_waits_for_a_silent_host_a_fifth_of_a_clock_only() -> None:
 def test_readiness_waits_for_all_answers(seed: int) -> None:
     fleet = grown("a", "b", "c", "d", seed=seed)
     fleet.crash("b")
-    fleet.faults = Faults(answer_ms=(1, 300))
+    fleet.faults = NetworkFaults(answer_ms=(1, 300))
     fleet.start("b")
     assert serving(fleet, "b") < CLOCK_MS
     assert life_of(wrote(fleet, "b").tick) == fleet["a"].registry.nodes[NodeName("b")].life
@@ -238,13 +238,13 @@ def test_tick_that_a_peer_only_heard_of_is_told_with_the_hash() -> None:
     fleet.run(2 * CLOCK_MS)
     old = fleet.records("b")
     fleet.partition(["b", "c"], ["a"])
-    fleet.faults = Faults(update_loss=1.0)
+    fleet.faults = NetworkFaults(update_loss=1.0)
     fleet.set("b", "x", 1)
     fleet.step("b", AnnounceDue())
     fleet.run(50)
     fleet.crash("b")
     fleet.set_back("b", old)
-    fleet.faults = Faults()
+    fleet.faults = NetworkFaults()
     fleet.heal()
     assert fleet["c"].tree.ledger.missing()
     fleet.start("b")
@@ -254,7 +254,7 @@ def test_tick_that_a_peer_only_heard_of_is_told_with_the_hash() -> None:
 def test_tick_of_a_third_node_that_nobody_of_the_two_holds_is_told_with_the_hash() -> None:
     # XCHG-5: else it would not count as the whole maps do; what is missing may be another one's registration (LIFE-4).
     fleet = grown("a", "b", "c")
-    fleet.faults = Faults(loss=1.0)
+    fleet.faults = NetworkFaults(loss=1.0)
     fleet.set("c", "x", 1)
     (info,) = fleet.step("c", AnnounceDue()).messages
     assert isinstance(info, Info)

@@ -106,7 +106,7 @@ def test_write_that_names_both_closes_the_conflict() -> None:
     tree = tree_of(A, B)
     applied = tree.apply(closing)
     assert (kept(tree), set(applied.closed)) == ((closing,), {A, B})
-    assert tree.contested() == []
+    assert tree.conflicted() == []
 
 
 def test_former_winner_with_a_later_tick_than_its_writer_s_new_one_becomes_open_loser() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.sim import cost
-from distkv.sim.cost import CLOCK_MS, FIGURES, Counts, Course
+from distkv.sim.cost import CLOCK_MS, FIGURES, CostCounts, Course
 from distkv.sim.rule import BrokenRuleError
 
 
@@ -40,8 +40,8 @@ def test_gossip_is_counted_with_the_repeats_of_serf(figures: dict[str, float]) -
 
 
 def test_silence_is_the_longest_time_between_two_pings() -> None:
-    assert Counts(pings=[(0, "a"), (CLOCK_MS, "b"), (3 * CLOCK_MS, "a")]).silence_ms() == 2 * CLOCK_MS
-    assert Counts().silence_ms() == 0
+    assert CostCounts(pings=[(0, "a"), (CLOCK_MS, "b"), (3 * CLOCK_MS, "a")]).silence_ms() == 2 * CLOCK_MS
+    assert CostCounts().silence_ms() == 0
 
 
 def test_fleet_that_does_not_agree_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

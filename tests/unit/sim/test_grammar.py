@@ -10,13 +10,13 @@ from distkv.sim.grammar import ALL, USAGE, parse_script
 from distkv.sim.script import (
     Action,
     Cluster,
-    Cut,
+    CutWay,
     Decide,
     Deed,
     Divert,
     Fill,
+    PassTime,
     Retire,
-    Run,
     Settings,
     Settle,
     Show,
@@ -24,7 +24,7 @@ from distkv.sim.script import (
     Split,
     StartNode,
     ToNode,
-    Wait,
+    WaitState,
     Write,
 )
 from distkv.sim.words import SETTLE_CLOCKS
@@ -63,14 +63,14 @@ KNOWN = "cluster a b c"
         ("retire a b", Retire("a", "b", is_forced=False)),
         ("retire a b force", Retire("a", "b", is_forced=True)),
         ("split a b | c | d", Split((("a", "b"), ("c",), ("d",)))),
-        ("cut a > b", Cut("a", "b")),
+        ("cut a > b", CutWay("a", "b")),
         ("heal", Split(())),
         ("drop gossip", Divert(Diversion("gossip"))),
         ("drop 2 ping of a b to c", Divert(Diversion("ping", frozenset("ab"), frozenset("c"), 2))),
         ("delay info to c by 3s", Divert(Diversion("info", frozenset(), frozenset("c"), None, 3000))),
         ("deliver", Divert(None)),
-        ("run 1.5clocks", Run(7500)),
-        ("wait a cut-off within 2m", Wait("a", State.CUT_OFF, 120_000)),
+        ("run 1.5clocks", PassTime(7500)),
+        ("wait a cut-off within 2m", WaitState("a", State.CUT_OFF, 120_000)),
         ("settle", Settle(SETTLE_CLOCKS * 5000)),
         ("settle within 1clock", Settle(5000)),
         ("show all", Show(ALL, frozenset())),
@@ -86,7 +86,7 @@ def test_command_is_read(line: str, action: Action) -> None:
 
 
 def test_times_in_clocks_follow_the_setting() -> None:
-    assert _read("settings clock=1s", "run 2clocks")[1] == Run(2000)
+    assert _read("settings clock=1s", "run 2clocks")[1] == PassTime(2000)
 
 
 @pytest.mark.parametrize(

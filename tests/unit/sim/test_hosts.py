@@ -5,10 +5,10 @@ Knows: `distkv.sim.fleet` and what it is made of.
 
 from __future__ import annotations
 
-from distkv.core.ready import Ask, Input, LocalSet, Ready, Written
+from distkv.core.ready import Ask, Input, LocalSet, Ready, WriteDone
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.process import Process
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import is_at_rest
@@ -31,7 +31,7 @@ class _Ear(Observer):
         self.steps.append(process.host.name)
 
 
-def _fleet(*names: str, observer: Observer | None = None, faults: Faults | None = None) -> Fleet:
+def _fleet(*names: str, observer: Observer | None = None, faults: NetworkFaults | None = None) -> Fleet:
     fleet = Fleet(observers=[] if observer is None else [observer])
     fleet.start(names[0], init="root")
     for name in names[1:]:
@@ -42,7 +42,7 @@ def _fleet(*names: str, observer: Observer | None = None, faults: Faults | None 
 
 
 def _set(fleet: Fleet, name: str, path: str = "x") -> None:
-    assert isinstance(fleet.step(name, LocalSet(SetValue(1, Path([path]), b"\x01"))).reply, Written)
+    assert isinstance(fleet.step(name, LocalSet(SetValue(1, Path([path]), b"\x01"))).reply, WriteDone)
 
 
 def _has(fleet: Fleet, name: str, path: str = "x") -> bool:
@@ -143,7 +143,7 @@ def test_agent_with_a_budget_announces_what_it_does_not_send() -> None:
 
 
 def test_peer_that_falls_silent_is_given_up_after_a_while() -> None:
-    fleet = _fleet("n0", "n1", faults=Faults(silence_ms=10_000))
+    fleet = _fleet("n0", "n1", faults=NetworkFaults(silence_ms=10_000))
     fleet.notes.clear()
     fleet.hosts["n0"].pause()
     fleet.end(fleet.hosts["n1"])
@@ -160,7 +160,7 @@ def test_peer_that_dies_in_the_midst_of_an_answer_is_noticed_at_once() -> None:
     fleet.hosts["n1"].disk.wipe()
     for number in range(1000):
         _set(fleet, "n0", f"x{number}")
-    fleet.network.faults = Faults(answer_ms=(500, 500), silence_ms=60_000)
+    fleet.network.faults = NetworkFaults(answer_ms=(500, 500), silence_ms=60_000)
     fleet.start("n1")
     assert fleet.run_until(lambda: len(fleet.hosts["n1"].live.tree) > 200, 20_000)
     fleet.end(fleet.hosts["n0"])

@@ -18,7 +18,7 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
-from distkv.sim.network import Faults
+from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import AllAlike, is_at_rest
 from distkv.sim.rules.contents import OneContent
@@ -381,7 +381,7 @@ def _voided_by_a_download(rule: Observer) -> Fleet:
     _set(fleet, "n1", "x", 1)
     fleet.run(1000)
     fleet.end(fleet.hosts["n1"])
-    fleet.network.faults = Faults(answer_ms=(20, 20), update_loss=1.0)
+    fleet.network.faults = NetworkFaults(answer_ms=(20, 20), update_loss=1.0)
     fleet.start("n1", restored=True)
     for number in range(1000):
         if fleet.hosts["n1"].live.state is State.DOWNLOADING:

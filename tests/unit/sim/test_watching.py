@@ -9,7 +9,7 @@ import pytest
 
 from distkv.config import Limits
 from distkv.core.ready import LocalSet
-from distkv.engine.feeds import Feed, Feeds, Seen
+from distkv.engine.feeds import Feed, Feeds, SharedChange
 from distkv.model.path import ROOT, Path
 from distkv.sim.draft import draw
 from distkv.sim.fleet import Fleet
@@ -117,9 +117,9 @@ def test_watcher_that_is_not_told_of_a_change_is_noticed(monkeypatch: pytest.Mon
 def test_watcher_that_is_told_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = _watched(QUICK, "n0")
     offer = Feed.offer
-    first: list[Seen] = []
+    first: list[SharedChange] = []
 
-    def offer_the_first_again(feed: Feed, seen: Seen) -> None:
+    def offer_the_first_again(feed: Feed, seen: SharedChange) -> None:
         first.append(seen)
         offer(feed, seen)
         offer(feed, first[0])
@@ -140,7 +140,7 @@ def test_watcher_that_is_told_too_early_is_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_queue_without_bounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def grow(feed: Feed, _seen: Seen) -> None:
+    def grow(feed: Feed, _seen: SharedChange) -> None:
         feed.size += 5 << 20
 
     fleet = _watched(SLOW, "n0")

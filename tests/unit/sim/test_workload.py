@@ -28,7 +28,7 @@ def test_nobody_decides_about_the_ring_but_its_owner(path: Path, left: int) -> N
     process = fleet.hosts["n1"].process
     assert process is not None
     Workload(fleet, draw(0)).do(process, Action(0, Verb.DISMISS, 1, 0))
-    assert len(process.replica.tree.contested()) == left
+    assert len(process.replica.tree.conflicted()) == left
 
 
 def test_burst_ends_where_the_disk_is_full() -> None:

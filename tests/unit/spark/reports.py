@@ -18,8 +18,8 @@ from distkv.spark.reporting.figures import (
     PathFigures,
     Report,
     RootFigures,
-    Stretch,
     TableFacts,
+    TimeBucket,
     WriterFigures,
 )
 from distkv.spark.reporting.scale import buckets_of
@@ -97,7 +97,8 @@ def busy() -> Report:
 def odd() -> Report:
     """Names that want to be more than text, times that cannot be, a table of one path that forgot something."""
     buckets = buckets_of(MADE_S - 30, MADE_S)
-    stretches = tuple(Stretch(sets=1 if at == 30 else 0, conflicts=1 if at == 30 else 0) for at in range(buckets.count))
+    counts = [1 if at == 30 else 0 for at in range(buckets.count)]
+    stretches = tuple(TimeBucket(sets=count, conflicts=count) for count in counts)
     paths = tuple(PathFigures(path, 3, 1 << 60, 1) for path in EVIL)
     figures = Figures(
         events=15, values=15, bytes=5 << 60, odd_times=13, first_s=MADE_S, last_s=MADE_S, buckets=buckets,
@@ -116,11 +117,11 @@ def odd() -> Report:
     return Report(facts, figures, lags, MADE_S, "0.1.0")
 
 
-def _stretch(number: int) -> Stretch:
+def _stretch(number: int) -> TimeBucket:
     """A wave of day and night, a busy hour, and one in which nothing happened."""
     if 40 <= number < 43:
-        return Stretch()
+        return TimeBucket()
     wave = 1 + math.sin(number / 4.6)
     rush = 5200 if number == 58 else 0
     conflicts = max(0, round(20 * math.sin(number / 3) - 14)) if 43 <= number < 60 else 0
-    return Stretch(round(1700 * wave) + 240 + rush, round(140 * wave) + 9, round(70 * wave), conflicts)
+    return TimeBucket(round(1700 * wave) + 240 + rush, round(140 * wave) + 9, round(70 * wave), conflicts)

@@ -17,7 +17,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
 from distkv.spark.comparing import (
-    Shown,
+    ShownEntry,
     Sight,
     Standing,
     contested,
@@ -38,7 +38,7 @@ def item(path: Sequence[object], value: object, tick: int, *, tock: int = 0, nod
     return {"path": [*path], "value": value, "tock": tock or tick, "time": 1.5, "chain": {"node": node, "tick": tick}}
 
 
-def seen(value: object, tick: int, *, tock: int = 0, node: str = "a") -> Shown:
+def seen(value: object, tick: int, *, tock: int = 0, node: str = "a") -> ShownEntry:
     entry = Entry(value, ((NodeName(node), Tick(tick)),), Tock(tock or tick), 1.5)
     found = shown(X, entry)
     assert found is not None

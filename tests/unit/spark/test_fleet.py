@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from distkv.client.addresses import address_text
-from distkv.spark.fleet import Fleet
+from distkv.spark.fleet import NamedNodes
 from distkv.wire.replies import encode_end, encode_reply, encode_start
 from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, reply
 
@@ -39,11 +39,11 @@ def tree(*values: bytes) -> Step:
     return sent
 
 
-def asked(*scripts: tuple[Step, ...]) -> tuple[Fleet, tuple[int, list[str]]]:
+def asked(*scripts: tuple[Step, ...]) -> tuple[NamedNodes, tuple[int, list[str]]]:
     """Nodes of these scripts, asked with no patience."""
     with ExitStack() as stack:
         servers: list[ScriptedServer] = [stack.enter_context(open_server(*script)) for script in scripts]
-        fleet = Fleet([server.address for server in servers], 0.0)
+        fleet = NamedNodes([server.address for server in servers], 0.0)
         fleet.look({})
         found = fleet.differences()
         assert {address_text(server.address) for server in servers} >= fleet.silent.keys()

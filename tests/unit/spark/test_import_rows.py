@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distkv.errors import BadValueError, UnreachableError
-from distkv.spark.importing.import_rows import Done, Row, Wanted, lane, row_of, write
+from distkv.spark.importing.import_rows import Done, ImportRow, Wanted, lane, row_of, write
 from distkv.spark.importing.records import ImportForm, Record
 from distkv.spark.importing.templates import read_template
 from distkv.wire.request import Batch
@@ -79,14 +79,15 @@ def test_record_that_is_no_row_has_a_reason(cells: dict[str, object], how: Wante
 
 
 def test_reason_and_text_of_a_record_stay() -> None:
-    assert row_of(0, Record(7, {}, "bad\r\n", "it is no CSV"), wanted()) == Row(0, 7, None, None, "it is no CSV", "bad")
+    row = row_of(0, Record(7, {}, "bad\r\n", "it is no CSV"), wanted())
+    assert row == ImportRow(0, 7, None, None, "it is no CSV", "bad")
 
 
 # -- the second step ----------------------------------------------------------------------------------------------
 
 
-def row(path: str, line: int, value: object = 1, file: int = 0) -> Row:
-    return Row(file, line, path, pack_value(value))
+def row(path: str, line: int, value: object = 1, file: int = 0) -> ImportRow:
+    return ImportRow(file, line, path, pack_value(value))
 
 
 def done(*changed: bool) -> Step:
@@ -94,17 +95,17 @@ def done(*changed: bool) -> Step:
 
 
 def carry_out(
-    rows: Sequence[Row],
+    rows: Sequence[ImportRow],
     *script: Step,
     dry: bool = False,
     how: Wanted = wanted(),  # noqa: B008
-) -> tuple[list[Row], Done, ScriptedServer]:
+) -> tuple[list[ImportRow], Done, ScriptedServer]:
     """The rejects, what was done, and the server."""
     with open_server(*script) as server:
         keyed = sorted(one.keyed for one in rows)
         *rejects, done = write(keyed, [server.address], how, ["one", "two"], dry=dry, wait_s=0.0)
     assert isinstance(done, Done)
-    return [one for one in rejects if isinstance(one, Row)], done, server
+    return [one for one in rejects if isinstance(one, ImportRow)], done, server
 
 
 def counts(last: Done) -> tuple[int, int, int]:
@@ -145,7 +146,7 @@ def test_first_reject_is_the_first_in_the_files_not_among_the_paths() -> None:
 
 
 def test_rejects_of_the_first_step_pass_through() -> None:
-    rejects, last, _ = carry_out([Row(0, 5, reason="it is no CSV", text="x"), row("x", 2)], done(True))
+    rejects, last, _ = carry_out([ImportRow(0, 5, reason="it is no CSV", text="x"), row("x", 2)], done(True))
     assert [(one.line, one.reason, one.text) for one in rejects] == [(5, "it is no CSV", "x")]
     assert counts(last) == (1, 0, 1)
 
@@ -164,7 +165,7 @@ def test_error_that_ends_a_task_is_told_with_what_was_done() -> None:
 
 def test_rows_of_one_path_go_to_one_task_and_rejects_to_all() -> None:
     assert lane(row("x", 2).keyed[0]) == lane(row("x", 9, file=1).keyed[0]) != lane(row("y", 2).keyed[0])
-    assert {lane(Row(0, line, reason="").keyed[0]) % 3 for line in range(3)} == {0, 1, 2}
+    assert {lane(ImportRow(0, line, reason="").keyed[0]) % 3 for line in range(3)} == {0, 1, 2}
 
 
 def test_ttl_is_given_to_all() -> None:

@@ -14,7 +14,7 @@ from distkv.errors import DistkvError, RequestError, SettingsError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.spark.source.options import WriteOptions, write_options
-from distkv.spark.source.row_writes import BATCH_BYTES, USED, Write, batches, check_columns, writes_of
+from distkv.spark.source.row_writes import BATCH_BYTES, USED, RowWrite, batches, check_columns, writes_of
 from distkv.spark.source.views import COLUMNS
 from distkv.wire.json_form import to_json
 from distkv.wire.values import Timestamp, pack_value
@@ -29,7 +29,7 @@ def options(**given: str) -> WriteOptions:
     return write_options(given)
 
 
-def writes(*rows: dict[str, Any], **given: str) -> list[Write]:
+def writes(*rows: dict[str, Any], **given: str) -> list[RowWrite]:
     """Of rows whose columns are those that any of them has."""
     names = [name for name in TYPES if any(name in row for row in rows)]
     arrays = [pa.array([row.get(name) for row in rows], TYPES[name]) for name in names]
@@ -46,8 +46,8 @@ def writes(*rows: dict[str, Any], **given: str) -> list[Write]:
 )  # fmt: skip
 def test_value_comes_back_from_its_json_and_from_its_bytes(value: object) -> None:
     packed = pack_value(value)
-    assert writes({"path_str": "x", "value": to_json(value)}) == [Write(Path(["x"]), packed)]
-    assert writes({"path_str": "x", "value_msgpack": packed}) == [Write(Path(["x"]), packed)]
+    assert writes({"path_str": "x", "value": to_json(value)}) == [RowWrite(Path(["x"]), packed)]
+    assert writes({"path_str": "x", "value_msgpack": packed}) == [RowWrite(Path(["x"]), packed)]
 
 
 def test_nan_comes_back() -> None:
@@ -79,8 +79,8 @@ def test_bytes_count_before_json_and_json_where_there_are_none() -> None:
 
 def test_null_deletes_unless_nulls_are_passed_over() -> None:
     rows = [{"path_str": "x", "value": None}, {"path_str": "y", "value": "1"}]
-    assert writes(*rows) == [Write(Path(["x"]), None), Write(Path(["y"]), pack_value(1))]
-    assert writes(*rows, ignoreNulls="true") == [Write(Path(["y"]), pack_value(1))]
+    assert writes(*rows) == [RowWrite(Path(["x"]), None), RowWrite(Path(["y"]), pack_value(1))]
+    assert writes(*rows, ignoreNulls="true") == [RowWrite(Path(["y"]), pack_value(1))]
 
 
 def test_ttl_of_a_row_counts_before_that_of_the_option() -> None:
@@ -136,15 +136,15 @@ def test_row_that_is_none_is_named_with_what_is_wrong(
 
 
 def test_batches_are_cut_by_count_size_and_paths_that_stand_twice() -> None:
-    def sizes(found: list[Write], size: int) -> list[int]:
+    def sizes(found: list[RowWrite], size: int) -> list[int]:
         cut = list(batches(found, size))
         assert [write for batch in cut for write in batch] == found
         return [len(batch) for batch in cut]
 
-    small = [Write(Path([str(number)]), b"\x01") for number in range(10)]
+    small = [RowWrite(Path([str(number)]), b"\x01") for number in range(10)]
     assert sizes(small, 4) == [4, 4, 2]
     assert sizes([*small[:3], small[0]], 4) == [3, 1]
-    assert sizes([Write(Path([str(number)]), b"x" * BATCH_BYTES) for number in range(3)], 4) == [1, 1, 1]
+    assert sizes([RowWrite(Path([str(number)]), b"x" * BATCH_BYTES) for number in range(3)], 4) == [1, 1, 1]
     assert sizes([], 4) == []
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.client.changes import ChangePage
-from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.spark.nodes.rows import BATCH_BYTES, ValueForm, gap_rows, rows_of, shown_paths, small, timestamps
@@ -36,7 +36,7 @@ def test_chains_of_different_length_stand_with_their_events() -> None:
     events = [
         Event(where, Kind.SET, b"\1", ((A, Tick(1)),), Tock(1), 1.5),
         Event(where, Kind.DELETE, b"", ((A, Tick(2)), (B, Tick(9))), Tock(2), 1.5, True),
-        Fleeting(where, b"\3", ((A, Tick(3)),), Tock(3), 1.5, False, 60.0),
+        ExpiringEvent(where, b"\3", ((A, Tick(3)),), Tock(3), 1.5, False, 60.0),
     ]
     records = b"".join(encode_record(EventRecord(event, 0.0)) for event in events)
     rows = rows_of(ChangePage(A, b"\1\1\2", records), Ranges([(1, 4)]), ValueForm.BOTH, "h").batch.to_pylist()

@@ -22,8 +22,8 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
-from distkv.spark.source.row_writes import Write
-from distkv.spark.source.sending import Pace, Sender
+from distkv.spark.source.row_writes import RowWrite
+from distkv.spark.source.sending import Pace, TaskSender
 from distkv.wire.request import Batch
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, close, open_server, refusal, reply
@@ -32,8 +32,8 @@ HEAD = (NodeName("a"), Tick(5))
 LINK = {"node": "a", "tick": 9}
 
 
-def write(name: str, value: object = 1, **fields: object) -> Write:
-    return Write(Path([name]), pack_value(value), **fields)  # type: ignore[arg-type]
+def write(name: str, value: object = 1, **fields: object) -> RowWrite:
+    return RowWrite(Path([name]), pack_value(value), **fields)  # type: ignore[arg-type]
 
 
 def done(*changed: bool) -> Step:
@@ -52,8 +52,8 @@ def asked(server: ScriptedServer) -> list[list[str]]:
     return [[str(op.path) for op in request.ops] for request in server.requests if isinstance(request, Batch)]
 
 
-def send(writes: list[Write], *addresses: Address, wait_s: float = 0.0) -> Sender:
-    with closing(Sender(addresses, wait_s=wait_s)) as sender:
+def send(writes: list[RowWrite], *addresses: Address, wait_s: float = 0.0) -> TaskSender:
+    with closing(TaskSender(addresses, wait_s=wait_s)) as sender:
         sender.carry_out(writes)
     return sender
 
@@ -73,7 +73,7 @@ def test_host_that_took_a_batch_is_asked_first_next_time() -> None:
     with (
         open_server(refusal(BusyError("full")), done(True)) as bad,
         open_server(done(True), done(True)) as good,
-        closing(Sender([bad.address, good.address], wait_s=0.0)) as sender,
+        closing(TaskSender([bad.address, good.address], wait_s=0.0)) as sender,
     ):
         sender.carry_out([write("x")])
         sender.carry_out([write("y")])
@@ -113,12 +113,12 @@ def test_write_that_is_refused_ends_it_by_name() -> None:
 def test_write_that_is_refused_may_be_left_out() -> None:
     refused: list[str] = []
 
-    def note(write: Write, error: RequestError) -> None:
+    def note(write: RowWrite, error: RequestError) -> None:
         refused.append(f"{write.path} {error}")
 
     with (
         open_server(refusal(BadValueError("no").at_op(1)), done(True, True)) as server,
-        closing(Sender([server.address], refuse=note, wait_s=0.0)) as sender,
+        closing(TaskSender([server.address], refuse=note, wait_s=0.0)) as sender,
     ):
         sender.carry_out([write("x"), write("y"), write("z")])
     assert (refused, asked(server), sender.written) == (["y op 1: no"], [["x", "y", "z"], ["x", "z"]], 2)
@@ -142,7 +142,7 @@ def test_conditions_that_do_not_hold_are_told_apart_by_what_is_there() -> None:
 
 
 def test_deletion_that_took_place_before_is_done() -> None:
-    gone = Write(Path(["x"]), None, head=HEAD)
+    gone = RowWrite(Path(["x"]), None, head=HEAD)
     with open_server(refusal(ChainMismatchError("no").at_op(0)), found()) as server:
         sender = send([gone], server.address)
     assert (sender.same, sender.conflicts) == (1, 0)

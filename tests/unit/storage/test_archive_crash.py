@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 
 ROOT = Path(__file__).parents[3]
 NAME = "state.sqlite"
 
 
-def _batch(number: int, records: int = 20) -> Batch:
+def _batch(number: int, records: int = 20) -> Settlement:
     """The batch that ends at record `records * (number + 1)`; every row of it says which one it is."""
     begin, end = records * number, records * (number + 1)
-    return Batch(
+    return Settlement(
         lsn=end,
         states=[StateRow(b"%d" % path, b"%d" % number * 50) for path in range(10)]
         + [StateRow(b"only %d" % number, b"")],
@@ -76,7 +76,7 @@ def test_power_loss_in_the_middle_of_a_settlement_leaves_nothing_of_it(tmp_path:
 
     # So many states that they do not wait in memory for the commit: uncommitted pages stand in the WAL.
     states = [StateRow(b"%d" % path, bytes(1000)) for path in range(20_000)]
-    archive.settle(Batch(40, states, (), _batch(1).history, Watched(_batch(1).ledger)))
+    archive.settle(Settlement(40, states, (), _batch(1).history, Watched(_batch(1).ledger)))
     assert (live / f"{NAME}-wal").stat().st_size > 20_000_000
     assert found == [1]
     archive.close()

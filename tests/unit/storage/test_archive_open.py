@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import BusyError, FormatVersionError, LogDamagedError, NoSpaceError, RequestError, StorageFailedError
-from distkv.storage.archive import Batch, open_archive
+from distkv.storage.archive import Settlement, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES, connect_writer, transaction, translated
 from distkv.storage.archive_copy import write_copy
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
@@ -76,7 +76,7 @@ def test_archive_of_version_1_is_read(file: str) -> None:
         HistoryRow(6, b"a\0", "m", 1, 2.5, b"\xbb", False),
         HistoryRow(3, b"a\0", "n", 2**32 + 1, 1.5, b"\xaa", True),
     ]
-    archive.settle(Batch(8, [StateRow(b"b", b"")], (), [HistoryRow(7, b"b", "n", 2**32 + 2, 3.0, b"", True)]))
+    archive.settle(Settlement(8, [StateRow(b"b", b"")], (), [HistoryRow(7, b"b", "n", 2**32 + 2, 3.0, b"", True)]))
     assert archive.sizes().history_rows == 3
     archive.close()
 
@@ -154,7 +154,7 @@ def test_database_of_another_program_is_refused(file: str, script: str) -> None:
 
 def _filled(file: str) -> None:
     archive = open_archive(file)
-    archive.settle(Batch(1, states=[StateRow(b"%06d" % number, bytes(100)) for number in range(2000)]))
+    archive.settle(Settlement(1, states=[StateRow(b"%06d" % number, bytes(100)) for number in range(2000)]))
     archive.close()
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_settled_while_a_table_cannot_be_read(file: str) -> None:
     archive = open_archive(file)
     for _ in range(2):
         with pytest.raises(BusyError, match="distkv client scrub"):
-            archive.settle(Batch(2, states=[StateRow(b"%06d" % number, b"") for number in range(2000)]))
+            archive.settle(Settlement(2, states=[StateRow(b"%06d" % number, b"") for number in range(2000)]))
     assert [damage.is_page for damage in archive.damage.all()] == [True]
     assert archive.settled_lsn == 1
     archive.close()
@@ -202,7 +202,7 @@ def test_nothing_is_settled_after_damage_was_met_that_nothing_can_mend(file: str
     """The list of free pages: all tables can be read, and none can grow."""
     _filled(file)
     with closing(open_archive(file)) as archive:
-        archive.settle(Batch(1, states=[StateRow(b"one", b"")], forget=True))
+        archive.settle(Settlement(1, states=[StateRow(b"one", b"")], forget=True))
     with open(file, "r+b") as opened:
         opened.seek(32)
         first_free = int.from_bytes(opened.read(4), "big")
@@ -211,9 +211,9 @@ def test_nothing_is_settled_after_damage_was_met_that_nothing_can_mend(file: str
         opened.write(b"\xff" * 8)
     archive = open_archive(file)
     with pytest.raises(LogDamagedError, match=r"state\.sqlite is damaged"):
-        archive.settle(Batch(2, states=[StateRow(b"%06d" % number, b"") for number in range(2000)]))
+        archive.settle(Settlement(2, states=[StateRow(b"%06d" % number, b"") for number in range(2000)]))
     with pytest.raises(StorageFailedError, match=r"state\.sqlite is damaged"):
-        archive.settle(Batch(2, meta={"k": b""}))
+        archive.settle(Settlement(2, meta={"k": b""}))
     assert archive.settled_lsn == 1
     archive.close()
 
@@ -299,7 +299,7 @@ def test_backup_to_a_place_that_is_not_there_is_refused(file: str, tmp_path: Pat
     archive = open_archive(file)
     with pytest.raises(RequestError, match=r"nowhere/copy: .* name a place that this server can write"):
         write_copy(file, str(tmp_path / "nowhere" / "copy"))
-    archive.settle(Batch(1))
+    archive.settle(Settlement(1))
     assert archive.settled_lsn == 1, "the archive itself is sound"
     archive.close()
 

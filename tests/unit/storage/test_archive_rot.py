@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import DamagedError
-from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, check_history
 from distkv.storage.archive_scrub import parts
@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
     """An archive with a history of many pages, of a path that was written at each second."""
     path = tmp_path / "state.sqlite"
     with closing(open_archive(str(path))) as archive:
-        archive.settle(Batch(lsn=300, history=list(map(_row, range(300)))))
+        archive.settle(Settlement(lsn=300, history=list(map(_row, range(300)))))
     return path
 
 
@@ -138,7 +138,7 @@ def test_row_that_says_how_far_the_archive_is_is_found_damaged_and_written_anew(
             connection.execute(change)
             connection.commit()
         assert [damage.place for part in parts(str(path)) for damage in part.damaged] == ["progress"]
-        archive.settle(Batch(lsn=301))
+        archive.settle(Settlement(lsn=301))
         assert [damage for part in parts(str(path)) for damage in part.damaged] == []
     with closing(open_archive(str(path))) as archive:
         assert archive.settled_lsn == 301
@@ -146,7 +146,7 @@ def test_row_that_says_how_far_the_archive_is_is_found_damaged_and_written_anew(
 
 def test_look_names_a_book_that_is_of_another_type_now(path: Path) -> None:
     with closing(open_archive(str(path))) as archive:
-        archive.settle(Batch(lsn=301, ledger=[LedgerRow("a", 0, b"book")]))
+        archive.settle(Settlement(lsn=301, ledger=[LedgerRow("a", 0, b"book")]))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE ledger SET book = 1")
         connection.commit()
@@ -182,7 +182,7 @@ def test_rows_that_vanished_are_missed_before_the_first_answer(path: Path, from_
 def test_row_that_moved_with_its_indexes_makes_what_its_path_held_uncertain(path: Path) -> None:
     """The last row of the path stands behind the last but one, in the place of another path's row."""
     with closing(open_archive(str(path))) as archive:
-        archive.settle(Batch(lsn=303, history=[_row(300)._replace(path=b"q"), _row(301), _row(302)]))
+        archive.settle(Settlement(lsn=303, history=[_row(300)._replace(path=b"q"), _row(301), _row(302)]))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for old, new in ((300, -1), (302, 300), (-1, 302)):
             connection.execute("UPDATE history SET lsn = ? WHERE lsn = ?", (new, old))

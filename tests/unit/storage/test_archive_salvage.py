@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from distkv.errors import BusyError, DamagedError, LogDamagedError
-from distkv.storage.archive import Archive, Batch, open_archive
+from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES
-from distkv.storage.archive_rows import Damage, HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, StateRow
 from distkv.storage.archive_scrub import parts
 
 ROWS = 1000
@@ -25,10 +25,10 @@ def _row(lsn: int) -> HistoryRow:
     return HistoryRow(lsn, b"p%02d" % (lsn % 50), "a", 2**32 + lsn, float(lsn), record, True)
 
 
-def _batch(lsn: int, *, forget: bool) -> Batch:
+def _batch(lsn: int, *, forget: bool) -> Settlement:
     """The row behind all the others; `forget` brings the whole state again."""
     states = STATES if forget else STATES[:1]
-    return Batch(lsn, states, (), [_row(lsn - 1)], [LedgerRow("a", 1, b"b")], {"k": b"v"}, forget, len(STATES))
+    return Settlement(lsn, states, (), [_row(lsn - 1)], [LedgerRow("a", 1, b"b")], {"k": b"v"}, forget, len(STATES))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("whole") / "state.sqlite"
     with closing(open_archive(str(path))) as archive:
         ledger = [LedgerRow("a", 1, b"b")]
-        archive.settle(Batch(ROWS, STATES, (), list(map(_row, range(ROWS))), ledger, {"k": b"v"}, False, len(STATES)))
+        rows = list(map(_row, range(ROWS)))
+        archive.settle(Settlement(ROWS, STATES, (), rows, ledger, {"k": b"v"}, False, len(STATES)))
     return path.read_bytes()
 
 
@@ -62,7 +63,7 @@ def _with_zeros(path: Path, whole: bytes, number: int) -> None:
     path.write_bytes(zeroed)
 
 
-def _found(path: Path) -> list[Damage]:
+def _found(path: Path) -> list[DamagedRow]:
     return [damage for part in parts(str(path)) for damage in part.damaged]
 
 
@@ -121,7 +122,7 @@ def test_gap_that_a_page_leaves_is_told_with_its_rows(tmp_path: Path, whole: byt
     }
     leaves = [number for number, page in contents.items() if page[0] == 13 and int.from_bytes(page[3:5], "big") > 1]
     number, page = leaves[which], contents[leaves[which]]
-    told: list[Damage] = []
+    told: list[DamagedRow] = []
     _with_zeros(path, whole, number)
     with closing(open_archive(str(path), told.append)) as archive:
         archive.mend_history()
@@ -129,7 +130,7 @@ def test_gap_that_a_page_leaves_is_told_with_its_rows(tmp_path: Path, whole: byt
         gone = sorted({*range(ROWS)} - {*lsns})
         assert gone == [*range(gone[0], gone[-1] + 1)]
         assert len(gone) == int.from_bytes(page[3:5], "big")  # as many as the leaf has cells
-        assert told == [Damage(f"history, rows {gone[0]} to {gone[-1]}", None, gone[-1])]
+        assert told == [DamagedRow(f"history, rows {gone[0]} to {gone[-1]}", None, gone[-1])]
         assert archive.past.begin == gone[-1] + 1
 
 
@@ -146,7 +147,7 @@ def test_history_that_cannot_be_read_is_refused_and_noted(tmp_path: Path, whole:
         ):
             with pytest.raises(DamagedError, match="cannot be read: ask another node"):
                 ask()
-        assert list(archive.damage.all()) == [Damage.of_page("history")]
+        assert list(archive.damage.all()) == [DamagedRow.of_page("history")]
 
 
 def test_page_of_what_says_how_far_it_is_cannot_be_made_up(tmp_path: Path, whole: bytes) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from distkv.storage.archive import Batch, open_archive
-from distkv.storage.archive_rows import Damage
+from distkv.storage.archive import Settlement, open_archive
+from distkv.storage.archive_rows import DamagedRow
 
 
 def test_place_whose_name_is_no_text_any_more_is_kept_and_shown(tmp_path: Path) -> None:
     name = b"to\xef\xbfk".decode(errors="surrogateescape")
-    damage = Damage(f"meta, {name}")
+    damage = DamagedRow(f"meta, {name}")
     assert damage.place == "meta, to\\udcef\\udcbfk"
     with closing(open_archive(str(tmp_path / "state.sqlite"))) as archive:
         archive.damage.note(damage)
-        archive.settle(Batch(1))
+        archive.settle(Settlement(1))
     with closing(open_archive(str(tmp_path / "state.sqlite"))) as again:
         assert list(again.damage.all()) == [damage]
 
@@ -35,10 +35,10 @@ def declare(disk: sqlite3.Connection, old: str, new: str) -> None:
 def test_row_of_another_table_in_its_place_is_left_out(tmp_path: Path, place: object) -> None:
     """As of a page that stands where another one belongs. A table that refuses NULL does not refuse what is there."""
     path = str(tmp_path / "state.sqlite")
-    damage = Damage("meta, tick")
+    damage = DamagedRow("meta, tick")
     with closing(open_archive(path)) as archive:
         archive.damage.note(damage)
-        archive.settle(Batch(1))
+        archive.settle(Settlement(1))
     with closing(sqlite3.connect(path)) as disk, disk:
         declare(disk, "place TEXT NOT NULL", "place")
         disk.execute("INSERT INTO damage VALUES (?, NULL, NULL, 1.0, 1)", (place,))

@@ -9,7 +9,7 @@ import pytest
 from distkv.errors import LogDamagedError
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import MemoryDisk, Tear, keep_none, tear_at, tear_by_sectors
-from distkv.storage.segment import Header, encode_batch, encode_header, new_mark, parse_header, segment_name
+from distkv.storage.segment import SegmentHeader, encode_batch, encode_header, new_mark, parse_header, segment_name
 
 SEGMENT_BYTES = 200
 FIRST, SPARE = segment_name(1), segment_name(2)
@@ -37,10 +37,10 @@ def _disk() -> MemoryDisk:
     return disk
 
 
-def _large() -> tuple[MemoryDisk, Header]:
+def _large() -> tuple[MemoryDisk, SegmentHeader]:
     """A segment with room for batches over several sectors, and its header."""
     disk = MemoryDisk()
-    header = Header(1, bytes(16), new_mark(b"marked.."), version=1)
+    header = SegmentHeader(1, bytes(16), new_mark(b"marked.."), version=1)
     file = disk.open_file(FIRST)
     file.write(0, encode_header(header).ljust(8000, b"\0"))
     file.sync()

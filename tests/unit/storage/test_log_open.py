@@ -11,7 +11,7 @@ from distkv.storage.base import BATCH_OVERHEAD_BYTES
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, Tear, keep_all, tear_at, tear_by_sectors
-from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, Header, encode_header, segment_name
+from distkv.storage.segment import HEADER_BYTES, SEAL_BYTES, SegmentHeader, encode_header, segment_name
 
 SEGMENT_BYTES = 2000
 BATCHES = [[b"%d" % number * 500] for number in range(9)]
@@ -271,7 +271,7 @@ def test_damage_after_opening_is_noticed_by_replay() -> None:
 
 def test_other_format_version_stops_the_start() -> None:
     disk = _filled()
-    disk.corrupt(segment_name(1), 0, encode_header(Header(1, bytes(16), bytes(8), version=3)))
+    disk.corrupt(segment_name(1), 0, encode_header(SegmentHeader(1, bytes(16), bytes(8), version=3)))
     with pytest.raises(FormatVersionError, match="has format 3, this release reads 1 and 2"):
         open_log(disk)
 

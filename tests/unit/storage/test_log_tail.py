@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from distkv.storage.base import SECTOR_BYTES
-from distkv.storage.segment import Header, encode_batch, new_mark
+from distkv.storage.segment import SegmentHeader, encode_batch, new_mark
 from distkv.storage.tail import tail_damage
 
-HEADER = Header(number=1, log_id=bytes(16), mark=new_mark(b"marked.."))
+HEADER = SegmentHeader(number=1, log_id=bytes(16), mark=new_mark(b"marked.."))
 START = SECTOR_BYTES - 20
 """The fields of a batch here lie in two sectors: 20 bytes of them in the first."""
 BATCH = encode_batch(HEADER, START, 7, [b"x" * 3000])

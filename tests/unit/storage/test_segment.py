@@ -9,8 +9,8 @@ from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES, SEC
 from distkv.storage.segment import (
     CUT_BYTES,
     SEAL_BYTES,
-    Cut,
-    Header,
+    LogCut,
+    SegmentHeader,
     batch_records,
     blank_sectors,
     content_end,
@@ -28,18 +28,18 @@ from distkv.storage.segment import (
     segment_numbers,
 )
 
-HEADER = Header(number=7, log_id=b"sixteen bytes id", mark=b"8 bytes.", length=1000)
+HEADER = SegmentHeader(number=7, log_id=b"sixteen bytes id", mark=b"8 bytes.", length=1000)
 HEADER_1 = attrs.evolve(HEADER, length=0, version=1)
 HEADERS = pytest.mark.parametrize("header", [HEADER, HEADER_1], ids=["2", "1"])
 
 
 @HEADERS
-def test_header_encoded_is_parsed_back(header: Header) -> None:
+def test_header_encoded_is_parsed_back(header: SegmentHeader) -> None:
     assert parse_header(encode_header(header)) == header
 
 
 @HEADERS
-def test_header_takes_the_bytes_before_the_first_batch(header: Header) -> None:
+def test_header_takes_the_bytes_before_the_first_batch(header: SegmentHeader) -> None:
     assert len(encode_header(header)) == header.end
 
 
@@ -49,7 +49,7 @@ def test_header_of_a_later_version_is_still_recognised() -> None:
 
 
 @HEADERS
-def test_header_with_any_bit_flipped_is_none(header: Header) -> None:
+def test_header_with_any_bit_flipped_is_none(header: SegmentHeader) -> None:
     whole = encode_header(header)
     for bit in range(8 * len(whole)):
         flipped = bytearray(whole)
@@ -58,7 +58,7 @@ def test_header_with_any_bit_flipped_is_none(header: Header) -> None:
 
 
 @HEADERS
-def test_header_cut_short_is_none(header: Header) -> None:
+def test_header_cut_short_is_none(header: SegmentHeader) -> None:
     assert parse_header(encode_header(header)[:-1]) is None
 
 
@@ -67,7 +67,7 @@ def test_mark_begins_with_what_no_flipped_bit_makes_zero() -> None:
 
 
 @HEADERS
-def test_batch_encoded_is_parsed_back(header: Header) -> None:
+def test_batch_encoded_is_parsed_back(header: SegmentHeader) -> None:
     records = [b"", b"one", bytes(300)]
     data = b"before" + encode_batch(header, 6, 5, records) + bytes(9)
     span = parse_batch(data, 6, header)
@@ -78,7 +78,7 @@ def test_batch_encoded_is_parsed_back(header: Header) -> None:
 
 
 @HEADERS
-def test_seal_encoded_is_parsed_back(header: Header) -> None:
+def test_seal_encoded_is_parsed_back(header: SegmentHeader) -> None:
     data = encode_seal(header, 0, 5)
     span = parse_batch(data, 0, header)
     assert span is not None
@@ -87,15 +87,15 @@ def test_seal_encoded_is_parsed_back(header: Header) -> None:
 
 
 def test_cut_encoded_is_parsed_back() -> None:
-    data = encode_cut(HEADER, 0, 5, Cut(3, 1234))
+    data = encode_cut(HEADER, 0, 5, LogCut(3, 1234))
     span = parse_batch(data, 0, HEADER)
     assert span is not None
-    assert (is_seal(data, span, HEADER), cut_by(data, span, HEADER)) == (False, Cut(3, 1234))
+    assert (is_seal(data, span, HEADER), cut_by(data, span, HEADER)) == (False, LogCut(3, 1234))
 
 
 def test_seal_and_cut_take_the_bytes_that_are_kept_for_them() -> None:
     assert len(encode_seal(HEADER, 0, 5)) == SEAL_BYTES
-    assert len(encode_cut(HEADER, 0, 5, Cut(1, 2))) == CUT_BYTES
+    assert len(encode_cut(HEADER, 0, 5, LogCut(1, 2))) == CUT_BYTES
 
 
 def test_batch_takes_the_bytes_that_reserve_counts() -> None:
@@ -104,7 +104,7 @@ def test_batch_takes_the_bytes_that_reserve_counts() -> None:
 
 
 @HEADERS
-def test_batch_with_any_bit_flipped_is_none(header: Header) -> None:
+def test_batch_with_any_bit_flipped_is_none(header: SegmentHeader) -> None:
     whole = encode_batch(header, 0, 5, [b"one", b"two"])
     for bit in range(8 * len(whole)):
         flipped = bytearray(whole)
@@ -113,7 +113,7 @@ def test_batch_with_any_bit_flipped_is_none(header: Header) -> None:
 
 
 @HEADERS
-def test_batch_cut_anywhere_is_none(header: Header) -> None:
+def test_batch_cut_anywhere_is_none(header: SegmentHeader) -> None:
     whole = encode_batch(header, 0, 5, [b"one", b"two"])
     assert [length for length in range(len(whole)) if parse_batch(whole[:length], 0, header)] == []
 

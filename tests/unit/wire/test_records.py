@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.errors import DecodeError
-from distkv.model.event import Event, Fleeting, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire import packing
@@ -26,7 +26,7 @@ from distkv.wire.records import decode_record, decode_records, encode_record
 A, B = NodeName("a"), NodeName("b")
 CHAIN = ((A, Tick(7)), (B, Tick(3)))
 SET = Event(Path(["p", 1]), Kind.SET, b"\x15", CHAIN, Tock(9), 1.5)
-FLEETING = Fleeting(Path(["p", 1]), b"\x15", CHAIN, Tock(9), 1.5, False, 0.5)
+FLEETING = ExpiringEvent(Path(["p", 1]), b"\x15", CHAIN, Tock(9), 1.5, False, 0.5)
 DELETE = Event(Path(), Kind.DELETE, b"", CHAIN[:1], Tock(9), 1.5, True)
 EXPIRE = Event(Path(), Kind.EXPIRE, b"", CHAIN[:1], Tock(9), 1.5)
 

@@ -15,10 +15,10 @@ from distkv.wire.serf_frames import (
     BUFFER_MAX,
     LENGTH_MAX,
     Body,
-    Member,
     MemberEvent,
     Record,
     ReplyDecoder,
+    SerfMember,
     Shape,
     UserEvent,
     decode_members,
@@ -40,7 +40,7 @@ V6 = bytes.fromhex("20010db8000000000000000000000001")
 )
 def test_member_is_read_with_an_address_of_either_kind(packed: bytes, host: str) -> None:
     found = decode_members({b"Members": [MEMBER | {b"Addr": packed}]})
-    assert found == (Member("a", host, 7946, {"role": "x"}, "alive"),)
+    assert found == (SerfMember("a", host, 7946, {"role": "x"}, "alive"),)
 
 
 def test_missing_lists_and_maps_are_empty() -> None:

@@ -1,0 +1,224 @@
+"""One request to a peer: whatever the peer does, it ends within bounded time, with an answer or with one error.
+
+Knows: the caller, and peers that lie, fall silent or refuse.  Does not know what is asked.
+"""
+
+# ruff: noqa: ARG001  # asking for the clock is what makes time virtual
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
+
+from distkv.errors import BusyError, ExistsError, NoSpaceError, NotReadyError, PeerError, RequestError, TooLargeError
+from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.ranges import Ranges
+from distkv.transport.pull import CONNECT_S, IDLE_S, Connect, PeerCaller
+from distkv.wire import packing
+from distkv.wire.codec import Payload, encode_payload
+from distkv.wire.message import EventBatch, PullEnd, State
+from distkv.wire.replies import Hello, encode_end, encode_error, encode_hello, encode_start
+from distkv.wire.request import GetEvents
+from tests.node.gossip_samples import event
+
+HELLO = encode_hello(Hello((0, 1, 0), NodeName("b"), Tick(1), Tock(1), State.READY, b"12345678", 0))
+REQUEST = GetEvents(1, {NodeName("b"): Ranges([(1, 9)])})
+BATCH = EventBatch((event(NodeName("b"), 1),))
+END = PullEnd({}, {})
+ANSWER = encode_start(1) + encode_payload(1, BATCH) + encode_payload(1, END) + encode_end(1)
+
+Serve = Callable[[trio.abc.Stream], Awaitable[None]]
+
+
+def says(*parts: bytes, closes: bool = True) -> Serve:
+    """A peer that says this whatever it is asked, with a pause before each part, and then closes or falls silent."""
+
+    async def serve(stream: trio.abc.Stream) -> None:
+        await stream.receive_some()
+        for part in parts:
+            await trio.sleep(1)
+            await stream.send_all(part)
+        if not closes:
+            await trio.sleep_forever()
+
+    return serve
+
+
+async def called(serve: Serve, *, lockstep: bool = False, answer_bytes_max: int = 1 << 20) -> list[Payload]:
+    """Ask a peer that is served by `serve`; what it answered."""
+    taken: list[Payload] = []
+
+    async def take(payload: Payload) -> None:
+        await trio.lowlevel.checkpoint()
+        taken.append(payload)
+
+    async with trio.open_nursery() as nursery:
+
+        async def connect(host: str, port: int) -> trio.abc.Stream:
+            await trio.lowlevel.checkpoint()
+            ours, theirs = lockstep_stream_pair() if lockstep else memory_stream_pair()
+
+            async def run() -> None:
+                async with theirs:
+                    await serve(theirs)
+
+            nursery.start_soon(run)
+            return ours
+
+        caller = PeerCaller(connect=connect, answer_bytes_max=answer_bytes_max)
+        try:
+            await caller.call("b:1", REQUEST, take)
+        finally:
+            nursery.cancel_scope.cancel()
+    return taken
+
+
+async def failure(serve: Serve, *, lockstep: bool = False, answer_bytes_max: int = 1 << 20) -> PeerError:
+    """The error with which a call to such a peer fails."""
+    with pytest.RaisesGroup(PeerError, allow_unwrapped=True, flatten_subgroups=True) as caught:
+        await called(serve, lockstep=lockstep, answer_bytes_max=answer_bytes_max)
+    error: BaseException = caught.value
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, PeerError)
+    return error
+
+
+@pytest.mark.trio
+async def test_whole_answer_is_handed_over_item_by_item(autojump_clock: MockClock) -> None:
+    taken = await called(says(HELLO + ANSWER))
+    assert [type(item) for item in taken] == [EventBatch, PullEnd]
+
+
+@pytest.mark.trio
+async def test_answer_arriving_in_pieces_and_slowly_is_whole(autojump_clock: MockClock) -> None:
+    data = HELLO + ANSWER
+    pieces = [data[at : at + 20] for at in range(0, len(data), 20)]
+    assert [type(item) for item in await called(says(*pieces))] == [EventBatch, PullEnd]
+
+
+@pytest.mark.trio
+async def test_single_reply_ends_the_call_while_the_peer_stays(autojump_clock: MockClock) -> None:
+    assert await called(says(HELLO + encode_payload(1, END), closes=False)) == [END]
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("said", [(), (HELLO,), (HELLO, encode_start(1)), (HELLO, ANSWER[:40])])
+async def test_silent_peer_fails_within_the_idle_time(autojump_clock: MockClock, said: tuple[bytes, ...]) -> None:
+    began = trio.current_time()
+    await failure(says(*said, closes=False))
+    assert trio.current_time() - began == pytest.approx(len(said) + IDLE_S)
+
+
+@pytest.mark.trio
+async def test_peer_that_does_not_read_fails_within_the_idle_time(autojump_clock: MockClock) -> None:
+    async def deaf(stream: trio.abc.Stream) -> None:
+        await trio.sleep_forever()
+
+    began = trio.current_time()
+    await failure(deaf, lockstep=True)
+    assert trio.current_time() - began == pytest.approx(IDLE_S)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("said", [(), (HELLO,), (HELLO, ANSWER[:-2]), (HELLO, encode_start(1))])
+async def test_peer_closing_too_early_fails(autojump_clock: MockClock, said: tuple[bytes, ...]) -> None:
+    assert "closed the connection" in str(await failure(says(*said)))
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xc1",
+        b"HTTP/1.1 400 Bad Request\r\n",
+        packing.pack([1, 2]),
+        packing.pack({"seq": "x"}),
+        HELLO + b"\xc1",
+        HELLO + packing.pack({"seq": 1}),
+        HELLO + packing.pack({"seq": 1, "events": 7}),
+        HELLO + encode_start(1) + packing.pack({"seq": 1, "events": [{"path": []}]}),
+        HELLO + packing.pack({"seq": 1, 2: 3}),
+    ],
+)
+async def test_garbage_from_a_peer_fails(autojump_clock: MockClock, said: bytes) -> None:
+    assert "cannot be read" in str(await failure(says(said, closes=False)))
+
+
+@pytest.mark.trio
+async def test_answer_without_a_greeting_fails(autojump_clock: MockClock) -> None:
+    assert "cannot be read" in str(await failure(says(ANSWER, closes=False)))
+
+
+@pytest.mark.trio
+async def test_answer_above_the_limit_fails(autojump_clock: MockClock) -> None:
+    big = HELLO + b"\xc6\x00\x10\x00\x00" + bytes(5000)
+    error = await failure(says(big, closes=False), answer_bytes_max=4000)
+    assert "at most 4000 bytes" in str(error)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("kind", [ExistsError, NotReadyError, NoSpaceError, TooLargeError, BusyError, RequestError])
+@pytest.mark.parametrize("before", [b"", HELLO, HELLO + encode_start(1)])
+async def test_refusal_of_a_peer_keeps_its_class_and_words(
+    autojump_clock: MockClock, before: bytes, kind: type[RequestError]
+) -> None:
+    with pytest.RaisesGroup(pytest.RaisesExc(kind, match="^no, says the peer$"), allow_unwrapped=True) as caught:
+        await called(says(before + encode_error(1 if before else 0, kind("no, says the peer"))))
+    assert caught.value is not None
+
+
+@pytest.mark.trio
+async def test_refusal_with_an_unknown_code_is_a_peer_error(autojump_clock: MockClock) -> None:
+    error = await failure(says(HELLO + packing.pack({"seq": 1, "error": "odd", "code": "from_the_future"})))
+    assert "odd (from_the_future)" in str(error)
+
+
+def never(error: Exception | None) -> Connect:
+    """No connection: this error, or no answer at all."""
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        await trio.lowlevel.checkpoint()
+        if error is not None:
+            raise error
+        await trio.sleep_forever()
+        raise AssertionError
+
+    return connect
+
+
+async def no_item(payload: Payload) -> None:
+    await trio.lowlevel.checkpoint()
+    raise AssertionError(payload)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("error", [ConnectionRefusedError("no"), OSError("no route"), UnicodeError("too long")])
+async def test_peer_that_cannot_be_connected_to_fails(autojump_clock: MockClock, error: Exception) -> None:
+    with pytest.raises(PeerError, match="cannot connect"):
+        await PeerCaller(connect=never(error)).call("b:1", REQUEST, no_item)
+
+
+@pytest.mark.trio
+async def test_peer_that_never_accepts_fails_in_time(autojump_clock: MockClock) -> None:
+    began = trio.current_time()
+    with pytest.raises(PeerError, match="cannot connect"):
+        await PeerCaller(connect=never(None)).call("b:1", REQUEST, no_item)
+    assert trio.current_time() - began == pytest.approx(CONNECT_S)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("addr", ["", "b", "b:", ":1", "b:70000", "b:x"])
+async def test_address_that_is_none_fails(autojump_clock: MockClock, addr: str) -> None:
+    with pytest.raises(PeerError, match="cannot connect"):
+        await PeerCaller(connect=never(None)).call(addr, REQUEST, no_item)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("host", ["a..b", "y" * 300, "x\0y"])
+async def test_host_that_no_resolver_takes_fails(host: str) -> None:
+    with pytest.raises(PeerError, match="cannot connect"):
+        await PeerCaller().call(f"{host}:1", REQUEST, no_item)
