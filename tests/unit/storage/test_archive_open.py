@@ -266,14 +266,14 @@ def test_file_that_cannot_be_made_stops_the_start(tmp_path: Path, missing: str) 
 SETTLE_WITHIN_A_LIMIT = """
 import resource, sys
 from distkv.errors import StorageFailedError
-from distkv.storage.archive import Batch, open_archive
+from distkv.storage.archive import Settlement, open_archive
 from distkv.storage.archive_copy import write_copy
 from distkv.storage.archive_rows import StateRow
 archive = open_archive(sys.argv[1])
-archive.settle(Batch(1, states=[StateRow(b"a", b"1")]))
+archive.settle(Settlement(1, states=[StateRow(b"a", b"1")]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
-large = Batch(2, states=[StateRow(b"a", b"2"), StateRow(b"b", bytes(3 << 20))])
-for batch in (large, Batch(2)):
+large = Settlement(2, states=[StateRow(b"a", b"2"), StateRow(b"b", bytes(3 << 20))])
+for batch in (large, Settlement(2)):
     try:
         archive.settle(batch)
     except StorageFailedError as error:
