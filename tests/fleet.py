@@ -15,9 +15,8 @@ from distkv.core.replica import Replica
 from distkv.model.path import Path
 from distkv.sim.clock import WALL
 from distkv.sim.fleet import Fleet as SimulatedFleet
-from distkv.sim.host import Host
+from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults
-from distkv.sim.process import Process
 from distkv.sim.rule import Observer
 from distkv.sim.rules import always
 from distkv.sim.rules.alike import state_of

@@ -10,29 +10,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from distkv.core.ready import Ask, Input, PeerAnswered, PeerDone, Reply
 from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.errors import DistkvError, PeerError
-from distkv.services.parts import answer_parts
+from distkv.services.parts import PartBounds, answer_parts
+from distkv.sim.agenda import Agenda
+from distkv.sim.host import Host, Process
+from distkv.sim.network import Network
 from distkv.wire.asking import encode_request
 from distkv.wire.codec import Payload, encode_payload, read_payload
 from distkv.wire.frames import decode_request
 from distkv.wire.replies import decode_reply, encode_error, reply_error
 from distkv.wire.request import ExchangeRequest, GetEvents, GetPages, GetSnapshot, PeerRequest
 
-if TYPE_CHECKING:
-    from distkv.sim.fleet import Fleet
-    from distkv.sim.host import Host
-    from distkv.sim.process import Process
+
+class Between(Protocol):
+    """What lies between two sides."""
+
+    @property
+    def agenda(self) -> Agenda: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def part_bounds(self) -> PartBounds:
+        """How large a part of an answer is."""
+
+    def at_address(self, addr: str) -> Host | None:
+        """The host that listens there."""
+
+    def transferred(self, host: Host, other: Host, size: int) -> None:
+        """So many bytes arrived at `host`."""
+
+    def delivered(self, host: Host, what: Input) -> None:
+        """Something is about to be handed to a process."""
 
 
 class Conversation:
     """One request and its answer."""
 
-    def __init__(self, fleet: Fleet, asker: Process, ask: Ask) -> None:
-        self._fleet = fleet
+    def __init__(self, between: Between, asker: Process, ask: Ask) -> None:
+        self._between = between
         self._asker = asker
         self._ask = ask
         self._peer: Process | None = None
@@ -60,15 +79,15 @@ class Conversation:
 
     def _arrive(self, request: PeerRequest, size: int) -> None:
         """The request is there, if anybody is."""
-        host = self._fleet.at_address(self._ask.addr)
+        host = self._between.at_address(self._ask.addr)
         peer = host.process if host is not None else None
         if host is None or peer is None:
             self._fail(f"{self._ask.addr}: nobody listens")
         elif self._may_pass(host) and not self._is_over:
-            self._fleet.transferred(host, self._asker.host, size)
+            self._between.transferred(host, self._asker.host, size)
             self._peer = peer
             step = partial(self._offer, peer)
-            self._parts = answer_parts(request, peer.replica, step, peer.check_room, self._fleet.part_bounds)
+            self._parts = answer_parts(request, peer.replica, step, peer.check_room, self._between.part_bounds)
             peer.serving[self] = None
             host.give(peer, self._send_next)
 
@@ -88,17 +107,17 @@ class Conversation:
         peer.when_durable(lambda: self._travel(lambda: asker.host.give(asker, lambda: self._deliver(peer, part))))
 
     def _offer(self, peer: Process, what: Input) -> Reply | None:
-        self._fleet.delivered(peer.host, what)
+        self._between.delivered(peer.host, what)
         return peer.step(what).reply
 
     # -- on the asker's side
 
     def _deliver(self, peer: Process, part: Payload | DistkvError | None) -> None:
         """A part of the answer is here, or its end, or why there is none."""
-        asker, fleet = self._asker, self._fleet
+        asker = self._asker
         if self._is_over or not self._may_pass(peer.host):
             return
-        if fleet.network.breaks(asker.host.name, peer.host.name):
+        if self._between.network.breaks(asker.host.name, peer.host.name):
             self._fail(f"{self._ask.addr}: the connection broke")
         elif part is None or isinstance(part, DistkvError):
             self._end(part)
@@ -106,7 +125,7 @@ class Conversation:
             self._take(peer, part)
 
     def _take(self, peer: Process, part: Payload) -> None:
-        asker, fleet = self._asker, self._fleet
+        asker, between = self._asker, self._between
         if asker.host.disk.is_short:  # else there is room for anything
             try:
                 check_part(part, asker.host.disk.has_room)
@@ -116,8 +135,8 @@ class Conversation:
         self._progress += 1
         read, size = _read_part(part)
         answer = PeerAnswered(self._ask.id, read)
-        fleet.transferred(asker.host, peer.host, size)
-        fleet.delivered(asker.host, answer)
+        between.transferred(asker.host, peer.host, size)
+        between.delivered(asker.host, answer)
         asker.step(answer)
         asker.when_durable(lambda: peer.host.give(peer, self._send_next))
         self._watch()
@@ -125,12 +144,12 @@ class Conversation:
     # -- between them
 
     def _travel(self, then: Callable[[], object]) -> None:
-        fleet = self._fleet
-        fleet.later(fleet.network.answer_ms(self._asker.host.name, self._ask.addr), then)
+        between = self._between
+        between.agenda.later(between.network.answer_ms(self._asker.host.name, self._ask.addr), then)
 
     def _may_pass(self, other: Host) -> bool:
         """Whether the two sides reach each other; when not, the asker is left to its patience."""
-        network = self._fleet.network
+        network = self._between.network
         connects = network.connects(self._asker.host.name, other.name)
         if not connects and not network.faults.silence_ms:
             self._fail(f"{self._ask.addr} does not answer")
@@ -138,9 +157,9 @@ class Conversation:
 
     def _watch(self) -> None:
         """Give up when nothing comes for a while."""
-        silence_ms, progress = self._fleet.network.faults.silence_ms, self._progress
+        silence_ms, progress = self._between.network.faults.silence_ms, self._progress
         if silence_ms:
-            self._fleet.later(silence_ms, lambda: self._give_up(progress))
+            self._between.agenda.later(silence_ms, lambda: self._give_up(progress))
 
     def _give_up(self, progress: int) -> None:
         if self._progress == progress and not self._is_over:

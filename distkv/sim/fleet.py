@@ -8,7 +8,6 @@ Invariant: the same seed and the same calls give the same run, under any hash se
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,11 +28,11 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.model.event import Event, NodeName
 from distkv.services.parts import PartBounds
+from distkv.sim.agenda import Agenda
 from distkv.sim.clock import HostClock
 from distkv.sim.conversation import Conversation
-from distkv.sim.host import Host
+from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
-from distkv.sim.process import Process
 from distkv.sim.rot import Choose
 from distkv.sim.rule import Observer, Observers
 from distkv.storage.memory import MemoryDisk
@@ -67,7 +66,7 @@ class Fleet:
         self._seed = seed
         self.rng = random.Random(seed)
         self.network = Network(seed, faults, is_large=is_large)
-        self.now_ms = 0
+        self.agenda = Agenda()
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
         self.told = Observers(observers)
@@ -79,8 +78,6 @@ class Fleet:
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
         self.part_bounds = PartBounds(events=PART_EVENTS)
         """How large a part of an answer is."""
-        self._queue: list[tuple[int, int, Callable[[], object]]] = []
-        self._count = 0
         self._carried = 0
         if members_seen:
             self.later(300, self._tell_members)
@@ -222,31 +219,28 @@ class Fleet:
             raise ValueError(f"{name} does not run")
         return process.step(what)
 
-    def later(self, delay_ms: int, do: Callable[[], object]) -> None:
-        self.at(self.now_ms + delay_ms, do)
+    @property
+    def now_ms(self) -> int:
+        return self.agenda.now_ms
 
-    def at(self, at_ms: int, do: Callable[[], object]) -> None:
-        self._count += 1
-        heapq.heappush(self._queue, (at_ms, self._count, do))
+    def later(self, delay_ms: int, do: Callable[[], object]) -> None:
+        """Plan something for so many milliseconds from now."""
+        self.agenda.later(delay_ms, do)
 
     def run(self, for_ms: int) -> None:
-        """Let virtual time pass."""
-        end_ms, queue = self.now_ms + for_ms, self._queue
-        while queue and queue[0][0] <= end_ms:
-            self._advance()
-        self.now_ms = end_ms
+        """Let time pass."""
+        self.agenda.run(for_ms)
 
     def run_until(self, condition: Callable[[], bool], within_ms: int) -> bool:
         """Let time pass until `condition` holds; False when it does not within the time."""
-        end_ms, queue = self.now_ms + within_ms, self._queue
-        while not condition():
-            if not queue or queue[0][0] > end_ms:
-                self.now_ms = end_ms
-                return condition()
-            self._advance()
-        return True
+        return self.agenda.run_until(condition, within_ms)
 
     # -- for processes and conversations
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        """A step was taken, of which nothing is carried out yet."""
+        for tell in self.told.stepped:
+            tell(process, what, ready)
 
     def commit(self, process: Process) -> None:
         """Something waits for the disk: write it."""
@@ -295,11 +289,6 @@ class Fleet:
             tell(process, event)
 
     # -- inside
-
-    def _advance(self) -> None:
-        at_ms, _, do = heapq.heappop(self._queue)
-        self.now_ms = max(self.now_ms, at_ms)
-        do()
 
     def _gone(self, host: Host, process: Process) -> None:
         host.process = None
@@ -350,7 +339,7 @@ class Fleet:
         next_ms = agent.next_flush_ms(self.now_ms)
         if next_ms is not None and next_ms != agent.next_ms:
             agent.next_ms = next_ms
-            self.at(next_ms, partial(self._pump_at, host, next_ms))
+            self.agenda.at(next_ms, partial(self._pump_at, host, next_ms))
         if announces and process is not None and agent.is_up:
             self.later(0, partial(host.give, process, partial(self._tell, host, AnnounceDue())))
 

@@ -1,28 +1,72 @@
 """One machine: its clock, its disk, its Serf agent, and the server process while it runs.
 
-Knows: what reaches a process that is there, stopped or paused.  Does not know when anything happens (`fleet`).
+Knows: what reaches a process that is there, stopped or paused; where each output of its replica goes, and when it wants
+to be woken.  Decides nothing.  Does not know in which order outputs leave (`engine.executor`), what lies between hosts
+(`fleet`), nor what is right (`rules`).
 
-Invariant: what arrives for a paused process reaches it in order when it goes on, but for the gossip that its agent's
-stream had no room for.
+Invariant: as that of the engine's driver, a step is carried out before the next one is taken; what arrives for a paused
+process reaches it in order when it goes on, but for the gossip that its agent's stream had no room for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Any, Final, Protocol
 
 import attrs
 
-from distkv.errors import DistkvError
+from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, Input, Note, Ready, Reply, Wake
+from distkv.core.replica import Replica
+from distkv.engine.executor import Executor, Outlets
+from distkv.errors import DistkvError, NoSpaceError, StaleError
 from distkv.model.event import NodeName
+from distkv.sim.agenda import Agenda
 from distkv.sim.agent import Agent
 from distkv.sim.clock import HostClock
 from distkv.sim.disk import VirtualDisk
+from distkv.wire.message import Message
+from distkv.wire.room import EVENT_BYTES
 
-if TYPE_CHECKING:
-    from distkv.core.replica import Replica
-    from distkv.sim.process import Process
+OUTBOX_MAX: Final = 256
+"""Messages that wait for the disk; past it they are announced."""
+
+
+class Answering(Protocol):
+    """A request of a peer that a process is answering."""
+
+    def reset(self) -> None:
+        """The process has ended."""
+
+
+class Surroundings(Protocol):
+    """What a process sees of the world."""
+
+    @property
+    def agenda(self) -> Agenda: ...
+    @property
+    def notes(self) -> Counter[str]: ...
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
+        """A step was taken, of which nothing is carried out yet."""
+
+    def commit(self, process: Process) -> None:
+        """Something waits for the disk."""
+
+    def gossip(self, process: Process, message: Message) -> None:
+        """A message for all."""
+
+    def ask(self, process: Process, ask: Ask) -> None:
+        """A request to a peer."""
+
+    def begin_again(self, process: Process) -> None:
+        """Its disk turns out to be an old one."""
+
+    def end(self, host: Host) -> None:
+        """It ends."""
+
 
 @attrs.define(eq=False)
 class Host:
@@ -100,3 +144,122 @@ class Host:
                 return False
         self.give(process, do)
         return True
+
+
+class Process:
+    """A running server. It is used until it ends; the next start is another one."""
+
+    def __init__(self, around: Surroundings, host: Host, replica: Replica, settings: Mapping[str, Any]) -> None:
+        self.host = host
+        self.settings = settings
+        """What every start of it is told, by the names of `CoreSettings`."""
+        self.replica = replica
+        self.wake_at_ms: int | None = None
+        """True time of the next wake, if nothing happens before."""
+        self.serving: dict[Answering, None] = {}
+        """The requests that it is answering."""
+        self._around = around
+        self._agenda = around.agenda
+        outlets = Outlets(self._write, self._send, self._ask, self._tell, self._end, self._note, self._announce)
+        self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
+
+    @property
+    def now_ms(self) -> int:
+        """True time."""
+        return self._agenda.now_ms
+
+    # -- in
+
+    def begin(self) -> None:
+        clock, now_ms = self.host.clock, self._agenda.now_ms
+        self._carry_out(None, self.replica.begin(clock.monotonic_ms(now_ms), clock.wall(now_ms)))
+
+    def step(self, what: Input) -> Ready:
+        """Take one input, and carry out what comes of it."""
+        clock, now_ms = self.host.clock, self._agenda.now_ms
+        ready = self.replica.step(clock.monotonic_ms(now_ms), clock.wall(now_ms), what)
+        self._carry_out(what, ready)
+        return ready
+
+    def wake(self, at_ms: int) -> None:
+        """The time came for which a wake was planned, unless there is another plan by now."""
+        if self.wake_at_ms == at_ms and self.is_running and not self.host.is_paused:
+            self.wake_at_ms = None
+            self.step(Wake(self.host.disk.has_room(AGEING_BYTES)))
+
+    def replan(self) -> None:
+        """Plan the next wake; also when the clock began to run at another rate."""
+        shown_ms = self.replica.wake_ms()
+        if shown_ms is None:
+            self.wake_at_ms = None
+            return
+        at_ms = self.host.clock.when(shown_ms, self._agenda.now_ms)
+        if at_ms != self.wake_at_ms:
+            self.wake_at_ms = at_ms
+            self._agenda.at(at_ms, lambda: self.wake(at_ms))
+
+    @property
+    def is_running(self) -> bool:
+        return self.host.process is self
+
+    def check_room(self, size: int) -> None:
+        """Ask before a write of `size` bytes.
+
+        Raises:
+            NoSpaceError: the disk is full.
+        """
+        if not self.host.disk.has_room(size + EVENT_BYTES):
+            raise NoSpaceError("the disk is full, nothing was changed")
+
+    def reply(self, what: Input) -> Reply | None:
+        """Take an input that is answered."""
+        return self.step(what).reply
+
+    # -- out
+
+    def when_durable(self, do: Callable[[], object]) -> None:
+        """Do it as soon as everything that was decided so far is on the disk; never, when the process ends before."""
+        self._executor.when_durable(do)
+
+    def landed(self) -> None:
+        """The disk followed: what waited for it leaves, in its order."""
+        self._executor.landed()
+
+    def stop(self) -> None:
+        """It has ended, whatever it was about to do."""
+        self._executor.stop()
+
+    # -- inside, in the order of `Outlets`
+
+    def _carry_out(self, what: Input | None, ready: Ready) -> None:
+        self._around.stepped(self, what, ready)
+        self._executor.carry_out(ready)
+        if self.is_running:
+            self.replan()
+
+    def _write(self, ready: Ready, _: bool) -> None:
+        self.host.disk.append(ready.records)
+        self._around.commit(self)
+
+    def _send(self, message: Message) -> None:
+        if self.host.agent.is_up:
+            self._around.gossip(self, message)
+
+    def _ask(self, ask: Ask) -> None:
+        self._around.ask(self, ask)
+
+    def _tell(self, ready: Ready) -> None:
+        """Watchers are observers here, and see the whole step."""
+
+    def _end(self, error: DistkvError) -> None:
+        if isinstance(error, StaleError):
+            self._agenda.later(0, partial(self._around.begin_again, self))
+        else:
+            self.host.fatal = error
+            self._around.end(self.host)
+
+    def _note(self, note: Note) -> None:
+        self._around.notes[note.id] += 1
+
+    def _announce(self) -> None:
+        self.step(AnnounceDue())

@@ -23,9 +23,8 @@ from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
 from distkv.sim.grammar import WORLD
-from distkv.sim.host import Host
+from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults
-from distkv.sim.process import Process
 from distkv.sim.recording import Recording
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import always

@@ -31,10 +31,8 @@ from distkv.core.ready import (
     WriteDone,
 )
 from distkv.model.event import Event, Kind, is_above, order
-from distkv.sim.fleet import Fleet
-from distkv.sim.host import Host
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Host, Process
+from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import (
     CeilingRecord,
     EventRecord,
@@ -204,7 +202,7 @@ class Reached(Observer):
         if isinstance(what, PeerAnswered) and isinstance(what.answer, PullEnd) and what.answer.lacks:
             self.signs["ticks that a peer lacks"] += 1
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         self.signs.update(fleet.notes)
 
     def _event(self, process: Process, record: EventRecord) -> None:

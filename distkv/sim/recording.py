@@ -14,7 +14,7 @@ import attrs
 from distkv.core.ready import Input, Ready
 from distkv.graph.recorder import Recorder, outside
 from distkv.graph.trace import ENDED, Moment
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import Record
 

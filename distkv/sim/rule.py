@@ -7,17 +7,15 @@ Invariant: an observer changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from distkv.core.ready import Ask, Input, Ready
 from distkv.model.event import Event
+from distkv.sim.agenda import Agenda
+from distkv.sim.host import Host, Process
 from distkv.wire.message import Message, Record
-
-if TYPE_CHECKING:
-    from distkv.sim.fleet import Fleet
-    from distkv.sim.host import Host
-    from distkv.sim.process import Process
 
 
 class BrokenRuleError(Exception):
@@ -26,6 +24,25 @@ class BrokenRuleError(Exception):
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(f"{rule}: {what}")
         self.rule = rule
+
+
+class Observed(Protocol):
+    """All hosts, as far as observers look at them; a `fleet`."""
+
+    @property
+    def agenda(self) -> Agenda: ...
+    @property
+    def hosts(self) -> dict[str, Host]: ...
+    @property
+    def notes(self) -> Counter[str]: ...
+    @property
+    def now_ms(self) -> int: ...
+
+    def running(self) -> Iterator[Host]:
+        """Those of them that have a process."""
+
+    def ours(self) -> Iterator[Host]:
+        """Those of these that belong to the fleet that is looked at."""
 
 
 class Observer:
@@ -70,10 +87,10 @@ class Observer:
     def lost_disk(self, host: Host, *, is_copied: bool) -> None:
         """A disk was wiped or set back; whether another one has all that was on it."""
 
-    def second(self, fleet: Fleet) -> None:
+    def second(self, fleet: Observed) -> None:
         """One more second has passed."""
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         """The faults are over and the network is at rest, or its time is up."""
 
     def broken(self, what: str) -> BrokenRuleError:

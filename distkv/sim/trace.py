@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from distkv.core.ready import HeardMessage, Input, PeerAnswered, PeerDone, Ready
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.sim.rule import Observer
 
 

@@ -16,7 +16,7 @@ from distkv.config import Limits
 from distkv.core.ready import Ready
 from distkv.engine.feeds import Feeds
 from distkv.model.tree import Tree
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record

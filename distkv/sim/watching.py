@@ -23,9 +23,8 @@ from distkv.config import Limits
 from distkv.core.ready import Input, Ready
 from distkv.model.path import ROOT, Path
 from distkv.services.telling import Answer, Durable, Rows, Send, Telling, Wait
-from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
-from distkv.sim.rule import BrokenRuleError, Observer
+from distkv.sim.host import Process
+from distkv.sim.rule import BrokenRuleError, Observed, Observer
 from distkv.sim.watched import WatchedProcess
 from distkv.sim.watched_copy import RULE, WatchedCopy
 from distkv.wire.frames import decode_request
@@ -103,7 +102,7 @@ class SlowWatchers(Observer):
             if client.connection is not None and client.host == process.host.name:
                 client.connection.close()
 
-    def second(self, fleet: Fleet) -> None:
+    def second(self, fleet: Observed) -> None:
         for client in self._clients:
             if client.connection is None and client.back_ms <= fleet.now_ms:
                 self._connect(client, fleet)
@@ -112,7 +111,7 @@ class SlowWatchers(Observer):
                 if feed.end - feed.first > self._limits.watch_changes or feed.size > self._limits.watch_bytes:
                     raise self.broken(f"{feed.end - feed.first} changes of {feed.size} bytes wait on {name}")
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         for client in self._clients:
             if client.connection is None:
                 self._connect(client, fleet)
@@ -123,7 +122,7 @@ class SlowWatchers(Observer):
         self._counters["watch_went_on"] = sum(client.belief.went_on for client in self._clients)
         fleet.notes.update(+self._counters)
 
-    def _connect(self, client: _SlowWatcher, fleet: Fleet) -> None:
+    def _connect(self, client: _SlowWatcher, fleet: Observed) -> None:
         """On the node where it was, or on another one."""
         names = [host.name for host in fleet.ours() if host.live.is_serving and not host.is_paused]
         if names:
@@ -151,7 +150,7 @@ class _SlowWatcher:
 class _WatchConnection:
     """One watch on one node."""
 
-    def __init__(self, node: WatchedProcess, client: _SlowWatcher, fleet: Fleet) -> None:
+    def __init__(self, node: WatchedProcess, client: _SlowWatcher, fleet: Observed) -> None:
         self._node: Final = node
         self._client: Final = client
         self._fleet: Final = fleet
@@ -170,7 +169,7 @@ class _WatchConnection:
     def begin(self) -> None:
         """Ask, and be cut off some time later."""
         client = self._client
-        self._fleet.later(client.rng.randint(1, client.habits.connected_s) * 1000, self.close)
+        self._fleet.agenda.later(client.rng.randint(1, client.habits.connected_s) * 1000, self.close)
         self._go_on()
 
     def hurry(self) -> None:
@@ -257,7 +256,7 @@ class _WatchConnection:
         """When the process has time, and the watch is open still."""
         process = self._node.process
         self._next = do
-        self._fleet.later(delay_ms, lambda: process.host.give(process, partial(self._due, do)))
+        self._fleet.agenda.later(delay_ms, lambda: process.host.give(process, partial(self._due, do)))
 
     def _due(self, do: Callable[[], None]) -> None:
         if self._is_open and self._next is do:

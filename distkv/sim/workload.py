@@ -18,7 +18,7 @@ from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.fleet import Fleet
-from distkv.sim.process import OUTBOX_MAX, Process
+from distkv.sim.host import OUTBOX_MAX, Process
 from distkv.sim.scenario import Action, Scenario, Verb
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value, unpack_value

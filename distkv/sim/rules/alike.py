@@ -12,8 +12,7 @@ import attrs
 from distkv.core.replica import Replica
 from distkv.model.event import Link
 from distkv.model.tick_ranges import TickRanges
-from distkv.sim.fleet import Fleet
-from distkv.sim.rule import BrokenRuleError, Observer
+from distkv.sim.rule import BrokenRuleError, Observed, Observer
 
 
 @attrs.frozen
@@ -54,13 +53,13 @@ def are_alike(replicas: Sequence[Replica]) -> bool:
     return all(state == states[0] and not state.missing for state in states)
 
 
-def is_at_rest(fleet: Fleet) -> bool:
+def is_at_rest(fleet: Observed) -> bool:
     """Whether all nodes are alike, and durably so."""
     hosts = list(fleet.ours())
     return all(host.disk.is_idle for host in hosts) and are_alike([host.live for host in hosts])
 
 
-def not_at_rest(fleet: Fleet, for_ms: int) -> BrokenRuleError:
+def not_at_rest(fleet: Observed, for_ms: int) -> BrokenRuleError:
     """What to raise when a fleet did not come to rest in that time: what differs, if that can be said."""
     try:
         AllAlike().settled(fleet)
@@ -74,7 +73,7 @@ class AllAlike(Observer):
 
     rule = "all nodes end alike"
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         for host in fleet.ours():
             if not host.live.is_serving:
                 raise self.broken(f"{host.name} is {host.live.state}, it waits for {host.live.waits_for}")

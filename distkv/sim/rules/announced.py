@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from distkv.core.ready import Ask, Input, Ready, TransportDown, TransportUp
 from distkv.model.event import Tick
-from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Process
+from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import Info, Message, Update
 
 
@@ -42,7 +41,7 @@ class DroppedIsAnnounced(Observer):
             self.count += len(announced)
             unsaid -= announced
 
-    def second(self, fleet: Fleet) -> None:  # noqa: ARG002
+    def second(self, fleet: Observed) -> None:  # noqa: ARG002
         for process, unsaid in self._unsaid.items():
             host = process.host
             if unsaid and host.disk.is_idle and host.agent.is_up:

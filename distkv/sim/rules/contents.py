@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distkv.model.event import Event, Link, tick_text
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import EventRecord, Record
 

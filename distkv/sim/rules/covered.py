@@ -13,7 +13,7 @@ from distkv.model.entry import LOSERS_MAX, Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, NodeName, Writer, sort_down, tick_text
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import (
     CeilingRecord,

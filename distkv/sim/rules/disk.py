@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from distkv.sim.host import Host
-from distkv.sim.process import Process
+from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import Record
 from distkv.wire.records import encode_record

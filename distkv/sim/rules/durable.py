@@ -12,8 +12,7 @@ from typing import Final
 
 from distkv.core.ready import Ask, Input, PeerAnswered, PeerOffered
 from distkv.model.event import COUNT_BITS, Event, NodeName, Writer, tick_text
-from distkv.sim.host import Host
-from distkv.sim.process import Process
+from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import EventBatch, EventRecord, Header, Message, Record, SnapshotHead, TickMaps, Update
 

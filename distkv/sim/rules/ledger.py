@@ -14,9 +14,8 @@ from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, is_above, tick_text
 from distkv.model.path import Path
 from distkv.model.tree import Tree
-from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Process
+from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import EventRecord, PurgeRecord
 
 WHOLE_EVERY: Final = 2000
@@ -46,7 +45,7 @@ class LedgerPartition(Observer):
     def ended(self, process: Process) -> None:
         self._check_whole(process.host.name, process.replica.tree)
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         for host in fleet.running():
             self._check_whole(host.name, host.live.tree)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.core.ready import Input, Ready, Wake
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.sim.rule import Observer
 
 WAKES_MAX: Final = 50

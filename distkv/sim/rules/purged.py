@@ -12,10 +12,8 @@ from typing import TypeAlias
 from distkv.core.ready import Input, Ready
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, Writer, tick_text
 from distkv.model.path import Path
-from distkv.sim.fleet import Fleet
-from distkv.sim.host import Host
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Host, Process
+from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord, StaleRecord
 
 Known: TypeAlias = dict[Writer, int]
@@ -58,7 +56,7 @@ class PurgedStays(Observer):
         self._gone.pop(host.name, None)
         self._old_disks.pop(host.name, None)
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         for host in fleet.running():
             for gone in self._gone.values():
                 for path in gone:

@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 from distkv.core.ready import Input, LocalBatch, Ready
 from distkv.model.tree import Tree
-from distkv.sim.fleet import Fleet
-from distkv.sim.host import Host
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Host, Process
+from distkv.sim.rule import Observed, Observer
 from distkv.sim.workload import OWNER, RING_LENGTH, ring_links
 from distkv.wire.message import Record
 
@@ -40,7 +38,7 @@ class RingStays(Observer):
             self._is_owned = False  # a batch that comes back may be seen in part until all of it is there
             self._is_whole &= is_copied
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         for host in fleet.ours() if self._is_whole else ():
             self._check(host.name, host.live.tree)
 

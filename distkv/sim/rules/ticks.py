@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from distkv.core.ready import Ask, Input, PeerAnswered, Ready
 from distkv.model.event import Event, Writer, tick_text
-from distkv.sim.host import Host
-from distkv.sim.process import Process
+from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observer
 from distkv.wire.message import EventBatch, Message, Update
 

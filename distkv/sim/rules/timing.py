@@ -12,10 +12,8 @@ import attrs
 
 from distkv.core.ready import Ask, AskEvents, HeardMessage, Input, PeerAnswered, PeerOffered, Ready, TransportUp
 from distkv.model.tick_ranges import TickRanges, common, overlap
-from distkv.sim.fleet import Fleet
-from distkv.sim.host import Host
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Host, Process
+from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import Info, Message, PingChain, Record, State, TickMaps
 
 GAP_MS: Final = 8000
@@ -125,7 +123,7 @@ class GapsArePulled(Observer):
         self._asked: dict[str, tuple[Process, int]] = {}
         """Who pulled last, and the number of the request."""
 
-    def second(self, fleet: Fleet) -> None:
+    def second(self, fleet: Observed) -> None:
         for host in fleet.running():
             process, name = host.process, host.name
             gap, replica = self._gaps.get(name), host.live
@@ -178,7 +176,7 @@ class PingsCome(Observer):
         if isinstance(what, TransportUp):  # it forgot the chain, if there was one (PING-11)
             self._followed.pop(process.host.name, None)
 
-    def second(self, fleet: Fleet) -> None:
+    def second(self, fleet: Observed) -> None:
         for host in fleet.running():
             process, name = host.process, host.name
             if process is None or host.is_paused or not host.agent.is_up or process.replica.life is None:

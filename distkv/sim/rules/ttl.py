@@ -14,9 +14,8 @@ import attrs
 from distkv.core.ready import Input, Ready, Wake
 from distkv.model.event import Event, Kind, tick_text
 from distkv.model.path import Path
-from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Process
+from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import EventRecord, Record, ResetRecord, State
 
 ROUNDING_MS: Final = 10
@@ -91,7 +90,7 @@ class TtlEnds(Observer):
                 watch.fleeting.clear()
         _note_turn(watch, what)
 
-    def second(self, fleet: Fleet) -> None:
+    def second(self, fleet: Observed) -> None:
         for watch in self._watches.values():
             process = watch.process
             if not process.is_running:

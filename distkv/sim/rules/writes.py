@@ -13,10 +13,8 @@ from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, WriteDone
 from distkv.model.entry import LOSERS_MAX
 from distkv.model.event import Event, Kind, Link, order, tick_text
 from distkv.model.path import Path
-from distkv.sim.fleet import Fleet
-from distkv.sim.host import Host
-from distkv.sim.process import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Host, Process
+from distkv.sim.rule import Observed, Observer
 from distkv.sim.rules.covered import covered_by
 from distkv.wire.message import EventRecord, PurgeRecord, Record, ResetRecord
 
@@ -111,7 +109,7 @@ class AcknowledgedStay(Observer):
             elif isinstance(record, PurgeRecord):
                 self._purged.setdefault(record.path, set()).update(record.links)
 
-    def settled(self, fleet: Fleet) -> None:
+    def settled(self, fleet: Observed) -> None:
         tree = next(fleet.ours()).live.tree
         kept: dict[Path, set[Link]] = {}
         for path, events in self._seen.items():

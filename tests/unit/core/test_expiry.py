@@ -184,7 +184,7 @@ def test_values_with_long_paths_that_end_at_once_take_no_more_room_than_was_aske
     for _ in paths:
         ready = fleet.step("a", Wake())
         written.append(sum(len(encode_record(record)) for record in ready.records))
-        fleet.now_ms += 1000
+        fleet.agenda.now_ms += 1000
     assert max(written) <= AGEING_BYTES + 8192
     assert all((found := fleet["a"].tree.head(path)) is not None and found.kind is Kind.EXPIRE for path in paths)
 

@@ -10,7 +10,7 @@ import pytest
 from distkv.core.ready import Ask, LocalSet
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
-from distkv.sim.process import OUTBOX_MAX
+from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.announced import DroppedIsAnnounced
 from distkv.wire.message import Info, Message

@@ -8,8 +8,8 @@ from __future__ import annotations
 from distkv.core.ready import Ask, Input, LocalSet, Ready, WriteDone
 from distkv.model.path import Path
 from distkv.sim.fleet import Fleet
+from distkv.sim.host import Process
 from distkv.sim.network import NetworkFaults
-from distkv.sim.process import Process
 from distkv.sim.rule import Observer
 from distkv.sim.rules.alike import is_at_rest
 from distkv.wire.message import Message, Update

@@ -12,7 +12,7 @@ from distkv.core.ready import PeerOffered, Ready
 from distkv.core.recovery import Recovery
 from distkv.model.event import NodeName, Tick
 from distkv.sim.fleet import Fleet
-from distkv.sim.process import Process
+from distkv.sim.host import Process
 from distkv.sim.rule import BrokenRuleError, Observer
 from distkv.sim.rules.alike import is_at_rest
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
