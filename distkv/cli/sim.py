@@ -167,13 +167,15 @@ def _one(
 
 
 def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...] | None) -> None:
-    """What is left when everything is left out without which it fails as well, and commands that draw and run it."""
+    """What is left when everything is left out without which it fails as well, as a scenario file; and commands that
+    draw and run it."""
     from distkv.sim.shrink import Shrinker
 
     click.echo("cutting it down ...", err=True)
     shrinker = Shrinker(outcome.seed, off, outcome.rule, only)
     scenario = shrinker.shrink()
-    click.echo("\n".join(["this is enough to make it fail:", *(f"  {line}" for line in scenario.text())]))
+    click.echo("this scenario file is enough to make it fail:\n")
+    click.echo(scenario.text(f"Seed {outcome.seed} broke this rule: {outcome.rule}"))
     again = f"{_command(outcome.seed, shrinker.off)} --only {_ranges(shrinker.kept)}"
     click.echo(f"graph: {again.replace(' sim ', ' graph ', 1)} -o html --out seed-{outcome.seed}.html")
     click.echo(f"again: {again}")

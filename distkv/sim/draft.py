@@ -10,11 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from random import Random
-from typing import Final
+from typing import Final, assert_never
 
+import attrs
+
+from distkv.model.path import Path
+from distkv.sim.actions import (
+    Condition,
+    CutWay,
+    DecideAny,
+    Deed,
+    Fill,
+    Foreign,
+    Happening,
+    Lie,
+    Move,
+    Retire,
+    RotSome,
+    SetClock,
+    Split,
+    StartNode,
+    Swap,
+    ToNode,
+    Untruth,
+    Write,
+)
+from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
-from distkv.sim.scenario import SELDOM, Action, Fault, Scenario, Verb
+from distkv.sim.scenario import SELDOM, Fault, Planned, Scenario
+from distkv.sim.workload import OWNER, RING_LENGTH
 
 DELIVERIES_AIMED_AT: Final = 2600
 """More than the least that counts, because much of what befalls writes is not foreseen."""
@@ -32,6 +57,13 @@ EVENTS_OF_A_WRITE: Final = {"any": 1.0, "hot": 0.85, "delete": 0.8, "checked": 0
 """Who deletes nothing makes no event, what is replaced before it is pulled is not sent, a ttl makes an expiry, too."""
 TTL_ON_FEW_PATHS: Final = 0.85
 """The same where values with a ttl are replaced first."""
+
+BULK: Final = 20
+"""How many entries one bulk write has."""
+BURST: Final = OUTBOX_MAX + 40
+"""More at once than an outbox holds, or a disk."""
+TTLS_S: Final = (0.5, 3.0, 12.0, 40.0)
+_ENDS: Final = {Fault.KILL: Deed.STOP, Fault.POWER: Deed.CRASH, Fault.WIPE: Deed.WIPE, Fault.BURN: Deed.BURN}
 
 
 def draw(seed: int, off: Collection[Fault] = ()) -> Scenario:
@@ -66,9 +98,11 @@ class _Draft:
         rates = [drift.choice([1.0, 1.001, 0.98, 1.05]) if has(Fault.DRIFT) else 1.0 for _ in range(count)]
         off_s = [wall.uniform(-3e4, 3e4) if has(Fault.WALL_CLOCK) else 0.0 for _ in range(count)]
         paths = self._part("paths").choice([100, 400] if has(Fault.BUDGET) else [1, 3, 10, 40, 200])
-        troubles = self._troubles(count, quiet_ms, length_ms)
-        troubles += [Action(rng.randint(2000, length_ms), Verb.START, count - 1 - n, 0) for n in range(late)]
-        presence = Presence(count, late, troubles)
+        troubles = self._troubles(count, paths, quiet_ms, length_ms)
+        troubles += [
+            Planned(rng.randint(2000, length_ms), StartNode(_name(count - 1 - n))) for n in range(late)
+        ]
+        presence = Presence([_name(number) for number in range(count)], late, troubles)
         writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
         writes += self._decisions(count, length_ms)
         return Scenario(
@@ -88,7 +122,7 @@ class _Draft:
             network=network,
             quiet_ms=quiet_ms,
             length_ms=length_ms,
-            actions=tuple(sorted(writes + troubles, key=lambda action: action.at_ms)),
+            planned=tuple(sorted(writes + troubles, key=lambda one: one.at_ms)),
         )
 
     def _part(self, name: str) -> Random:
@@ -114,7 +148,7 @@ class _Draft:
 
     def _writes(
         self, count: int, paths: int, network: NetworkFaults, presence: Presence, quiet_ms: int, length_ms: int
-    ) -> list[Action]:
+    ) -> list[Planned]:
         """As many as bring about the deliveries that are wanted."""
         rng, has_budget = self._part("writes"), Fault.BUDGET in self._faults
         style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
@@ -124,114 +158,170 @@ class _Draft:
         each = TTL_ON_FEW_PATHS if style == "ttl" and paths <= FEW_PATHS else EVENTS_OF_A_WRITE[style]
         events = wanted / each / _copies(network, paths)
         has_ring = rng.random() < 0.5
-        actions: list[Action] = []
+        planned: list[Planned] = []
         while events > 0:
             at_ms = rng.randint(0, quiet_ms) if rng.random() < 0.3 else rng.randint(quiet_ms, length_ms)
             for _ in range(rng.choice([1, 1, 1, 3, 10])):
-                verb, number = self._write(rng, style)
-                host = rng.randrange(count)
+                draw, number, host = rng.random(), rng.getrandbits(32), rng.randrange(count)
+                write: Write | Fill | Swap = _write(style, draw, number, paths, host, len(planned) + 1)
                 if has_ring and rng.random() < 0.05:
-                    verb, host = Verb.SWAP, 0
-                actions.append(Action(at_ms, verb, host, number))
-                events -= {Verb.BULK: 20, Verb.SWAP: 3}.get(verb, 1) * presence.hearers(at_ms, host)
+                    host, write = 0, Swap(OWNER, number % RING_LENGTH)
+                planned.append(Planned(at_ms, write))
+                made = BULK if isinstance(write, Fill) else 3 if isinstance(write, Swap) else 1
+                events -= made * presence.hearers(at_ms, _name(host))
                 at_ms = min(at_ms + rng.choice([0, 0, 1, 5, 50]), length_ms)
-        return actions
+        return planned
 
-    def _decisions(self, count: int, length_ms: int) -> list[Action]:
+    def _decisions(self, count: int, length_ms: int) -> list[Planned]:
         """Somebody looks at what is in conflict now and then, in every second network."""
-        rng, actions = self._part("decisions"), list[Action]()
+        rng, planned = self._part("decisions"), list[Planned]()
         for _ in range(rng.choice([0, 0, 10, 40])):
             at_ms, host = rng.randint(0, length_ms), rng.randrange(count)
             for _ in range(rng.choice([1, 1, 5])):
-                actions.append(Action(at_ms, rng.choice([Verb.RESTORE, Verb.DISMISS]), host, rng.getrandbits(32)))
-        return actions
-
-    @staticmethod
-    def _write(rng: Random, style: str) -> tuple[Verb, int]:
-        draw, number = rng.random(), rng.getrandbits(32)
-        if style == "hot":
-            number = 0 if draw < 0.8 else number
-            return (Verb.DELETE if draw < 0.1 else Verb.SET), number
-        if style == "delete":
-            return (Verb.DELETE if draw < 0.45 else Verb.SET), number
-        if style == "checked":
-            return (Verb.CHECKED if draw < 0.6 else Verb.DELETE if draw < 0.7 else Verb.SET), number
-        if style == "ttl":
-            return (Verb.SET_TTL if draw < 0.4 else Verb.DELETE if draw < 0.5 else Verb.SET), number
-        if style == "bulk":
-            return (Verb.BULK if draw < 0.1 else Verb.SET), number
-        return (Verb.DELETE if draw < 0.15 else Verb.CHECKED if draw < 0.2 else Verb.SET), number
+                is_restored, number = rng.random() < 0.5, rng.getrandbits(16)
+                planned.append(Planned(at_ms, DecideAny(_name(host), number, is_restored, rng.random() < 0.5)))
+        return planned
 
     # -- what goes wrong
 
-    def _troubles(self, count: int, quiet_ms: int, length_ms: int) -> list[Action]:
-        actions: list[Action] = []
+    def _troubles(self, count: int, paths: int, quiet_ms: int, length_ms: int) -> list[Planned]:
+        planned: list[Planned] = []
         for fault in Fault:
             if fault in self._faults:
                 rng = self._part(fault.value)
                 for _ in range(rng.randint(1, 4)):
                     at_ms = rng.randint(quiet_ms, length_ms)
-                    actions += self._trouble(fault, rng, count, at_ms, rng.choice([300, 3000, 15_000, 40_000]))
-        return actions
+                    trouble = _Trouble(fault, rng, count, paths, at_ms, rng.choice([300, 3000, 15_000, 40_000]))
+                    planned += trouble.planned()
+        return planned
 
-    @staticmethod
-    def _trouble(fault: Fault, rng: Random, count: int, at_ms: int, for_ms: int) -> list[Action]:
-        """One fault, and its end."""
-        host, number = rng.randrange(count), rng.getrandbits(32)
 
-        def then(*steps: tuple[int, Verb]) -> list[Action]:
-            return [Action(at_ms + ms, verb, host, number) for ms, verb in steps]
+class _Trouble:
+    """One fault that befalls one host, and its end."""
 
+    def __init__(self, fault: Fault, rng: Random, count: int, paths: int, at_ms: int, for_ms: int) -> None:
+        self._fault, self._rng, self._count, self._paths = fault, rng, count, paths
+        self._at_ms, self._for_ms = at_ms, for_ms
+        self._host, self._number = rng.randrange(count), rng.getrandbits(32)
+
+    def planned(self) -> list[Planned]:
+        """What happens, by time; nothing where the fault is one of the network, or of all hosts."""
+        fault, for_ms, name, number = self._fault, self._for_ms, _name(self._host), self._number
+        start = StartNode(name)
         match fault:
             case Fault.PARTITION:
-                return then((0, Verb.PARTITION), (for_ms, Verb.HEAL))
+                return self._plan(Split(self._sides())) + self._end(Split(()))
             case Fault.ONE_WAY:
-                return then((0, Verb.CUT), (for_ms, Verb.HEAL))
+                return self._plan(CutWay(name, self._other())) + self._end(Split(()))
             case Fault.SWIZZLE:
-                some = rng.sample(range(count), rng.randint(1, count))
-                back = rng.sample(some, len(some))
-                step_ms = for_ms // count + 1
-                out = [Action(at_ms + n * step_ms, Verb.SWIZZLE_OUT, h, 0) for n, h in enumerate(some)]
-                return out + [
-                    Action(at_ms + for_ms + n * step_ms, Verb.SWIZZLE_IN, h, 0) for n, h in enumerate(back)
-                ]
+                return self._swizzle()
             case Fault.PAUSE:
-                return then((0, Verb.PAUSE), (for_ms, Verb.RESUME))
-            case Fault.KILL:
-                return then((0, Verb.KILL), (for_ms, Verb.START))
-            case Fault.POWER:
-                return then((0, Verb.POWER), (for_ms, Verb.START))
-            case Fault.WIPE:
-                return then((0, Verb.WIPE), (for_ms, Verb.START))
-            case Fault.BURN:
-                return then((0, Verb.BURN), (for_ms, Verb.START))
+                return self._plan(ToNode(name, Deed.PAUSE)) + self._end(ToNode(name, Deed.RESUME))
+            case Fault.KILL | Fault.POWER | Fault.WIPE | Fault.BURN:
+                return self._plan(ToNode(name, _ENDS[fault])) + self._end(start)
             case Fault.ROLL_BACK:
-                return then((0, Verb.COPY), (for_ms, Verb.ROLL_BACK), (for_ms + rng.choice([10, 9000]), Verb.START))
-            case Fault.RETIRE:
-                return then((0, Verb.RETIRE), (for_ms, Verb.START))
+                back = Planned(self._at_ms + for_ms, ToNode(name, Deed.ROLL_BACK), fault)
+                again = Planned(back.at_ms + self._rng.choice([10, 9000]), start)
+                return [*self._plan(ToNode(name, Deed.BACKUP)), back, again]
+            case Fault.RETIRE:  # whoever says so of a node that runs is wrong
+                gone = [] if number % 2 else self._plan(ToNode(name, Deed.STOP))
+                return gone + self._plan(Retire("", name, is_forced=True)) + self._end(start)
             case Fault.FULL_DISK:
-                return then((0, Verb.FILL), (for_ms, Verb.MAKE_SPACE))
+                return self._plan(ToNode(name, Deed.DISK_SHORT)) + self._end(ToNode(name, Deed.DISK_FREE))
             case Fault.DRIFT:
-                return then((0, Verb.DRIFT))
+                return self._plan(SetClock(name, (950 + number % 101) / 1000, 0.0))
             case Fault.WALL_CLOCK:
-                return then((0, Verb.WALL_JUMP))
+                return self._plan(SetClock(name, None, float(number % 7201 - 3600)))
             case Fault.AGENT:
-                return then((0, Verb.AGENT_DOWN), (for_ms, Verb.AGENT_UP))
+                return self._plan(ToNode(name, Deed.AGENT_DOWN)) + self._end(ToNode(name, Deed.AGENT_UP))
             case Fault.SLOW_DISK if number % 16 == 0:
-                return then((0, Verb.BURST))
+                return self._plan(Fill(name, Path(["p"]), BURST, number % self._paths, self._paths))
             case Fault.NAMESAKE:
-                return then((0, Verb.NAMESAKE), (for_ms, Verb.NAMESAKE_GONE))
+                return self._plan(ToNode(name, Deed.NAMESAKE)) + self._end(ToNode(name, Deed.NAMESAKE_GONE))
             case Fault.FOREIGN:
-                return then((0, Verb.FOREIGN), (for_ms, Verb.FOREIGN_GONE))
+                return self._plan(Foreign(is_there=True)) + self._end(Foreign(is_there=False))
             case Fault.LIES:
-                return [Action(at_ms + n * 100, Verb.LIE, host, number + n) for n in range(10)]
-            case Fault.ROT:
-                verb = Verb.ROT_TWO if number % 3 == 0 else Verb.ROT
-                other = Action(at_ms + for_ms + 1, Verb.START, (host + 1) % count, number)
-                return [*then((0, verb), (for_ms, Verb.START)), *([other] if verb is Verb.ROT_TWO else [])]
+                return [self._lie(n) for n in range(10)]
             case Fault.SAME_ADDRESS:
-                return then((0, Verb.SAME_ADDRESS), (for_ms, Verb.OWN_ADDRESS))
-        return []
+                return self._plan(Move(name, self._other())) + self._end(ToNode(name, Deed.OWN_ADDRESS))
+            case Fault.ROT:
+                return self._rot()
+            case Fault.LOSS | Fault.DUPLICATION | Fault.DELAY | Fault.LATE | Fault.BREAKS | Fault.SLOW_DISK:
+                return []
+            case Fault.BUDGET:
+                return []
+        assert_never(fault)
+
+    # -- inside
+
+    def _plan(self, action: Happening) -> list[Planned]:
+        return [Planned(self._at_ms, action, self._fault)]
+
+    def _end(self, action: Happening) -> list[Planned]:
+        return [Planned(self._at_ms + self._for_ms, action)]
+
+    def _others(self) -> list[str]:
+        return [_name(number) for number in range(self._count) if number != self._host]
+
+    def _other(self) -> str:
+        others = self._others()
+        return others[self._number % len(others)]
+
+    def _sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Two, neither of them empty."""
+        others = self._others()
+        far = [other for n, other in enumerate(others) if not self._number >> n & 1] or others[:1]
+        return (_name(self._host), *(other for other in others if other not in far)), tuple(far)
+
+    def _swizzle(self) -> list[Planned]:
+        rng, count, fault = self._rng, self._count, self._fault
+        some = rng.sample(range(count), rng.randint(1, count))
+        back = rng.sample(some, len(some))
+        step_ms = self._for_ms // count + 1
+        begin_ms, end_ms = self._at_ms, self._at_ms + self._for_ms
+        out = [Planned(begin_ms + n * step_ms, ToNode(_name(h), Deed.ISOLATE), fault) for n, h in enumerate(some)]
+        return out + [Planned(end_ms + n * step_ms, ToNode(_name(h), Deed.REJOIN)) for n, h in enumerate(back)]
+
+    def _lie(self, n: int) -> Planned:
+        untruth = list(Untruth)[(self._number + n) % len(Untruth)]
+        return Planned(self._at_ms + n * 100, Lie(_name(self._host), untruth), self._fault)
+
+    def _rot(self) -> list[Planned]:
+        name, number, count = _name(self._host), self._number, self._number % 3 + 1
+        if number % 3:
+            return self._plan(RotSome((name,), count)) + self._end(StartNode(name))
+        other = _name((self._host + 1) % self._count)
+        later = Planned(self._at_ms + self._for_ms + 1, StartNode(other))
+        return [*self._plan(RotSome((name, other), count)), *self._end(StartNode(name)), later]
+
+
+def _name(host: int) -> str:
+    return f"n{host}"
+
+
+def _write(style: str, draw: float, number: int, paths: int, host: int, value: int) -> Write | Fill:
+    """A client's request; `value` is used for no other one, and `draw` is a chance that nothing else depends on."""
+    name = _name(host)
+    path = Path(["p", str((0 if style == "hot" and draw < 0.8 else number) % paths)])
+    plain, deleted = Write(name, path, value), Write(name, path, None)
+    match style:
+        case "hot":
+            return deleted if draw < 0.1 else plain
+        case "delete":
+            return deleted if draw < 0.45 else plain
+        case "checked":
+            return _checked(plain, number) if draw < 0.6 else deleted if draw < 0.7 else plain
+        case "ttl":
+            fleeting = attrs.evolve(plain, ttl_s=TTLS_S[number % len(TTLS_S)])
+            return fleeting if draw < 0.4 else deleted if draw < 0.5 else plain
+        case "bulk":
+            return Fill(name, Path(["bulk"]), BULK, number % 1000, is_batch=True) if draw < 0.1 else plain
+        case _:
+            return deleted if draw < 0.15 else _checked(plain, number) if draw < 0.2 else plain
+
+
+def _checked(write: Write, number: int) -> Write:
+    return attrs.evolve(write, condition=(Condition.CHAIN, Condition.VALUE, Condition.SAME)[number % 3])
 
 
 def _copies(network: NetworkFaults, path_count: int) -> float:

@@ -69,7 +69,7 @@ class Fleet:
         self.agenda = Agenda()
         self.hosts: dict[str, Host] = {}
         self.notes: Counter[str] = Counter()
-        self.told = Observers(observers)
+        self.observers = Observers(observers)
         self.commit_ms = (0, 0)
         """How long a commit takes, by each host's own draw; nothing: it is done at once."""
         self.stalls = 0.0
@@ -81,7 +81,7 @@ class Fleet:
         self._carried = 0
         if members_seen:
             self.later(300, self._tell_members)
-        if self.told.second:
+        if self.observers.second:
             self.later(SECOND_MS, self._tell_second)
 
     # -- machines and processes
@@ -118,7 +118,7 @@ class Fleet:
             replica.replay(record)
         process = host.process = Process(self, host, replica, more)
         host.fatal, host.agent.seen, host.agent.is_up = None, None, False
-        for tell in self.told.started:
+        for tell in self.observers.started:
             tell(process, [*found, *records])
         process.begin()
         if up and process.is_running:
@@ -140,7 +140,7 @@ class Fleet:
         process = host.process
         if process is None:
             return
-        for tell in self.told.ended:
+        for tell in self.observers.ended:
             tell(process)
         host.disk.kill(self.rng)
         self._gone(host, process)
@@ -149,7 +149,7 @@ class Fleet:
         """The machine stops: the process ends, and the disk may have any part of the last write."""
         process = host.process
         if process is not None:
-            for tell in self.told.ended:
+            for tell in self.observers.ended:
                 tell(process)
             host.disk.lose_power(self.rng)
             self._gone(host, process)
@@ -160,7 +160,7 @@ class Fleet:
         host = self.hosts[name]
         self.end(host)
         host.disk.wipe()
-        for tell in self.told.lost_disk:
+        for tell in self.observers.lost_disk:
             tell(host, is_copied=is_copied)
 
     def rot(self, name: str, choose: Choose) -> bool:
@@ -168,7 +168,7 @@ class Fleet:
         host = self.hosts[name]
         self.end(host)
         is_rotten = host.disk.rot(host.node, choose)
-        for tell in self.told.lost_disk if is_rotten else ():
+        for tell in self.observers.lost_disk if is_rotten else ():
             tell(host, is_copied=True)
         return is_rotten
 
@@ -177,7 +177,7 @@ class Fleet:
         host = self.hosts[name]
         self.end(host)
         host.disk.roll_back(copy)
-        for tell in self.told.lost_disk:
+        for tell in self.observers.lost_disk:
             tell(host, is_copied=is_copied)
 
     def transport(self, name: str, *, up: bool) -> None:
@@ -239,7 +239,7 @@ class Fleet:
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         """A step was taken, of which nothing is carried out yet."""
-        for tell in self.told.stepped:
+        for tell in self.observers.stepped:
             tell(process, what, ready)
 
     def commit(self, process: Process) -> None:
@@ -253,13 +253,13 @@ class Fleet:
                 self._landed(process)
 
     def ask(self, process: Process, ask: Ask) -> None:
-        for tell in self.told.left:
+        for tell in self.observers.left:
             tell(process, ask)
         Conversation(self, process, ask).begin()
 
     def gossip(self, process: Process, message: Message) -> None:
         """A message to all, the sender included."""
-        for tell in self.told.left:
+        for tell in self.observers.left:
             tell(process, message)
         agent = process.host.agent
         if agent.is_limited:
@@ -275,18 +275,23 @@ class Fleet:
 
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """Bytes of a conversation arrived."""
-        for tell in self.told.transferred:
+        for tell in self.observers.transferred:
             tell(host, other, size)
 
     def delivered(self, host: Host, what: Input) -> None:
         """Something from another host is about to be handed to a process."""
-        for tell in self.told.delivered:
+        for tell in self.observers.delivered:
             tell(host, what)
 
     def acknowledge(self, process: Process, event: Event) -> None:
         """A client reads that its write is done."""
-        for tell in self.told.acknowledged:
+        for tell in self.observers.acknowledged:
             tell(process, event)
+
+    def befell(self, name: str, what: str) -> None:
+        """Something befell a host, or (with an empty name) the ways between all."""
+        for tell in self.observers.befell:
+            tell(self.now_ms, name, what)
 
     # -- inside
 
@@ -309,7 +314,7 @@ class Fleet:
 
     def _landed(self, process: Process) -> None:
         records = process.host.disk.land()
-        for tell in self.told.landed:
+        for tell in self.observers.landed:
             tell(process, records)
         process.landed()
         if process.is_running:
@@ -317,7 +322,7 @@ class Fleet:
 
     def _carry(self, host: Host, message: Message, size: int) -> None:
         """A message leaves the agent for all hosts, its own included."""
-        for tell in self.told.carried:
+        for tell in self.observers.carried:
             tell(host, message, size)
         sender, kind, what = host.name, kind_of(message), HeardMessage(message)
         self._carried += 1
@@ -371,7 +376,7 @@ class Fleet:
             host.process.step(what)
 
     def _tell_second(self) -> None:
-        for tell in self.told.second:
+        for tell in self.observers.second:
             tell(self)
         self.later(SECOND_MS, self._tell_second)
 

@@ -56,6 +56,14 @@ class Network:
         every = list(names)
         self.cut = {(a, b) for a in every for b in every if a != b and side_of.get(a, a) != side_of.get(b, b)}
 
+    def isolate(self, name: str, names: Iterable[str]) -> None:
+        """Cut every way between one of `names` and the others."""
+        self.cut |= {way for other in names if other != name for way in ((name, other), (other, name))}
+
+    def rejoin(self, name: str) -> None:
+        """Open every way from and to one."""
+        self.cut = {way for way in self.cut if name not in way}
+
     def passes(self, sender: str, receiver: str) -> bool:
         return (sender, receiver) not in self.cut
 

@@ -9,41 +9,47 @@ Invariant: an estimate, from which no rule concludes anything.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
-from distkv.sim.scenario import Action, Verb
+from distkv.sim.actions import Deed, RotSome, StartNode, ToNode
+from distkv.sim.scenario import Planned
 
-_ENDS: Final = frozenset({Verb.KILL, Verb.POWER, Verb.WIPE, Verb.BURN, Verb.RETIRE, Verb.ROLL_BACK, Verb.ROT})
+_ENDS: Final = frozenset({Deed.STOP, Deed.CRASH, Deed.WIPE, Deed.BURN, Deed.ROLL_BACK})
 
 
 class Presence:
     """Filled when it is made."""
 
-    def __init__(self, host_count: int, late_count: int, actions: Iterable[Action]) -> None:
-        is_up = [number < host_count - late_count for number in range(host_count)]
-        is_paused = [False] * host_count
+    def __init__(self, names: Sequence[str], late_count: int, planned: Iterable[Planned]) -> None:
+        """The last `late_count` of the names do not start with the others."""
+        first = len(names) - late_count
+        is_up = {name: number < first for number, name in enumerate(names)}
+        is_paused = dict.fromkeys(names, False)
         self._times_ms = [0]
         self._hearers = [_hearers(is_up, is_paused)]
-        for action in sorted(actions, key=attrgetter("at_ms")):
-            match action.verb:
-                case Verb.START:
-                    is_up[action.host] = True
-                case Verb.PAUSE | Verb.RESUME:
-                    is_paused[action.host] = action.verb is Verb.PAUSE
-                case _ if action.verb in _ENDS:
-                    is_up[action.host] = is_paused[action.host] = False
+        for one in sorted(planned, key=attrgetter("at_ms")):
+            match one.action:
+                case StartNode(node=node):
+                    is_up[node] = True
+                case ToNode(node=node, deed=Deed.PAUSE | Deed.RESUME as deed):
+                    is_paused[node] = deed is Deed.PAUSE
+                case ToNode(node=node, deed=deed) if deed in _ENDS:
+                    is_up[node] = is_paused[node] = False
+                case RotSome(nodes=nodes):
+                    is_up |= dict.fromkeys(nodes, False)
+                    is_paused |= dict.fromkeys(nodes, False)
                 case _:
                     continue
-            self._times_ms.append(action.at_ms)
+            self._times_ms.append(one.at_ms)
             self._hearers.append(_hearers(is_up, is_paused))
 
-    def hearers(self, at_ms: int, host: int) -> int:
+    def hearers(self, at_ms: int, name: str) -> int:
         """How many others hear at once, or when they go on, what the host writes then; none, when it cannot write."""
-        return self._hearers[bisect_right(self._times_ms, at_ms) - 1][host]
+        return self._hearers[bisect_right(self._times_ms, at_ms) - 1][name]
 
 
-def _hearers(is_up: list[bool], is_paused: list[bool]) -> list[int]:
-    others = sum(is_up) - 1
-    return [others if up and not paused else 0 for up, paused in zip(is_up, is_paused, strict=True)]
+def _hearers(is_up: Mapping[str, bool], is_paused: Mapping[str, bool]) -> dict[str, int]:
+    others = sum(is_up.values()) - 1
+    return {name: others if up and not is_paused[name] else 0 for name, up in is_up.items()}

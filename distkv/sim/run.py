@@ -1,6 +1,7 @@
-"""One run of one scenario: the fleet grows, suffers faults and clients, and when all is well it must come to rest.
+"""One run of one scenario, and what became of it.
 
-Knows: the phases and their deadlines.  Does not know faults (`stage`) or rules (`rules`).
+Knows: when a run counts.  Does not know what happens in it (`scenario`), nor how it is done (`stage`) or judged
+(`rules`).
 
 Invariant: a run passes only if it saw enough traffic, part of it before the first fault; the same scenario gives the
 same outcome, digest included.
@@ -10,45 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from functools import partial
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import HeardMessage, Input, PeerAnswered
-from distkv.errors import DistkvError, DuplicateNameError
-from distkv.sim.fleet import Fleet
+from distkv.errors import DistkvError
 from distkv.sim.host import Host
 from distkv.sim.reached import Reached
 from distkv.sim.rule import BrokenRuleError, Observer
-from distkv.sim.rules import always
-from distkv.sim.rules.alike import is_at_rest, not_at_rest
-from distkv.sim.rules.apart import StaysApart
-from distkv.sim.rules.contents import OneContent
-from distkv.sim.rules.covered import SupersededIsCovered
-from distkv.sim.rules.ring import RingStays
-from distkv.sim.rules.ticks import TicksRise
+from distkv.sim.rules import every
 from distkv.sim.rules.writes import AcknowledgedStay
-from distkv.sim.scenario import FAULT_OF, Action, Scenario
+from distkv.sim.scenario import Scenario
 from distkv.sim.stage import Stage
-from distkv.sim.strangers import namesake_of
 from distkv.sim.trace import StepTrace
-from distkv.sim.watching import SlowWatchers
-from distkv.sim.watching import draw as draw_watchers
+from distkv.sim.world import new_fleet
 from distkv.wire.message import EventBatch, Update
 
-GROW_MS: Final = 60_000
-"""Twelve clocks for the first hosts to become ready."""
-REST_MS: Final = 60_000
-"""Twelve clocks to come to rest: a ping that shows a difference takes up to three, what nobody has is given up after
-three more."""
 DELIVERIES_MIN: Final = 2000
 BEFORE_FAULTS_MIN: Final = 100
 WRITES_MIN: Final = 50
-STALLS: Final = 0.01
-"""So many of the commits take up to some seconds."""
-OWN_EVERY: Final = 4
-"""Of so many messages a node hears one of its own again."""
 
 BUGS: Final = (
     ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, DistkvError
@@ -82,10 +64,12 @@ class Outcome:
 
 
 class _Traffic(Observer):
-    """Counts what arrives from other hosts, and what clients were told."""
+    """Counts what arrives from other hosts."""
 
     def __init__(self) -> None:
         self.deliveries = 0
+        self.before_faults: int | None = None
+        """How many there were when a fault befell the fleet for the first time; None: none did."""
 
     def delivered(self, host: Host, what: Input) -> None:  # noqa: ARG002
         events = 1
@@ -94,6 +78,10 @@ class _Traffic(Observer):
         elif isinstance(what, PeerAnswered) and isinstance(what.answer, EventBatch):
             events = len(what.answer.events)
         self.deliveries += events
+
+    def befell(self, at_ms: int, name: str, what: str) -> None:  # noqa: ARG002
+        if self.before_faults is None and at_ms > 0:  # clocks are set before the beginning
+            self.before_faults = self.deliveries
 
 
 class Run:
@@ -104,20 +92,18 @@ class Run:
     ) -> None:
         self._scenario = scenario
         self._trace, self._reached, self._traffic = StepTrace(write), Reached(), _Traffic()
-        self._writes = AcknowledgedStay()
-        rules = [*always(), OneContent(), SupersededIsCovered(), TicksRise(), self._writes, RingStays(), StaysApart()]
-        habits, limits = draw_watchers(scenario.seed)
-        slow = [SlowWatchers(scenario.seed, habits, limits)] if habits else []
-        seen = [*observers, *slow, self._trace, self._reached, self._traffic, *rules]
-        self._fleet = Fleet(scenario.seed, members_seen=True, observers=seen)
-        self._fleet.own_every = OWN_EVERY
-        self._stage = Stage(self._fleet, scenario)
-        self._before_faults: int | None = None
+        rules = every()
+        (self._writes,) = (rule for rule in rules if isinstance(rule, AcknowledgedStay))
+        seen = [*observers, self._trace, self._reached, self._traffic, *rules]
+        self._fleet = new_fleet(scenario.world, seen)
+        self._stage = Stage(self._fleet, scenario.names)
 
     def outcome(self) -> Outcome:
         """Run it to its end."""
         try:
-            rule, what = self._phases()
+            for action in self._scenario.actions():
+                self._stage.do(action)
+            rule, what = self._too_little()
             verdict = Verdict.REJECTED if rule else Verdict.PASSED
         except BrokenRuleError as error:
             verdict, rule, what = Verdict.FAILED, error.rule, str(error)
@@ -136,46 +122,9 @@ class Run:
 
     # -- inside
 
-    def _phases(self) -> tuple[str, str]:
-        """Grow, suffer, rest; why the run does not count, if it does not."""
-        fleet, scenario = self._fleet, self._scenario
-        self._stage.grow()
-        first = scenario.host_count - scenario.late_count
-        if not fleet.run_until(lambda: self._serving() >= first, GROW_MS):
-            raise BrokenRuleError("the fleet grows", f"only {self._serving()} of {first} are ready")
-        fleet.network.faults = scenario.network
-        fleet.commit_ms, fleet.stalls = scenario.commit_ms, STALLS
-        for action in scenario.actions:
-            fleet.later(action.at_ms, partial(self._do, action))
-        fleet.run(scenario.length_ms)
-        self._check_fatal()
-        self._stage.all_is_well()
-        rested = fleet.run_until(lambda: is_at_rest(fleet), REST_MS)
-        self._check_fatal()
-        if not rested:
-            raise not_at_rest(fleet, REST_MS)
-        for tell in fleet.told.settled:
-            tell(fleet)
-        return self._too_little()
-
-    def _do(self, action: Action) -> None:
-        if action.verb in FAULT_OF and self._before_faults is None:
-            self._before_faults = self._traffic.deliveries
-        self._stage.do(action)
-
-    def _serving(self) -> int:
-        return sum(host.live.is_serving for host in self._fleet.ours())
-
-    def _check_fatal(self) -> None:
-        hosts = self._fleet.hosts
-        for host in hosts.values():
-            if isinstance(host.fatal, DuplicateNameError) and (namesake_of(host.name) in hosts or not host.is_ours):
-                continue  # of two servers with one name the one that started later ends (NAME-1, NAME-2)
-            if host.fatal is not None:
-                raise BrokenRuleError("no server ends by itself", f"{host.name}: {host.fatal}")
-
     def _too_little(self) -> tuple[str, str]:
-        deliveries, before, writes = self._traffic.deliveries, self._before_faults, self._writes.count
+        """Why the run does not count, if it does not."""
+        deliveries, before, writes = self._traffic.deliveries, self._traffic.before_faults, self._writes.count
         if before is not None and before < BEFORE_FAULTS_MIN:
             return "too little traffic before the first fault", f"{before} deliveries"
         if deliveries < DELIVERIES_MIN:

@@ -1,21 +1,45 @@
-"""What one seed stands for: the fleet, its network, and everything that shall happen, as plain values.
+"""What one seed stands for: the fleet, its network, and everything that is planned, as plain values.
 
-Knows: which faults and actions there are, and how a scenario is written for people.  Does not know how it is drawn
-(`draft`) or carried out (`stage`).
+Knows: which faults there are, and that a scenario is a list of actions, which a scenario file can hold.  Does not know
+how it is drawn (`draft`) or carried out (`stage`).
 
-Invariant: a scenario is whole before it runs, and any of its actions may be left out: what does not apply when its time
-comes is skipped.  So a failing one can be cut down.
+Invariant: a scenario is whole before it runs, and any of its planned actions may be left out: what does not apply when
+its time comes is skipped.  So a failing one can be cut down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import Final
 
 import attrs
 
+from distkv.sim.actions import (
+    Action,
+    Agents,
+    Disks,
+    Disturb,
+    Gather,
+    Happening,
+    Later,
+    PassTime,
+    Recover,
+    SetClock,
+    Setting,
+    Settings,
+)
 from distkv.sim.network import NetworkFaults
+from distkv.sim.script import EXPECTED
+from distkv.sim.wording import command_of
+
+REST_MS: Final = 60_000
+"""Twelve clocks to come to rest: a ping that shows a difference takes up to three, what nobody has is given up after
+three more."""
+STALLS: Final = 0.01
+"""So many of the commits take up to some seconds."""
+OWN_EVERY: Final = 4
+"""Of so many messages a node hears one of its own again."""
 
 
 class Fault(StrEnum):
@@ -75,94 +99,18 @@ SELDOM: Final = RARE | {Fault.ROT}
 """Each seed takes one in four of these."""
 
 
-class Verb(StrEnum):
-    """What may happen."""
-
-    START = "starts"
-    SET = "sets"
-    DELETE = "deletes"
-    CHECKED = "sets if unchanged"
-    SWAP = "swaps links of the ring"
-    BULK = "stores many at once"
-    SET_TTL = "sets for some seconds"
-    BURST = "stores very many, one after another"
-    RESTORE = "restores an open loser"
-    DISMISS = "dismisses an open loser"
-    PARTITION = "is cut off with some others"
-    CUT = "is not heard by"
-    SWIZZLE_OUT = "is cut off from all"
-    SWIZZLE_IN = "is back among all"
-    HEAL = "network heals"
-    PAUSE = "pauses"
-    RESUME = "goes on"
-    KILL = "is killed"
-    POWER = "loses power"
-    WIPE = "loses its disk, of which there is a copy"
-    BURN = "loses its disk"
-    COPY = "is backed up"
-    ROLL_BACK = "is set back to its backup"
-    RETIRE = "is said to be gone for good, and stops or not"
-    FILL = "has no disk space left"
-    MAKE_SPACE = "has disk space again"
-    DRIFT = "clock runs at another rate"
-    WALL_JUMP = "wall clock jumps"
-    AGENT_DOWN = "agent stops"
-    AGENT_UP = "agent starts"
-    NAMESAKE = "gets a namesake"
-    NAMESAKE_GONE = "loses its namesake"
-    FOREIGN = "sees another network come"
-    FOREIGN_GONE = "sees another network go"
-    LIE = "is lied about"
-    SAME_ADDRESS = "starts again with another one's address"
-    OWN_ADDRESS = "starts again with its own address"
-    ROT = "stops, and its disk rots"
-    ROT_TWO = "stops with another one, and both disks rot"
-
-
-DECISIONS: Final = frozenset({Verb.RESTORE, Verb.DISMISS})
-WRITES: Final = DECISIONS | {Verb.SET, Verb.DELETE, Verb.CHECKED, Verb.SWAP, Verb.BULK, Verb.BURST, Verb.SET_TTL}
-
-FAULT_OF: Final[dict[Verb, Fault]] = {
-    Verb.PARTITION: Fault.PARTITION,
-    Verb.CUT: Fault.ONE_WAY,
-    Verb.SWIZZLE_OUT: Fault.SWIZZLE,
-    Verb.SWIZZLE_IN: Fault.SWIZZLE,
-    Verb.PAUSE: Fault.PAUSE,
-    Verb.KILL: Fault.KILL,
-    Verb.POWER: Fault.POWER,
-    Verb.WIPE: Fault.WIPE,
-    Verb.BURN: Fault.BURN,
-    Verb.COPY: Fault.ROLL_BACK,
-    Verb.ROLL_BACK: Fault.ROLL_BACK,
-    Verb.RETIRE: Fault.RETIRE,
-    Verb.FILL: Fault.FULL_DISK,
-    Verb.DRIFT: Fault.DRIFT,
-    Verb.WALL_JUMP: Fault.WALL_CLOCK,
-    Verb.AGENT_DOWN: Fault.AGENT,
-    Verb.BURST: Fault.SLOW_DISK,
-    Verb.NAMESAKE: Fault.NAMESAKE,
-    Verb.FOREIGN: Fault.FOREIGN,
-    Verb.LIE: Fault.LIES,
-    Verb.SAME_ADDRESS: Fault.SAME_ADDRESS,
-    Verb.ROT: Fault.ROT,
-    Verb.ROT_TWO: Fault.ROT,
-}
-"""Which fault an action is. The others are writes, starts, or ends of a fault, which harm nobody."""
-
-
 @attrs.frozen
-class Action:
-    """Something that happens to one host at one time."""
+class Planned:
+    """Something that happens at one time."""
 
     at_ms: int
     """After the fleet has grown."""
-    verb: Verb
-    host: int
-    number: int
-    """What else there is to choose: which path, which other host, which side."""
+    action: Happening
+    fault: Fault | None = None
+    """Which fault it is; None: a write, a start, or the end of a fault, which harm nobody."""
 
     def __str__(self) -> str:
-        return f"{self.at_ms / 1000:9.3f} s  n{self.host} {self.verb} ({self.number})"
+        return command_of(Later(self.at_ms, self.action))
 
 
 @attrs.frozen
@@ -190,29 +138,47 @@ class Scenario:
     quiet_ms: int
     """For so long there are no faults but those of the network."""
     length_ms: int
-    actions: tuple[Action, ...]
+    planned: tuple[Planned, ...]
     """By time."""
 
     @property
-    def names(self) -> list[str]:
-        return [f"n{number}" for number in range(self.host_count)]
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"n{number}" for number in range(self.host_count))
 
     def only(self, numbers: Collection[int]) -> Scenario:
-        """With these actions only."""
+        """With these of the planned actions only."""
         wanted = frozenset(numbers)
-        kept = tuple(action for number, action in enumerate(self.actions) if number in wanted)
-        return attrs.evolve(self, actions=kept)
+        kept = tuple(one for number, one in enumerate(self.planned) if number in wanted)
+        return attrs.evolve(self, planned=kept)
 
-    def text(self) -> list[str]:
-        """For people, a line for each thing."""
-        nodes, late, paths = self.host_count, self.late_count, self.path_count
-        carry = "everything" if self.packets_per_s is None else f"{self.packets_per_s} packets/s"
-        head = [
-            f"{nodes} nodes, {late} of which join later; {paths} paths",
-            f"chains of {self.chain_length} links, pulls of {self.pull_events} ticks, commits of {self.commit_ms} ms",
-            f"deletions are kept for {self.delete_retention_ms / 1000:g} s",
-            f"agents carry {carry}, their streams hold {self.stream_events} events, they doubt for {self.doubts_ms} ms",
-            f"clock rates {self.rates}, wall clocks off by {[round(off_s) for off_s in self.wall_off_s]} s",
-            f"network: {self.network}",
-        ]
-        return head + [str(action) for action in self.actions]
+    @property
+    def world(self) -> dict[str, Setting]:
+        """What holds from the beginning to the end, as `grammar.WORLD` names it."""
+        return {"seed": self.seed, "own_every": OWN_EVERY, "watchers": True}
+
+    def actions(self) -> Iterator[Action]:
+        """The whole run: the fleet grows, suffers faults and clients, and when all is well it must come to rest."""
+        names, first = self.names, self.host_count - self.late_count
+        yield Settings({
+            "chain_length_max": self.chain_length,
+            "pull_events_max": self.pull_events,
+            "delete_retention_ms": self.delete_retention_ms,
+        })  # fmt: skip
+        yield Agents(names, self.stream_events, self.doubts_ms, self.packets_per_s)
+        for name, rate, off_s in zip(names, self.rates, self.wall_off_s, strict=True):
+            if (rate, off_s) != (1.0, 0.0):
+                yield SetClock(name, rate, off_s)
+        yield Disturb(NetworkFaults())
+        yield Gather(names[:first])
+        yield Disturb(self.network)
+        yield Disks(self.commit_ms, STALLS)
+        for one in self.planned:
+            yield Later(one.at_ms, one.action)
+        yield PassTime(self.length_ms)
+        yield Recover(REST_MS)
+
+    def text(self, *about: str) -> str:
+        """A scenario file that goes the same way; `about`: lines of comment for its head."""
+        head = [f"# {line}" for line in about]
+        world = command_of(Settings(self.world))
+        return "\n".join([*head, "show nothing", world, *map(command_of, self.actions()), EXPECTED]) + "\n"

@@ -24,7 +24,7 @@ class Shrinker:
     def __init__(self, seed: int, off: Collection[Fault], rule: str, kept: Collection[int] | None = None) -> None:
         self.off = frozenset(off)
         """The faults that are not needed."""
-        self.kept = tuple(range(len(draw(seed, off).actions))) if kept is None else tuple(sorted(kept))
+        self.kept = tuple(range(len(draw(seed, off).planned))) if kept is None else tuple(sorted(kept))
         """The numbers of the actions that are needed."""
         self._seed = seed
         self._rule = rule
@@ -44,13 +44,13 @@ class Shrinker:
             off = self.off | {fault}
             scenario = draw(self._seed, off)
             if fault not in self.off and self._fails(scenario):
-                self.off, self.kept = off, tuple(range(len(scenario.actions)))
+                self.off, self.kept = off, tuple(range(len(scenario.planned)))
 
     def _without_what_came_later(self) -> None:
         """A run ends when it fails, so most of what would have come later did not happen at all."""
         scenario = draw(self._seed, self.off)
         outcome = run(scenario.only(self.kept))
-        early = tuple(n for n in self.kept if scenario.actions[n].at_ms < outcome.virtual_ms)
+        early = tuple(n for n in self.kept if scenario.planned[n].at_ms < outcome.virtual_ms)
         if self._fails(scenario.only(early)):
             self.kept = early
 

@@ -1,271 +1,457 @@
-"""Carries the actions of a scenario out on a fleet.
+"""Carries actions out on a fleet: those of a scenario file and those that a seed drew alike.
 
-Knows: what each verb does, and when it does not apply.  Does not know when, nor what is right.
+Knows: what each action does, and when it cannot be done.  Does not know how actions are written, nor what is right.
 
-Invariant: an action that does not apply changes nothing; `all_is_well` ends every fault.
+Invariant: an action that cannot be done changes nothing; after `Recover` no fault is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final, assert_never
 
 from distkv.core.ready import Retired, RetireNode
+from distkv.errors import DistkvError, DuplicateNameError
+from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.model.tick_ranges import is_within
-from distkv.sim.clock import HostClock
+from distkv.sim.actions import (
+    Action,
+    Agents,
+    Cluster,
+    CutWay,
+    Decide,
+    DecideAny,
+    Deed,
+    Disks,
+    Disturb,
+    Divert,
+    Fill,
+    Foreign,
+    Gather,
+    Happening,
+    Later,
+    Lie,
+    Move,
+    PassTime,
+    Recover,
+    Retire,
+    Rot,
+    RotSome,
+    SetClock,
+    Settings,
+    Settle,
+    Show,
+    ShowState,
+    Split,
+    StartNode,
+    Swap,
+    ToNode,
+    WaitState,
+    Write,
+)
+from distkv.sim.fairness import Fairness
 from distkv.sim.fleet import Fleet
-from distkv.sim.host import Host
+from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults
-from distkv.sim.scenario import WRITES, Action, Scenario, Verb
-from distkv.sim.strangers import Strangers
-from distkv.sim.workload import OWNER, Workload
+from distkv.sim.rule import BrokenRuleError
+from distkv.sim.rules.alike import is_at_rest, not_at_rest
+from distkv.sim.strangers import Strangers, namesake_of
+from distkv.sim.wording import words_for
+from distkv.sim.workload import Workload
 from distkv.storage.memory import MemoryDisk
+from distkv.wire.message import KnownRecord, PingChain
+
+JOIN_MS: Final = 700
+GROW_CLOCKS: Final = 20
+GATHER_CLOCKS: Final = 12
+QUIET_CLOCKS: Final = 8
+"""A cluster that has grown goes on for so long, so that nothing of its growth is left to do when the trace begins."""
+
+
+class NotPossibleError(DistkvError):
+    """An action cannot be done, or what is waited for does not come."""
 
 
 class Stage:
     """One fleet, and what happens to it."""
 
-    def __init__(self, fleet: Fleet, scenario: Scenario) -> None:
-        self._fleet = fleet
-        self._scenario = scenario
-        self._workload = Workload(fleet, scenario)
-        self._copies: dict[str, MemoryDisk] = {}
-        self._settings: dict[str, Any] = {
-            "chain_length_max": scenario.chain_length,
-            "pull_events_max": scenario.pull_events,
-            "delete_retention_ms": scenario.delete_retention_ms,
-        }
-        self._strangers = Strangers(fleet, self._settings)
-        for name, rate, off_s in zip(scenario.names, scenario.rates, scenario.wall_off_s, strict=True):
-            agent = fleet.host(name, clock=HostClock(rate, off_s)).agent
-            agent.stream_events, agent.doubts_ms = scenario.stream_events, scenario.doubts_ms
-            if scenario.packets_per_s is not None:
-                agent.limit(scenario.packets_per_s, scenario.host_count)
+    def __init__(self, fleet: Fleet, names: Sequence[str]) -> None:
+        """`names`: all nodes that any action names."""
+        self._fleet: Final = fleet
+        for name in names:
+            fleet.host(name)
+        self._core: Final[dict[str, Any]] = {}
+        """What every start from here on is told."""
+        self._agents_down: Final[set[str]] = set()
+        self._copies: Final[dict[str, MemoryDisk]] = {}
+        self._workload: Final = Workload(fleet)
+        self._strangers: Final = Strangers(fleet, self._core)
+        self._fairness: Final = Fairness(fleet, self._copies)
 
-    def grow(self) -> None:
-        """Start the hosts that are there from the beginning; the first founds the network."""
-        names = self._scenario.names
-        self._fleet.start(names[0], init="root", **self._settings)
-        for number, name in enumerate(names[1 : len(names) - self._scenario.late_count], 1):
-            self._fleet.later(700 * number, partial(self._start, self._fleet.hosts[name]))
+    def do(self, action: Action) -> None:
+        """Carry out one action.
 
-    def do(self, action: Action) -> bool:
-        """Carry out one action; False when it does not apply."""
-        host = self._fleet.hosts[self._scenario.names[action.host]]
-        is_done = self._do(host, action)
-        if is_done and action.verb not in WRITES and action.verb is not Verb.START:  # a start shows itself
-            self._tell(*self._words(host.name, action))
-        return is_done
-
-    def _do(self, host: Host, action: Action) -> bool:
-        process = host.process
-        if action.verb in WRITES:
-            if process is None or host.is_paused:
-                return False
-            self._workload.do(process, action)
-            return True
-        if self._strangers.do(host, action):
-            return True
-        if process is None:
-            return self._to_stopped(host, action)
-        return self._to_network(host, action) or self._to_machine(host, action)
-
-    def all_is_well(self) -> None:
-        """Every fault ends, and who does not run starts."""
-        fleet = self._fleet
-        self._tell("", "all faults end")
-        fleet.heal()
-        fleet.network.faults = NetworkFaults(silence_ms=fleet.network.faults.silence_ms)
-        fleet.commit_ms = (0, 0)
-        self._strangers.all_is_well()
-        for host in fleet.hosts.values():
-            host.disk.make_space()
-            host.resume()
-            self._start(host)
-            if not host.agent.is_up:
-                fleet.transport(host.name, up=True)
-
-    def _tell(self, name: str, what: str) -> None:
-        for tell in self._fleet.told.befell:
-            tell(self._fleet.now_ms, name, what)
-
-    def _words(self, name: str, action: Action) -> tuple[str, str]:
-        """Whom it befell, nobody where it is about the ways between all, and what; these as scenario files say it."""
-        match action.verb:
-            case Verb.PARTITION:
-                return "", "split " + " | ".join(map(" ".join, self._sides(name, action)))
-            case Verb.CUT:
-                return "", f"cut {name} > {self._other(name, action)}"
-            case Verb.HEAL:
-                return "", "heal"
-        return name, action.verb
-
-    # -- verbs
-
-    def _start(self, host: Host) -> None:
-        if host.process is None:
-            if host.disk.is_empty:
-                self._strangers.empty_node_comes()
-            self._fleet.start(host.name, **self._settings)
-
-    def _to_stopped(self, host: Host, action: Action) -> bool:
-        match action.verb:
-            case Verb.START:
-                self._start(host)
-                return True
-            case Verb.MAKE_SPACE:
-                host.disk.make_space()
-                return True
-            case Verb.HEAL | Verb.SWIZZLE_IN:
-                return self._to_network(host, action)
-        return False
-
-    def _to_network(self, host: Host, action: Action) -> bool:
-        fleet, network, name = self._fleet, self._fleet.network, host.name
-        others = self._others_than(name)
-        match action.verb:
-            case Verb.PARTITION:
-                fleet.partition(*self._sides(name, action))
-            case Verb.CUT:
-                network.cut.add((name, self._other(name, action)))
-            case Verb.SWIZZLE_OUT:
-                network.cut |= {way for other in others for way in ((name, other), (other, name))}
-            case Verb.SWIZZLE_IN:
-                network.cut -= {way for other in others for way in ((name, other), (other, name))}
-            case Verb.HEAL:
-                fleet.heal()
-            case Verb.AGENT_DOWN:
-                fleet.transport(name, up=False)
-            case Verb.AGENT_UP:
-                fleet.transport(name, up=True)
+        Raises:
+            NotPossibleError: it cannot be.
+            BrokenRuleError: the run broke a rule.
+        """
+        match action:
+            case Settings(values=values):
+                self._core.update(values)
+            case Agents() | Disturb() | Disks():
+                self._make(action)
+            case Cluster(nodes=nodes):
+                self._grow(nodes)
+            case Gather(nodes=nodes):
+                self._gather(nodes)
+            case PassTime() | Settle() | WaitState() | Recover():
+                self._pass(action)
+            case Later(after_ms=after_ms, action=happening):
+                self._fleet.later(after_ms, partial(self._do_if_fair, happening))
+            case Show() | ShowState():
+                raise NotPossibleError("there is no trace here")
             case _:
-                return False
-        return True
+                self._happen(action)
 
-    def _others_than(self, name: str) -> list[str]:
-        return [other for other in self._scenario.names if other != name]
+    # -- what takes no time
 
-    def _other(self, name: str, action: Action) -> str:
-        others = self._others_than(name)
-        return others[action.number % len(others)]
+    def _do_if_fair(self, action: Happening) -> None:
+        """Where it does not apply any more, it is left out."""
+        if self._fairness.allows(action):
+            with suppress(NotPossibleError):
+                self._happen(action, is_planned=True)
 
-    def _sides(self, name: str, action: Action) -> tuple[list[str], list[str]]:
-        others = self._others_than(name)
-        side = [name] + [other for n, other in enumerate(others) if action.number >> n & 1]
-        return side, [other for other in others if other not in side]
+    def _happen(self, action: Happening, *, is_planned: bool = False) -> None:
+        match action:
+            case ToNode(node=node):
+                self._deed(self._fleet.hosts[node], action)
+            case StartNode():
+                self._start(action)
+            case SetClock() | Move() | Rot() | RotSome():
+                self._to_machine(action)
+            case Split() | CutWay() | Divert() | Foreign() | Lie():
+                self._between(action)
+            case Write() | Fill() | Swap() | Decide() | DecideAny():
+                what = self._workload.do(self._running(action.node), action, spares_disk=is_planned)
+                if what:
+                    raise NotPossibleError(what)
+            case Retire():
+                self._retire(action)
+            case _:
+                assert_never(action)
 
-    def _to_machine(self, host: Host, action: Action) -> bool:
-        fleet = self._fleet
-        match action.verb:
-            case Verb.PAUSE:
-                host.pause()
-            case Verb.RESUME:
-                host.resume()
-            case Verb.KILL:
+    def _start(self, action: StartNode) -> None:
+        host = self._fleet.hosts[action.node]
+        if host.process is not None:
+            raise NotPossibleError(f"{host.name} runs already")
+        host.node = NodeName(action.named or action.node)
+        if host.disk.is_empty:
+            self._strangers.empty_node_comes()
+        told = {**self._core, **action.settings}
+        is_up = host.name not in self._agents_down and not told.get("alone", False)
+        self._fleet.start(host.name, init=action.init, up=is_up, **told)
+
+    def _deed(self, host: Host, action: ToNode) -> None:
+        self._check(host, action.deed)
+        self._tell(action)
+        fleet, name = self._fleet, host.name
+        match action.deed:
+            case Deed.STOP:
                 fleet.end(host)
-            case Verb.POWER:
+            case Deed.CRASH:
                 fleet.lose_power(host)
-            case Verb.WIPE | Verb.BURN if host.addr in {other.addr for other in self._others(host)}:
-                return False  # who comes back elsewhere, and empty, at once is taken for another one, and ends
-            case Verb.WIPE if self._has_copy(host):
-                self._lose_disk(host, is_copied=True)
-            case Verb.BURN if any(other.live.is_serving for other in self._others(host)):
-                self._lose_disk(host, is_copied=False)
-            case Verb.COPY if host.live.is_serving and host.disk.rotten is None:
-                self._copies[host.name] = host.disk.copy()
-            case Verb.ROLL_BACK:
-                return self._roll_back(host)
-            case Verb.ROT if self._has_copy(host):
-                return self._rot(host, action.number % 3 + 1)
-            case Verb.ROT_TWO:
-                return self._rot_two(host, action.number % 3 + 1)
-            case Verb.RETIRE:
-                return self._retire(host, is_running=action.number % 2 == 1)
-            case Verb.FILL:
+            case Deed.WIPE | Deed.BURN:
+                self._lose_disk(host, is_copied=action.deed is Deed.WIPE)
+            case Deed.BACKUP:
+                self._copies[name] = host.disk.copy()
+            case Deed.ROLL_BACK:
+                self._workload.disk_is_lost(name)
+                self._strangers.empty_node_comes()  # what is set back may have to begin anew
+                fleet.set_back(name, self._copies[name], is_copied=True)
+            case Deed.PAUSE:
+                host.pause()
+            case Deed.RESUME:
+                host.resume()
+            case Deed.AGENT_DOWN | Deed.AGENT_UP:
+                self._agent(name, is_up=action.deed is Deed.AGENT_UP)
+            case Deed.DISK_SHORT:
                 host.disk.fill()
-            case Verb.MAKE_SPACE:
+            case Deed.DISK_FULL:
+                self._fill_disk(host)
+            case Deed.DISK_FREE:
                 host.disk.make_space()
-            case Verb.DRIFT:
-                host.clock.drift(0.95 + action.number % 101 / 1000, fleet.now_ms)
-                if host.process is not None:
-                    host.process.replan()
-            case Verb.WALL_JUMP:
-                host.clock.wall_off_s += action.number % 7201 - 3600
+            case Deed.ISOLATE:
+                fleet.network.isolate(name, fleet.hosts)
+            case Deed.REJOIN:
+                fleet.network.rejoin(name)
+            case Deed.NAMESAKE:
+                self._strangers.start_namesake(host)
+            case Deed.NAMESAKE_GONE:
+                self._strangers.end_namesake(host)
+            case Deed.OWN_ADDRESS:
+                self._strangers.move(host, host.own_addr)
             case _:
-                return False
-        return True
+                assert_never(action.deed)
+
+    def _check(self, host: Host, deed: Deed) -> None:
+        if deed is Deed.ROLL_BACK and host.name not in self._copies:
+            raise NotPossibleError(f"{host.name} has no backup")
+        if deed is Deed.NAMESAKE and not self._strangers.may_have_namesake(host):
+            raise NotPossibleError(f"{host.name} has no data, or a namesake already")
+        if deed is Deed.NAMESAKE_GONE and namesake_of(host.name) not in self._fleet.hosts:
+            raise NotPossibleError(f"{host.name} has no namesake")
+        if deed is Deed.OWN_ADDRESS:
+            self._running(host.name)
 
     def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
-        self._workload.ring_is_over |= host.name == OWNER
+        self._workload.disk_is_lost(host.name)
         if not is_copied:  # what was on it only, nobody remembers: an older copy would use its ticks again, unnoticed
             self._copies.pop(host.name, None)
         self._fleet.wipe(host.name, is_copied=is_copied)
 
-    def _roll_back(self, host: Host) -> bool:
-        copy = self._copies.pop(host.name, None)
-        if copy is None or not self._has_copy(host):
-            return False
-        self._workload.ring_is_over |= host.name == OWNER
-        self._strangers.empty_node_comes()  # what is set back may have to begin anew
-        self._fleet.set_back(host.name, copy, is_copied=True)
-        return True
+    def _agent(self, name: str, *, is_up: bool) -> None:
+        (self._agents_down.discard if is_up else self._agents_down.add)(name)
+        if self._fleet.hosts[name].process is not None:
+            self._fleet.transport(name, up=is_up)
 
-    def _rot(self, host: Host, count: int, spared: Sequence[Path] = ()) -> bool:
-        self._workload.ring_is_over |= host.name == OWNER
+    def _fill_disk(self, host: Host) -> None:
+        """The room that the log has set aside is used up, too, by records that say nothing."""
+        host.disk.fill()
+        process = host.process
+        while process is not None and host.disk.has_room(0):
+            host.disk.append([KnownRecord({})] * 100)
+            self._fleet.commit(process)
+
+    def _to_machine(self, action: SetClock | Move | Rot | RotSome) -> None:
+        fleet = self._fleet
+        match action:
+            case SetClock(node=node, rate=rate, jump_s=jump_s):
+                self._tell(action)
+                host = fleet.hosts[node]
+                host.clock.wall_off_s += jump_s
+                if rate is not None:
+                    host.clock.drift(rate, fleet.now_ms)
+                    if host.process is not None:
+                        host.process.replan()
+            case Move(node=node, other=other):
+                self._running(node)
+                self._tell(action)
+                self._strangers.move(fleet.hosts[node], fleet.hosts[other].addr)
+            case Rot(node=node, path=path):
+                self._tell(action)
+                if not fleet.rot(node, lambda paths: [path] if path in paths else []):
+                    raise NotPossibleError(f"{node} has nothing at {path} that may rot, or rotted before")
+            case RotSome():
+                self._tell(action)
+                self._rot_some(action)
+            case _:
+                assert_never(action)
+
+    def _rot_some(self, action: RotSome) -> None:
+        """Of two disks each keeps what rots on the other one, unless a third one holds all that is on both."""
+        first, *others = (self._fleet.hosts[node] for node in action.nodes)
+        held = [host.live.tree.ledger.held() for host in (first, *others)]
+        thirds = [third.live.tree.ledger.held() for third in self._fleet.ours()
+                  if third not in (first, *others) and self._fairness.is_good(third)]  # fmt: skip
+        has_third = any(all(is_within(mine, theirs) for mine in held) for theirs in thirds)
+        paths = [entry.head.path for entry in first.live.tree.entries()]
+        self._rot(first, action.count, ())
+        if first.disk.rotten is None:
+            return
+        kept = set(first.disk.rotten.paths)
+        for other in others:
+            self._rot(other, action.count, () if has_third else [path for path in paths if path not in kept])
+
+    def _rot(self, host: Host, count: int, spared: Sequence[Path]) -> None:
+        self._workload.disk_is_lost(host.name)
         self._strangers.empty_node_comes()  # it may have to begin anew
 
         def choose(paths: Sequence[Path]) -> Sequence[Path]:
             may = [path for path in paths if path not in spared]
             return self._fleet.rng.sample(may, min(count, len(may)))
 
-        return self._fleet.rot(host.name, choose)
+        self._fleet.rot(host.name, choose)
 
-    def _rot_two(self, host: Host, count: int) -> bool:
-        """Two disks rot at once; a third one holds what was on both, or each of them holds what rots on the other."""
-        names = self._scenario.names
-        other = self._fleet.hosts[names[(names.index(host.name) + 1) % len(names)]]
-        if other.process is None or other.is_paused or not (self._has_copy(host) and self._has_copy(other)):
-            return False
-        mine, theirs = (one.live.tree.ledger.held() for one in (host, other))
-        thirds = [third.live.tree.ledger.held() for third in self._others(host)
-                  if third is not other and self._is_good(third)]  # fmt: skip
-        is_held = any(is_within(mine, held) and is_within(theirs, held) for held in thirds)
-        paths = [entry.head.path for entry in host.live.tree.entries()]
-        if not self._rot(host, count) or host.disk.rotten is None:
-            return False
-        kept = set(host.disk.rotten.paths)
-        return self._rot(other, count, () if is_held else [path for path in paths if path not in kept])
+    def _between(self, action: Split | CutWay | Divert | Foreign | Lie) -> None:
+        network = self._fleet.network
+        match action:
+            case Split(sides=()):
+                self._tell(action)
+                self._fleet.heal()
+            case Split(sides=sides):
+                self._tell(action)
+                self._fleet.partition(*sides)
+            case CutWay(sender=sender, receiver=receiver):
+                self._tell(action)
+                network.cut.add((sender, receiver))
+            case Divert(diversion=diversion):
+                self._tell(action)
+                if diversion is None:
+                    network.diversions.clear()
+                else:
+                    network.diversions.append(diversion.fresh())
+            case Foreign(is_there=is_there):
+                if not (self._strangers.come() if is_there else self._strangers.go()):
+                    raise NotPossibleError("no other network can come, or go, now")
+                self._tell(action)
+            case Lie(node=node, what=what):
+                self._running(node)
+                self._tell(action)
+                self._strangers.lie(self._fleet.hosts[node], what)
+            case _:
+                assert_never(action)
 
-    def _retire(self, host: Host, *, is_running: bool) -> bool:
-        """`is_running`: whoever says so is wrong."""
-        for other in self._others(host):
-            if other.process is not None and not other.is_paused and other.live.is_serving:
-                if not is_running:
-                    self._fleet.end(host)
-                return isinstance(other.process.step(RetireNode(host.node, force=True)).reply, Retired)
-        return False
+    def _retire(self, action: Retire) -> None:
+        other, request = NodeName(action.other), RetireNode(NodeName(action.other), action.is_forced)
+        if action.node:
+            process = self._running(action.node)
+            process.host.give(process, partial(process.step, request))
+            return
+        for host in self._fleet.ours():
+            asked = host.process
+            if asked is not None and host.node != other and not host.is_paused and host.live.is_serving:
+                if isinstance(asked.step(request).reply, Retired):
+                    self._tell(action)
+                return
 
-    # -- whether a disk may go
+    # -- what there is
 
-    def _others(self, host: Host) -> list[Host]:
-        return [other for other in self._fleet.ours() if other is not host]
+    def _make(self, action: Agents | Disturb | Disks) -> None:
+        fleet = self._fleet
+        match action:
+            case Agents(nodes=nodes):
+                for name in nodes:
+                    agent = fleet.hosts[name].agent
+                    agent.stream_events, agent.doubts_ms = action.stream_events, action.doubts_ms
+                    if action.packets_per_s is not None:
+                        agent.limit(action.packets_per_s, len(nodes))
+            case Disturb(faults=faults):
+                fleet.network.faults = faults
+            case Disks(commit_ms=commit_ms, stalls=stalls):
+                fleet.commit_ms, fleet.stalls = commit_ms, stalls
+            case _:
+                assert_never(action)
 
-    def _has_copy(self, host: Host) -> bool:
-        """Whether another disk holds all that this one does, durably.
+    # -- growth
 
-        Who is known at another address is left alone: empty, it would be refused for somebody else (NAME-2).
-        """
-        for other in self._fleet.ours():
-            mine_there = other.live.registry.nodes.get(host.node)
-            if mine_there is not None and mine_there.addr != host.own_addr:
-                return False
-        mine = host.live.tree.ledger.held()
-        good = [other for other in self._others(host) if self._is_good(other)]
-        return any(is_within(mine, other.live.tree.ledger.held()) for other in good)
+    def _begin_growth(self, names: tuple[str, ...]) -> None:
+        self._start(StartNode(names[0], "root"))
 
-    @staticmethod
-    def _is_good(host: Host) -> bool:
-        """Whether it serves, and all that it holds is durable."""
-        return host.live.is_serving and host.disk.is_idle
+    def _join(self, names: tuple[str, ...]) -> None:
+        for number, name in enumerate(names[1:], 1):
+            self._fleet.later(JOIN_MS * number, partial(self._start, StartNode(name)))
+
+    def _grow(self, names: tuple[str, ...]) -> None:
+        fleet, clock_ms = self._fleet, self._clock_ms
+        self._begin_growth(names)
+        founder = fleet.hosts[names[0]]
+        self._until(lambda: _serves(founder), 2 * clock_ms, f"{names[0]} founds no network")
+        self._join(names)
+        fleet.run(JOIN_MS * len(names))
+        self._check_somebody_runs()
+        self._until(lambda: is_at_rest(fleet), GROW_CLOCKS * clock_ms, "the cluster does not come up")
+        fleet.run(QUIET_CLOCKS * clock_ms)
+        before = self._chains(names)
+        fleet.run_until(lambda: len(now := self._chains(names)) == 1 and not now & before, 3 * clock_ms)
+        fleet.run(1)  # who does not run yet shall not hear that ping either
+
+    def _gather(self, names: tuple[str, ...]) -> None:
+        self._begin_growth(names)
+        self._join(names)
+
+        def serving() -> int:
+            return sum(host.live.is_serving for host in self._fleet.ours())
+
+        if not self._fleet.run_until(lambda: serving() >= len(names), GATHER_CLOCKS * self._clock_ms):
+            raise BrokenRuleError("the fleet grows", f"only {serving()} of {len(names)} are ready")
+
+    def _chains(self, names: tuple[str, ...]) -> set[PingChain]:
+        """The chains that they follow; one, when all are in the same round."""
+        return {self._running(name).replica.ping_chain for name in names}
+
+    @property
+    def _clock_ms(self) -> int:
+        return int(self._core.get("clock_ms", 5000))
+
+    # -- time
+
+    def _pass(self, action: PassTime | Settle | WaitState | Recover) -> None:
+        fleet = self._fleet
+        match action:
+            case PassTime(for_ms=for_ms):
+                fleet.run(for_ms)
+            case WaitState(node=node, state=state, within_ms=within_ms):
+                host = fleet.hosts[node]
+                self._until(
+                    lambda: host.process is not None and host.live.state == state, within_ms, f"{node} is not {state}"
+                )
+            case Settle(within_ms=within_ms):
+                self._check_somebody_runs()
+                if not fleet.run_until(lambda: is_at_rest(fleet), within_ms):
+                    raise not_at_rest(fleet, within_ms)
+            case Recover(within_ms=within_ms):
+                self._recover(within_ms)
+            case _:
+                assert_never(action)
+
+    def _recover(self, within_ms: int) -> None:
+        fleet = self._fleet
+        self._check_fatal()
+        self._end_faults()
+        is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
+        self._check_fatal()
+        if not is_resting:
+            raise not_at_rest(fleet, within_ms)
+        for tell in fleet.observers.settled:
+            tell(fleet)
+
+    def _end_faults(self) -> None:
+        """Every fault ends, and who does not run starts."""
+        fleet = self._fleet
+        fleet.befell("", "all faults end")
+        fleet.heal()
+        fleet.network.diversions.clear()
+        fleet.network.faults = NetworkFaults(silence_ms=fleet.network.faults.silence_ms)
+        fleet.commit_ms = (0, 0)
+        self._agents_down.clear()
+        self._strangers.all_is_well()
+        for host in fleet.hosts.values():
+            host.disk.make_space()
+            host.resume()
+            if host.process is None:
+                self._start(StartNode(host.name, named=host.node))
+            if not host.agent.is_up:
+                fleet.transport(host.name, up=True)
+
+    def _check_fatal(self) -> None:
+        hosts = self._fleet.hosts
+        for host in hosts.values():
+            if isinstance(host.fatal, DuplicateNameError) and (namesake_of(host.name) in hosts or not host.is_ours):
+                continue  # of two servers with one name the one that started later ends (NAME-1, NAME-2)
+            if host.fatal is not None:
+                raise BrokenRuleError("no server ends by itself", f"{host.name}: {host.fatal}")
+
+    def _until(self, condition: Callable[[], bool], within_ms: int, what: str) -> None:
+        if not self._fleet.run_until(condition, within_ms):
+            raise NotPossibleError(f"{what} within {within_ms / 1000:g} s")
+
+    def _check_somebody_runs(self) -> None:
+        if not any(True for _ in self._fleet.running()):
+            raise NotPossibleError("nobody runs")
+
+    def _running(self, name: str) -> Process:
+        process = self._fleet.hosts[name].process
+        if process is None:
+            raise NotPossibleError(f"{name} does not run")
+        return process
+
+    def _tell(self, action: Happening) -> None:
+        """Observers hear what befalls a node, or in the words of a scenario file what befalls the ways between all."""
+        self._fleet.befell(*words_for(action))
+
+
+def _serves(host: Host) -> bool:
+    return host.process is not None and host.live.is_serving

@@ -7,14 +7,14 @@ Invariant: what comes goes: after `all_is_well` only the fleet's own hosts are t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from distkv.core.ready import LocalSet
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
+from distkv.sim.actions import Untruth
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
-from distkv.sim.scenario import Action, Verb
 from distkv.wire.message import Header, Info, Message, Ping, PingLink, State, Update
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
@@ -29,7 +29,6 @@ LIE_TICKS: Final = 2_000_000
 """Further ahead than honest gossip comes (INFO-2)."""
 LIE_TOCKS: Final = 1 << 33
 """The same (TOCK-3)."""
-LIES: Final = 6
 
 
 class Strangers:
@@ -40,67 +39,27 @@ class Strangers:
         self._settings = settings
         self._is_foreign_over = False
 
-    def do(self, host: Host, action: Action) -> bool:
-        """Carry out an action of theirs; False when it is none, or does not apply."""
-        match action.verb:
-            case Verb.NAMESAKE:
-                return self._start_namesake(host)
-            case Verb.NAMESAKE_GONE:
-                return self._end_namesake(host)
-            case Verb.FOREIGN:
-                return self._start_foreigner()
-            case Verb.FOREIGN_GONE if FOREIGNER in self._fleet.hosts:
-                self._fleet.end(self._fleet.hosts[FOREIGNER])
-                return True
-            case Verb.LIE if host.process is not None:
-                self._fleet.tell_all(host, _lie(host, action.number))
-                return True
-            case Verb.SAME_ADDRESS if host.process is not None and host.live.life is not None:
-                others = [other for other in self._fleet.ours() if other is not host]
-                if others:
-                    self._move(host, others[action.number % len(others)].addr)
-                return bool(others)
-            case Verb.OWN_ADDRESS if host.process is not None:
-                self._move(host, host.own_addr)
-                return True
-        return False
+    def may_have_namesake(self, host: Host) -> bool:
+        """Whether a second server of this one's name may come: without data it would be refused itself."""
+        is_there = namesake_of(host.name) in self._fleet.hosts
+        return not is_there and host.process is not None and host.live.life is not None
 
-    def empty_node_comes(self) -> None:
-        """A node without data joins whichever network answers, so no other one may be there."""
-        self._is_foreign_over = True
-        if FOREIGNER in self._fleet.hosts:
-            self._fleet.end(self._fleet.hosts[FOREIGNER])
-
-    def all_is_well(self) -> None:
-        for host in list(self._fleet.hosts.values()):
-            if not host.is_ours:
-                self._remove(host.name)
-            elif host.addr != host.own_addr and host.process is not None:
-                self._move(host, host.own_addr)
-            else:
-                host.addr = host.own_addr
-
-    # -- inside
-
-    def _start_namesake(self, host: Host) -> bool:
+    def start_namesake(self, host: Host) -> None:
         """Somebody starts a server with an empty directory under a name that is taken, elsewhere."""
         name = namesake_of(host.name)
-        if name in self._fleet.hosts or host.process is None or host.live.life is None:
-            return False  # without data the one that was meant would be refused for this one
         self.empty_node_comes()
         self._fleet.host(name, node=host.node)
         self._fleet.start(name, **self._settings)
-        return True
 
-    def _end_namesake(self, host: Host) -> bool:
+    def end_namesake(self, host: Host) -> None:
         """The mistake is found: whoever is left of the two, the one that was meant goes on."""
-        is_gone = self._remove(namesake_of(host.name))
-        if is_gone and host.process is None:
+        self._remove(namesake_of(host.name))
+        if host.process is None:
             self._fleet.start(host.name, **self._settings)
-        return is_gone
 
-    def _start_foreigner(self) -> bool:
-        """A network that was founded elsewhere, and holds other values at our paths, comes onto our agents."""
+    def come(self) -> bool:
+        """A network that was founded elsewhere, and holds other values at our paths, comes onto our agents; False when
+        it must not."""
         fleet = self._fleet
         ours = [host for host in fleet.hosts.values() if host.is_ours]
         if self._is_foreign_over or not all(host.process and host.live.network_id for host in ours):
@@ -119,6 +78,39 @@ class Strangers:
         fleet.start(FOREIGNER, **self._settings)
         return True
 
+    def go(self) -> bool:
+        """It goes; False when it is not there."""
+        if FOREIGNER not in self._fleet.hosts:
+            return False
+        self._fleet.end(self._fleet.hosts[FOREIGNER])
+        return True
+
+    def lie(self, host: Host, what: Untruth) -> None:
+        """The agent of a running host is told gossip that no honest node sends."""
+        self._fleet.tell_all(host, _lie(host, what))
+
+    def move(self, host: Host, addr: str) -> None:
+        """End a process, and start it under this address."""
+        self._fleet.end(host)
+        self._fleet.start(host.name, addr=addr, **self._settings)
+
+    def empty_node_comes(self) -> None:
+        """A node without data joins whichever network answers, so no other one may be there."""
+        self._is_foreign_over = True
+        if FOREIGNER in self._fleet.hosts:
+            self._fleet.end(self._fleet.hosts[FOREIGNER])
+
+    def all_is_well(self) -> None:
+        for host in list(self._fleet.hosts.values()):
+            if not host.is_ours:
+                self._remove(host.name)
+            elif host.addr != host.own_addr and host.process is not None:
+                self.move(host, host.own_addr)
+            else:
+                host.addr = host.own_addr
+
+    # -- inside
+
     def _remove(self, name: str) -> bool:
         if name not in self._fleet.hosts:
             return False
@@ -126,18 +118,13 @@ class Strangers:
         del self._fleet.hosts[name]
         return True
 
-    def _move(self, host: Host, addr: str) -> None:
-        """Start again under this address."""
-        self._fleet.end(host)
-        self._fleet.start(host.name, addr=addr, **self._settings)
-
 
 def namesake_of(name: str) -> str:
     """The host on which a second server of that name runs."""
     return f"{name}'"
 
 
-def _lie(host: Host, number: int) -> Message:
+def _lie(host: Host, what: Untruth) -> Message:
     """Gossip that no honest node sends, made from what this one shows. None of it may be believed."""
     replica, start = host.live, host.live.settings.start
     name, life = replica.name, replica.life or 0
@@ -146,19 +133,20 @@ def _lie(host: Host, number: int) -> Message:
     honest = Header(name, replica.tick, replica.tock, life, network, start)
     early, liar = PingLink(LIAR, Tick(3), replica.tock), Header(LIAR, Tick(3), replica.tock, 0, network, start)
     digest, hash = replica.tree.digest, replica.tree.ledger.hash()
-    match number % LIES:
-        case 0:
+    match what:
+        case Untruth.UNKNOWN_WRITER:
             return Update(liar, (_lying_event((LIAR, Tick(3)), replica.tock),))
-        case 1:
+        case Untruth.TICK_AHEAD:
             return Update(honest, (_lying_event((name, tick), replica.tock),))
-        case 2:
+        case Untruth.BOTH_AHEAD:
             return Update(honest, (_lying_event((name, tick), tock),))
-        case 3:
+        case Untruth.TOCK_AHEAD:
             return Info(Header(name, replica.tick, tock, life, network, start), replica.settings.addr, State.READY)
-        case 4:
+        case Untruth.TOLD_TICKS:
             return Info(honest, replica.settings.addr, State.READY, ticks={LIAR: [Tick(3)], name: [tick]})
-        case _:
+        case Untruth.UNKNOWN_PING:
             return Ping(liar, (early,), "liar:1", State.READY, digest, hash)
+    assert_never(what)
 
 
 def _lying_event(link: Link, tock: Tock) -> Event:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeAlias
 
 from distkv.errors import BadPathError
 from distkv.model.path import Path
-from distkv.sim.script import Setting, SettingMap
+from distkv.sim.actions import Setting, SettingMap
 
 SETTLE_CLOCKS: Final = 12
 """How long `settle` and `wait` wait, if they do not say."""
@@ -23,6 +23,7 @@ Known: TypeAlias = Mapping[str, tuple[str, Setting]]
 """Settings by the name that a file has for each: their field, and what holds when a file does not say."""
 
 _NODE: Final = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?")
 _TIME: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|clocks?)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -69,6 +70,25 @@ class Words:
             raise ValueError("the node is missing")
         return found
 
+    def nodes_before(self, test: Callable[[str], bool]) -> tuple[str, ...]:
+        """At least one, up to the first word for which this holds."""
+        taken = []
+        while self._words and not test(self._words[0]):
+            taken.append(self.node())
+        if not taken:
+            raise ValueError("the node is missing")
+        return tuple(taken)
+
+    def pairs(self, names: Collection[str]) -> Mapping[str, Words]:
+        """All that is left: words such as `name=word`, by their names."""
+        found: dict[str, Words] = {}
+        for word in self.until():
+            name, _, text = word.partition("=")
+            if name not in names:
+                raise ValueError(f"{name} is not known here; there are {', '.join(sorted(names))}")
+            found[name] = Words([text], self._clock_ms)
+        return found
+
     def path(self) -> Path:
         try:
             return Path.parse(self.take("the path"))
@@ -81,6 +101,28 @@ class Words:
 
     def integer(self, what: str) -> int:
         return _integer(self.take(what), what)
+
+    def number(self, what: str) -> float:
+        """It may have a fraction, and be negative."""
+        text = self.take(what)
+        if not _NUMBER.fullmatch(text):
+            raise ValueError(f"{what} is a number, not {text}")
+        return float(text)
+
+    def chance(self, what: str) -> float:
+        found = self.number(what)
+        if not 0 <= found <= 1:
+            raise ValueError(f"{what} is from 0 to 1, not {found:g}")
+        return found
+
+    def span_ms(self) -> tuple[int, int]:
+        """Two times, such as `1ms..2s`."""
+        low, dots, high = self.take("the span of times").partition("..")
+        low_ms = _time_ms(low, self._clock_ms)
+        high_ms = _time_ms(high, self._clock_ms) if dots else low_ms
+        if high_ms < low_ms:
+            raise ValueError(f"a span of times does not run from {low} to {high}")
+        return low_ms, high_ms
 
     def time_ms(self) -> int:
         return _time_ms(self.take("the time"), self._clock_ms)

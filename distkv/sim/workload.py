@@ -1,6 +1,6 @@
 """What clients do to a node: single writes, conditional ones, many at once, and a ring whose links are swapped.
 
-Knows: how an action becomes a request, and when a client takes its write for done.  Does not know what must become of
+Knows: how an action becomes requests, and when a client takes its write for done.  Does not know what must become of
 it: the rules do.
 
 The ring is FoundationDB's cycle: each of its paths names another one, and a swap of three links keeps it one ring. Only
@@ -10,16 +10,17 @@ the end on all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
-from distkv.core.ready import BatchDone, LocalBatch, LocalDecision, LocalSet, Reply, WriteDone
+from distkv.core.ready import BatchDone, Input, LocalBatch, LocalDecision, LocalSet, WriteDone
 from distkv.model.event import Kind
 from distkv.model.path import Path
 from distkv.model.tree import Tree
+from distkv.sim.actions import Condition, Decide, DecideAny, Fill, Swap, Write
 from distkv.sim.fleet import Fleet
-from distkv.sim.host import OUTBOX_MAX, Process
-from distkv.sim.scenario import Action, Scenario, Verb
+from distkv.sim.host import Process
 from distkv.wire.request import Dismiss, Restore, SetValue
 from distkv.wire.values import pack_value, unpack_value
 
@@ -27,10 +28,6 @@ RING_LENGTH: Final = 8
 RING: Final = tuple(Path(["ring", str(number)]) for number in range(RING_LENGTH))
 OWNER: Final = "n0"
 """The only host that writes the ring."""
-BULK: Final = 20
-"""How many entries one bulk write has."""
-BURST: Final = OUTBOX_MAX + 40
-TTLS_S: Final = (0.5, 3.0, 12.0, 40.0)
 WRITE_BYTES: Final = 4096
 """More than a client's request takes in the log."""
 
@@ -38,100 +35,107 @@ WRITE_BYTES: Final = 4096
 class Workload:
     """The clients of one run."""
 
-    def __init__(self, fleet: Fleet, scenario: Scenario) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._paths = [Path(["p", str(number)]) for number in range(scenario.path_count)]
-        self._count = 0
-        self.ring_is_over = False
+        self._ring_is_over = False
         """Its owner's disk was lost: what comes back may be seen in part, and a swap of that would make two rings."""
 
-    def do(self, process: Process, action: Action) -> None:
-        """Send one request to a running process; it may refuse."""
-        if not process.replica.is_serving or not process.host.disk.has_room(WRITE_BYTES):
-            return
-        path = self._paths[action.number % len(self._paths)]
-        self._count += 1
-        value = pack_value(self._count)
-        match action.verb:
-            case Verb.SET:
-                self._set(process, SetValue(1, path, value))
-            case Verb.DELETE:
-                self._set(process, SetValue(1, path, None))
-            case Verb.CHECKED:
-                self._set(process, self._checked(process.replica.tree, path, value, action.number))
-            case Verb.BULK:
-                first = action.number % 1000
-                self._batch(process, [(Path(["bulk", str(first + n)]), self._count + n) for n in range(BULK)])
-            case Verb.BURST:
-                self._burst(process, action.number)
-            case Verb.SET_TTL:
-                self._set(process, SetValue(1, path, value, ttl=TTLS_S[action.number % len(TTLS_S)]))
-            case Verb.SWAP:
-                self._swap(process, action.number)
-            case Verb.RESTORE | Verb.DISMISS:
-                self._decide(process, action)
+    def disk_is_lost(self, name: str) -> None:
+        """A disk comes back empty, or older."""
+        self._ring_is_over |= name == OWNER
+
+    def do(self, process: Process, action: Write | Fill | Swap | Decide | DecideAny, *, spares_disk: bool) -> str:
+        """Send requests to a running process, which may refuse; one that pauses takes them later.
+
+        `spares_disk`: no more than the disk has room for. Returns why nothing was sent, if that is so.
+        """
+        tree = process.replica.tree
+        match action:
+            case Write():
+                self._ask(process, LocalSet(_request(tree, action)))
+            case Fill(is_batch=True):
+                self._ask(process, LocalBatch(tuple(_fill(action))))
+            case Fill():
+                for request in _fill(action):
+                    if not spares_disk or (process.is_running and process.host.disk.has_room(WRITE_BYTES)):
+                        self._ask(process, LocalSet(request))
+            case Swap(number=number):
+                self._swap(process, number)
+            case Decide(path=path, loser_of=loser_of, is_restored=is_restored):
+                entry = tree.get(path)
+                losers = entry.conflicts() if entry is not None else ()
+                links = [loser.link for loser in losers if loser.node == loser_of]
+                if not links:
+                    return f"{loser_of} has lost nothing at {path}, as {action.node} sees it"
+                self._ask(process, LocalDecision((Restore if is_restored else Dismiss)(1, links[0])))
+            case DecideAny():
+                self._decide_any(process, action)
+            case _:
+                assert_never(action)
+        return ""
 
     # -- inside
 
-    def _set(self, process: Process, request: SetValue) -> None:
-        self._replied(process, process.step(LocalSet(request)).reply)
+    def _ask(self, process: Process, what: Input) -> None:
+        process.host.give(process, partial(self._offer, process, what))
 
-    def _batch(self, process: Process, values: list[tuple[Path, object]]) -> None:
-        ops = tuple(SetValue(1, path, pack_value(value)) for path, value in values)
-        self._replied(process, process.step(LocalBatch(ops)).reply)
-
-    def _burst(self, process: Process, number: int) -> None:
-        """More at once than the outbox holds, or the disk."""
-        for n in range(BURST):
-            if process.is_running and process.host.disk.has_room(WRITE_BYTES):
-                path = self._paths[(number + n) % len(self._paths)]
-                self._set(process, SetValue(1, path, pack_value(self._count + n)))
-
-    def _decide(self, process: Process, action: Action) -> None:
-        """About one of the open losers that this node shows; every second time only if its winner is still there.
-
-        Those of the ring, which wait for events that are on their way, are left to its owner.
-        """
-        contested = process.replica.tree.conflicted()
-        entries = [entry for entry in contested if not entry.head.path.is_reserved and entry.head.path not in RING]
-        found = [(entry.head.link, loser.link) for entry in entries for loser in entry.conflicts()]
-        if found:
-            head, loser = found[action.number % len(found)]
-            what = Restore if action.verb is Verb.RESTORE else Dismiss
-            decision = LocalDecision(what(1, loser, head if action.number >> 16 & 1 else None))
-            self._replied(process, process.step(decision).reply)
-
-    def _replied(self, process: Process, reply: Reply | None) -> None:
+    def _offer(self, process: Process, what: Input) -> None:
         """The answer leaves when what it says is durable."""
-        results = reply.results if isinstance(reply, BatchDone) else (reply,)
-        for result in results:
+        reply = process.step(what).reply
+        for result in reply.results if isinstance(reply, BatchDone) else (reply,):
             if isinstance(result, WriteDone) and result.event is not None and process.is_running:
                 process.when_durable(partial(self._fleet.acknowledge, process, result.event))
 
-    @staticmethod
-    def _checked(tree: Tree, path: Path, value: bytes, number: int) -> SetValue:
-        """A write on a condition that holds, as a client who has just read would make it."""
-        entry = tree.get(path)
-        if entry is None or not entry.is_live:
-            return SetValue(1, path, value, new=True)
-        if number % 3 == 0:
-            return SetValue(1, path, value, chain=entry.head.chain[:1])
-        if number % 3 == 1:
-            return SetValue(1, path, value, prev=entry.head.value)
-        return SetValue(1, path, entry.head.value, idem=True)
+    def _decide_any(self, process: Process, action: DecideAny) -> None:
+        """Those of the ring, which wait for events that are on their way, are left to its owner."""
+        conflicted = process.replica.tree.conflicted()
+        entries = [entry for entry in conflicted if not entry.head.path.is_reserved and entry.head.path not in RING]
+        found = [(entry.head.link, loser.link) for entry in entries for loser in entry.conflicts()]
+        if found:
+            head, loser = found[action.number % len(found)]
+            what = Restore if action.is_restored else Dismiss
+            self._ask(process, LocalDecision(what(1, loser, head if action.is_checked else None)))
 
     def _swap(self, process: Process, number: int) -> None:
-        if self.ring_is_over:
+        if self._ring_is_over:
             return
         links = ring_links(process.replica.tree)
         if not links:
-            self._batch(process, [(path, (at + 1) % RING_LENGTH) for at, path in enumerate(RING)])
+            self._link(process, [(path, (at + 1) % RING_LENGTH) for at, path in enumerate(RING)])
             return
         first = number % RING_LENGTH
         second = links[first]
         third = links[second]
         fourth = links[third]
-        self._batch(process, [(RING[first], third), (RING[third], second), (RING[second], fourth)])
+        self._link(process, [(RING[first], third), (RING[third], second), (RING[second], fourth)])
+
+    def _link(self, process: Process, links: list[tuple[Path, int]]) -> None:
+        self._ask(process, LocalBatch(tuple(SetValue(1, path, pack_value(to)) for path, to in links)))
+
+
+def _request(tree: Tree, action: Write) -> SetValue:
+    """A write, on a condition as a client makes it who has just read."""
+    path, value = action.path, None if action.value is None else pack_value(action.value)
+    entry = tree.get(path)
+    if action.condition is None:
+        return SetValue(1, path, value, ttl=action.ttl_s)
+    if action.condition is Condition.NEW or entry is None or not entry.is_live:
+        return SetValue(1, path, value, new=True, ttl=action.ttl_s)
+    match action.condition:
+        case Condition.CHAIN:
+            return SetValue(1, path, value, chain=entry.head.chain[:1])
+        case Condition.VALUE:
+            return SetValue(1, path, value, prev=entry.head.value)
+        case Condition.SAME:
+            return SetValue(1, path, entry.head.value, idem=True)
+    assert_never(action.condition)
+
+
+def _fill(action: Fill) -> Iterator[SetValue]:
+    """Each value is its place among them."""
+    for at in range(action.count):
+        number = action.first + at if action.over is None else (action.first + at) % action.over
+        yield SetValue(1, Path((*action.path.names, str(number))), pack_value(at))
 
 
 def ring_links(tree: Tree) -> list[int]:

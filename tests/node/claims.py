@@ -138,7 +138,8 @@ class Claims:
     def _simple(self, fields: dict[str, Any]) -> None:
         """A greeting, a state, or what a client's read or write is answered."""
         self.tock = max(self.tock, fields.get("tock", 0))
-        if "tick" in fields and fields.get("node", self.me) == self.me:  # a watcher is told of others' changes, too
+        # A watcher is told of others' changes, too; and who changed nothing, of whoever wrote what is there.
+        if "tick" in fields and fields.get("node", self.me) == self.me and fields.get("changed", True):
             self.own_tick(fields["tick"])
         for loser in fields.get("conflict", {}).get("open", []):
             if loser["node"] == self.me:

@@ -13,6 +13,9 @@ from distkv.sim.script import Script
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.txt"))
+"""Each shows a rule of the protocol."""
+FOUND = sorted(FOLDER.glob("found/*.txt"))
+"""What seeds found, as `distkv sim` printed it: no rule is broken any more when it is played."""
 _LABEL = re.compile(r"\b[A-Z]{2,}-[0-9]+\b")
 
 

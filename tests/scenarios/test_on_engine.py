@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from distkv.transport.memory import MessageFaults
 from tests.node.nodes import run
 from tests.scenarios.files import FILES, read
 from tests.scenarios.on_engine import IMPOSSIBLE, Servers, impossible
@@ -27,7 +28,9 @@ def test_servers_end_as_the_simulator_does(path: Path) -> None:
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            servers = Servers(nursery, script)
+            delay_s = int(script.world["delay_ms"]) / 1000
+            faults = MessageFaults(delay_s=(delay_s, delay_s))
+            servers = Servers(nursery, script.nodes, seed=int(script.world["seed"]), faults=faults)
             for block in script.blocks:
                 for command in block.commands:
                     await servers.do(command.action)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from distkv.sim.player import play
-from tests.scenarios.files import FILES, cited, read
+from tests.scenarios.files import FILES, FOUND, cited, read
 
 LINES_MAX = 60
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*FILES, *FOUND], ids=lambda path: path.stem)
 def test_scenario_gives_the_expected_trace(path: Path, request: pytest.FixtureRequest) -> None:
     script = read(path)
     outputs = play(script).outputs

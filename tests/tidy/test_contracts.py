@@ -49,6 +49,6 @@ def test_layers_without_a_loop_are_held_to_it() -> None:
     assert named == _existing(LOOPLESS)
 
 
-@pytest.mark.parametrize("name", ["layers", "core"])
+@pytest.mark.parametrize("name", ["layers", "core", "sim"])
 def test_layers_contract_is_exhaustive(name: str) -> None:
     assert _contracts()[name]["exhaustive"] is True

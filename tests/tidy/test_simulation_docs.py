@@ -14,7 +14,7 @@ from distkv.model.entry import LOSERS_MAX
 from distkv.sim import run
 from distkv.sim.cost import FIGURES
 from distkv.sim.draft import draw
-from distkv.sim.run import REST_MS
+from distkv.sim.scenario import REST_MS
 from distkv.sim.scenario import RARE, Fault
 
 ROOT = Path(__file__).parents[2]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from distkv.sim.rule import Observer
 from distkv.sim.rules.announced import DroppedIsAnnounced
+from distkv.sim.rules.apart import StaysApart
+from distkv.sim.rules.contents import OneContent
+from distkv.sim.rules.covered import SupersededIsCovered
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.durable import NothingUndone
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
 from distkv.sim.rules.purged import PurgedStays
+from distkv.sim.rules.ring import RingStays
+from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 from distkv.sim.rules.ttl import TtlEnds
-from distkv.sim.rules.writes import DecisionsCloseOne, WritesWin
+from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
 
 
 def always() -> list[Observer]:
@@ -31,4 +36,17 @@ def always() -> list[Observer]:
         GapsArePulled(),
         PingsCome(),
         WritesWin(),
+    ]
+
+
+def every() -> list[Observer]:
+    """All rules: these, and those that want all that a run did."""
+    return [
+        *always(),
+        OneContent(),
+        SupersededIsCovered(),
+        TicksRise(),
+        AcknowledgedStay(),
+        RingStays(),
+        StaysApart(),
     ]

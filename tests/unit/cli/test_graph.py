@@ -15,8 +15,9 @@ import pytest
 from distkv.cli.main import run
 from distkv.core.replica import Replica
 from distkv.graph.trace import write_line
+from distkv.sim.actions import CutWay, Deed, Split, ToNode
 from distkv.sim.draft import draw
-from distkv.sim.scenario import Verb
+from distkv.sim.scenario import Fault
 from tests.unit.graph.traces import heard, there, write
 
 Capture = pytest.CaptureFixture[str]
@@ -222,9 +223,9 @@ def test_seed_is_drawn_and_its_outcome_told_beside(capsys: Capture) -> None:
 
 
 def test_graph_of_a_seed_shows_what_was_done_to_hosts_and_network(capsys: Capture) -> None:
-    actions = draw(3).actions
-    verbs = {Verb.PARTITION, Verb.CUT, Verb.HEAL, Verb.PAUSE}
-    wanted = ",".join(str(number) for number, action in enumerate(actions) if action.verb in verbs)
+    pauses = [ToNode(f"n{number}", Deed.PAUSE) for number in range(5)]
+    planned = enumerate(one.action for one in draw(3).planned)
+    wanted = ",".join(str(n) for n, action in planned if isinstance(action, Split | CutWay) or action in pauses)
     assert run(["graph", "--seed", "3", "--only", wanted, "--kinds", "outside"]) == 0
     shown = [" ".join(line.split()[1:]) for line in capsys.readouterr().out.splitlines()]
     assert {"* split n3 n2 n4 | n0 n1", "* cut n1 > n4", "* heal", "n0 pauses"} <= set(shown)
@@ -235,7 +236,7 @@ def test_graph_of_a_seed_that_fails_ends_with_the_rule_and_exits_1(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    seed = next(seed for seed in range(20) if any(one.fault is Fault.KILL for one in draw(seed).planned))
     assert run(["graph", "--seed", str(seed)]) == 1
     assert "*  fails; disks keep what they said they have: " in capsys.readouterr().out.splitlines()[-1]
 

@@ -5,16 +5,21 @@ Knows: `distkv.sim.draft` and `distkv.sim.scenario`.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from distkv.sim.actions import Deed, Fill, Happening, Split, StartNode, Swap, ToNode, Write
 from distkv.sim.draft import draw
-from distkv.sim.scenario import FAULT_OF, WRITES, Fault, Scenario, Verb
+from distkv.sim.scenario import Fault, Scenario
 
 MANY = range(40)
+OF_SCRIPTS = {"Rot", "Divert", "Decide"}
+"""What only scenario files do."""
 
 
-def _verbs(scenario: Scenario) -> set[Verb]:
-    return {action.verb for action in scenario.actions}
+def _kinds(scenario: Scenario) -> set[str]:
+    return {type(one.action).__name__ for one in scenario.planned}
 
 
 def test_seed_is_drawn_alike_every_time() -> None:
@@ -22,44 +27,67 @@ def test_seed_is_drawn_alike_every_time() -> None:
 
 
 def test_seeds_differ() -> None:
-    assert len({draw(seed).text()[-1] for seed in MANY}) > 30
+    assert len({str(draw(seed).planned[-1]) for seed in MANY}) > 30
 
 
-def test_every_verb_is_drawn_by_some_seed() -> None:
-    assert set().union(*(_verbs(draw(seed, frozenset())) for seed in MANY)) == set(Verb)
+def test_every_action_is_drawn_by_some_seed() -> None:
+    drawn = set().union(*(_kinds(draw(seed)) for seed in MANY))
+    assert drawn == {kind.__name__ for kind in get_args(Happening)} - OF_SCRIPTS
+
+
+def test_every_deed_is_drawn_by_some_seed() -> None:
+    planned = (one.action for seed in MANY for one in draw(seed).planned)
+    drawn = {action.deed for action in planned if isinstance(action, ToNode)}
+    assert drawn == set(Deed) - {Deed.DISK_FULL}
 
 
 @pytest.mark.parametrize("fault", sorted(Fault))
 def test_fault_that_is_off_is_not_drawn(fault: Fault) -> None:
-    verbs = set().union(*(_verbs(draw(seed, {fault})) for seed in MANY))
-    assert fault not in {FAULT_OF.get(verb) for verb in verbs}
+    assert fault not in {one.fault for seed in MANY for one in draw(seed, {fault}).planned}
 
 
-@pytest.mark.parametrize("fault", sorted(set(FAULT_OF.values())))
+@pytest.mark.parametrize("fault", sorted({one.fault for seed in MANY for one in draw(seed).planned if one.fault}))
 def test_fault_that_is_switched_off_takes_nothing_else_along(fault: Fault) -> None:
     for seed in MANY:
-        whole, less = draw(seed, frozenset()), draw(seed, {fault})
-        gone = set(whole.actions) - set(less.actions)
-        assert {FAULT_OF.get(action.verb, fault) for action in gone} <= {fault}
+        whole, less = draw(seed), draw(seed, {fault})
+        wanted = [one for one in whole.planned if one.fault not in (None, fault)]
+        assert [one for one in less.planned if one.fault is not None] == wanted
 
 
 def test_no_fault_but_those_of_the_network_comes_in_the_quiet_time() -> None:
     for seed in MANY:
         scenario = draw(seed)
-        assert all(a.at_ms >= scenario.quiet_ms for a in scenario.actions if a.verb in FAULT_OF)
+        assert all(one.at_ms >= scenario.quiet_ms for one in scenario.planned if one.fault is not None)
 
 
 def test_writes_begin_in_the_quiet_time() -> None:
     for seed in MANY:
         scenario = draw(seed)
-        assert sum(a.verb in WRITES and a.at_ms < scenario.quiet_ms for a in scenario.actions) > 10
+        early = [one for one in scenario.planned if one.at_ms < scenario.quiet_ms]
+        assert sum(isinstance(one.action, Write | Fill | Swap) for one in early) > 10
 
 
 def test_scenario_cut_down_keeps_the_actions_that_were_named() -> None:
     scenario = draw(1)
-    assert scenario.only({2, 5}).actions == (scenario.actions[2], scenario.actions[5])
+    assert scenario.only({2, 5}).planned == (scenario.planned[2], scenario.planned[5])
 
 
 def test_text_has_a_line_for_each_action() -> None:
     scenario = draw(1).only({0})
-    assert scenario.text()[-1] == str(scenario.actions[0])
+    assert str(scenario.planned[0]) in scenario.text().splitlines()
+
+
+def test_sides_of_a_split_are_never_empty() -> None:
+    planned = (one.action for seed in MANY for one in draw(seed).planned)
+    splits = [action for action in planned if isinstance(action, Split) and action.sides]
+    assert splits
+    assert all(side for split in splits for side in split.sides)
+
+
+def test_what_ends_starts_again() -> None:
+    for seed in MANY:
+        planned = draw(seed).planned
+        for at, one in enumerate(planned):
+            match one.action:
+                case ToNode(node=node, deed=Deed.STOP | Deed.CRASH | Deed.WIPE | Deed.BURN | Deed.ROLL_BACK):
+                    assert any(other.action == StartNode(node) for other in planned[at:])

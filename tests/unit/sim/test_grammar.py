@@ -6,27 +6,46 @@ import pytest
 
 from distkv.errors import SettingsError
 from distkv.model.path import Path
-from distkv.sim.grammar import ALL, USAGE, parse_script
-from distkv.sim.script import (
+from distkv.sim.actions import (
     Action,
+    Agents,
     Cluster,
+    Condition,
     CutWay,
     Decide,
+    DecideAny,
     Deed,
+    Disks,
+    Disturb,
     Divert,
     Fill,
+    Foreign,
+    Gather,
+    Later,
+    Lie,
+    Move,
     PassTime,
+    Recover,
     Retire,
+    Rot,
+    RotSome,
+    SetClock,
     Settings,
     Settle,
     Show,
     ShowState,
     Split,
     StartNode,
+    Swap,
     ToNode,
+    Untruth,
     WaitState,
     Write,
-)
+)  # fmt: skip
+from distkv.sim.agent import STREAM_EVENTS
+from distkv.sim.grammar import ALL, USAGE, parse_script
+from distkv.sim.network import NetworkFaults
+from distkv.sim.wording import command_of
 from distkv.sim.words import SETTLE_CLOCKS
 from distkv.transport.diversion import Diversion
 from distkv.wire.message import State
@@ -52,9 +71,9 @@ KNOWN = "cluster a b c"
         ("crash a", ToNode("a", Deed.CRASH)),
         ("roll-back a", ToNode("a", Deed.ROLL_BACK)),
         ("set a x.y 1", Write("a", Path(["x", "y"]), 1)),
-        ("set a k 'two words' new", Write("a", Path(["k"]), "two words", is_new=True)),
+        ("set a k 'two words' new", Write("a", Path(["k"]), "two words", condition=Condition.NEW)),
         ("set a k 1 ttl 500ms", Write("a", Path(["k"]), 1, ttl_s=0.5)),
-        ("set a k 1 new ttl 2clocks", Write("a", Path(["k"]), 1, is_new=True, ttl_s=10.0)),
+        ("set a k 1 new ttl 2clocks", Write("a", Path(["k"]), 1, condition=Condition.NEW, ttl_s=10.0)),
         ("disk-full a", ToNode("a", Deed.DISK_FULL)),
         ("delete a k", Write("a", Path(["k"]), None)),
         ("fill a x 500", Fill("a", Path(["x"]), 500)),
@@ -78,11 +97,43 @@ KNOWN = "cluster a b c"
         ("show sent ping note at a b", Show(frozenset({"sent ping", "note"}), frozenset("ab"))),
         ("show heard info update", Show(frozenset({"heard info", "sent update", "heard update"}), frozenset())),
         ("state", ShowState()),
+        ("gather a b", Gather(("a", "b"))),
+        ("burn a", ToNode("a", Deed.BURN)),
+        ("isolate a", ToNode("a", Deed.ISOLATE)),
+        ("clock a rate 0.98", SetClock("a", 0.98, 0.0)),
+        ("clock a rate 1.05 jump -3600.5", SetClock("a", 1.05, -3600.5)),
+        ("move a to b", Move("a", "b")),
+        ("rot a x.y", Rot("a", Path(["x", "y"]))),
+        ("rot-some a 2", RotSome(("a",), 2)),
+        ("rot-some a b 1", RotSome(("a", "b"), 1)),
+        ("set a k 1 if-chain", Write("a", Path(["k"]), 1, Condition.CHAIN)),
+        ("set a k 1 if-value", Write("a", Path(["k"]), 1, Condition.VALUE)),
+        ("set a k 1 same ttl 1s", Write("a", Path(["k"]), 1, Condition.SAME, 1.0)),
+        ("fill a x 20 from 7 over 10", Fill("a", Path(["x"]), 20, 7, 10)),
+        ("fill a x 20 at-once", Fill("a", Path(["x"]), 20, is_batch=True)),
+        ("swap a 3", Swap("a", 3)),
+        ("restore-any a 7", DecideAny("a", 7, is_restored=True, is_checked=False)),
+        ("dismiss-any a 7 if-won", DecideAny("a", 7, is_restored=False, is_checked=True)),
+        ("retire-any b", Retire("", "b", is_forced=True)),
+        ("foreign", Foreign(is_there=True)),
+        ("foreign-gone", Foreign(is_there=False)),
+        ("lie a tick-ahead", Lie("a", Untruth.TICK_AHEAD)),
+        ("agents a b", Agents(("a", "b"), STREAM_EVENTS, 0, None)),
+        ("agents a stream=8 doubts=5s packets=2.5", Agents(("a",), 8, 5000, 2.5)),
+        ("disturb", Disturb(NetworkFaults())),
+        ("disturb loss=0.1 gossip=1ms..2s", Disturb(NetworkFaults(0.1, delay_ms=(1, 2000)))),
+        ("disturb answers=1ms silence=10s", Disturb(NetworkFaults(answer_ms=(1, 1), silence_ms=10_000))),
+        ("disks 1ms..30ms", Disks((1, 30), 0.0)),
+        ("disks 5ms stalls 0.01", Disks((5, 5), 0.01)),
+        ("later 1500ms crash a", Later(1500, ToNode("a", Deed.CRASH))),
+        ("later 2s start b", Later(2000, StartNode("b"))),
+        ("recover within 60s", Recover(60_000)),
         ("settings clock=1s members=no", Settings({"clock_ms": 1000, "members": False})),
     ],
 )
-def test_command_is_read(line: str, action: Action) -> None:
+def test_command_is_read_and_written(line: str, action: Action) -> None:
     assert _read(KNOWN, line)[1:] == [action]
+    assert _read(KNOWN, command_of(action))[1:] == [action]
 
 
 def test_times_in_clocks_follow_the_setting() -> None:
@@ -92,8 +143,8 @@ def test_times_in_clocks_follow_the_setting() -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("jump a", "jump is no verb; there are cluster, start"),
-        ("set a k", "the value is missing; expected: set NODE PATH VALUE [new]"),
+        ("jump a", "jump is no verb; there are cluster, gather, start"),
+        ("set a k", "the value is missing; expected: set NODE PATH VALUE [new|"),
         ("set a k 1 ttl", "the time is missing; "),
         ("set a k 1 ttl 0s", "a ttl is more than 0; "),
         ("set a k null", "a value is not null: use delete; expected: "),
@@ -122,6 +173,22 @@ def test_times_in_clocks_follow_the_setting() -> None:
         ("retire a zoe", "nothing else is said of zoe; there are a"),
         ("settings members=maybe", "members is yes or no; "),
         ("settings", "expected: settings SETTING=…"),
+        ("clock a rate 0", "a rate is more than 0; "),
+        ("clock a jump far", "the jump is a number, not far; "),
+        ("move a b", "to is missing; expected: move NODE to NODE"),
+        ("move a to zoe", "nothing else is said of zoe; "),
+        ("rot-some a", "the node is missing; "),
+        ("fill a x 3 over 0", "the numbers begin again after 1 or more; "),
+        ("lie a politely", "politely is no untruth; there are unknown-writer, "),
+        ("agents", "the node is missing; "),
+        ("agents a colour=red", "colour is not known here; there are doubts, "),
+        ("agents a packets=0", "packets are more than 0; "),
+        ("disturb loss=2", "loss is from 0 to 1, not 2; "),
+        ("disturb gossip=2s..1s", "a span of times does not run from 2s to 1s; "),
+        ("disks", "the span of times is missing; "),
+        ("later 1s run 5s", "run takes time, or is about the whole file; "),
+        ("later 1s dance a", "dance is no verb; "),
+        ("later 1s cut a > zoe", "nothing else is said of a; "),
     ],
 )
 def test_mistake_is_named_with_its_line(line: str, why: str) -> None:

@@ -7,36 +7,43 @@ from __future__ import annotations
 
 import pytest
 
+from distkv.model.path import Path
+from distkv.sim.actions import Deed, Happening, RotSome, Split, StartNode, ToNode, Write
 from distkv.sim.presence import Presence
-from distkv.sim.scenario import Action, Verb
+from distkv.sim.scenario import Planned
+
+NAMES = ("n0", "n1", "n2")
 
 
-def _presence(*actions: tuple[int, Verb, int], late: int = 0) -> Presence:
-    return Presence(3, late, [Action(at_ms, verb, host, 0) for at_ms, verb, host in actions])
+def _presence(*planned: tuple[int, Happening], late: int = 0) -> Presence:
+    return Presence(NAMES, late, [Planned(at_ms, action) for at_ms, action in planned])
 
 
 def test_all_hear_each_other_when_nothing_happens() -> None:
-    assert [_presence().hearers(0, host) for host in range(3)] == [2, 2, 2]
+    assert [_presence().hearers(0, name) for name in NAMES] == [2, 2, 2]
 
 
-@pytest.mark.parametrize("verb", [Verb.KILL, Verb.POWER, Verb.WIPE, Verb.BURN, Verb.RETIRE, Verb.ROLL_BACK])
-def test_host_that_ends_neither_writes_nor_hears_until_it_starts(verb: Verb) -> None:
-    presence = _presence((20, Verb.START, 1), (10, verb, 1))
-    assert [[presence.hearers(at_ms, host) for host in (0, 1)] for at_ms in (9, 10, 19, 20)] == [
+ENDS = (Deed.STOP, Deed.CRASH, Deed.WIPE, Deed.BURN, Deed.ROLL_BACK)
+
+
+@pytest.mark.parametrize("end", [*(ToNode("n1", deed) for deed in ENDS), RotSome(("n1",), 1)], ids=str)
+def test_host_that_ends_neither_writes_nor_hears_until_it_starts(end: Happening) -> None:
+    presence = _presence((20, StartNode("n1")), (10, end))
+    assert [[presence.hearers(at_ms, name) for name in ("n0", "n1")] for at_ms in (9, 10, 19, 20)] == [
         [2, 2], [1, 0], [1, 0], [2, 2]
     ]  # fmt: skip
 
 
 def test_paused_host_does_not_write_and_hears_when_it_goes_on() -> None:
-    presence = _presence((10, Verb.PAUSE, 1), (20, Verb.RESUME, 1))
-    assert [[presence.hearers(at_ms, host) for host in (0, 1)] for at_ms in (10, 20)] == [[2, 0], [2, 2]]
+    presence = _presence((10, ToNode("n1", Deed.PAUSE)), (20, ToNode("n1", Deed.RESUME)))
+    assert [[presence.hearers(at_ms, name) for name in ("n0", "n1")] for at_ms in (10, 20)] == [[2, 0], [2, 2]]
 
 
 def test_late_host_is_there_when_it_starts() -> None:
-    presence = _presence((10, Verb.START, 2), late=1)
-    assert [[presence.hearers(at_ms, host) for host in (0, 2)] for at_ms in (9, 10)] == [[1, 0], [2, 2]]
+    presence = _presence((10, StartNode("n2")), late=1)
+    assert [[presence.hearers(at_ms, name) for name in ("n0", "n2")] for at_ms in (9, 10)] == [[1, 0], [2, 2]]
 
 
 def test_what_is_no_end_and_no_start_changes_nothing() -> None:
-    presence = _presence((10, Verb.PARTITION, 0), (10, Verb.SET, 0), (10, Verb.FILL, 1))
-    assert presence.hearers(10, 0) == 2
+    split, write = Split((("n0",), ("n1", "n2"))), Write("n0", Path(["x"]), 1)
+    assert _presence((10, split), (10, write), (10, ToNode("n1", Deed.DISK_SHORT))).hearers(10, "n0") == 2

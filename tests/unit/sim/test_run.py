@@ -8,13 +8,18 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.replica import Replica
+from distkv.graph.trace import Moment
 from distkv.model.ledger import Ledger
-from distkv.sim import run as run_module
+from distkv.sim import scenario as scenario_module
+from distkv.sim.actions import Deed, Foreign, Retire, Split, StartNode, ToNode, Write
 from distkv.sim.campaign import campaign
 from distkv.sim.draft import draw
+from distkv.sim.grammar import parse_script
+from distkv.sim.player import ScriptFailedError, play
 from distkv.sim.reached import NOT_LEGAL, SIGNS
+from distkv.sim.recording import Recording
 from distkv.sim.run import Verdict, run
-from distkv.sim.scenario import FAULT_OF, WRITES, Fault, Verb
+from distkv.sim.scenario import Fault
 from distkv.sim.shrink import Shrinker
 
 
@@ -32,7 +37,7 @@ def test_trace_has_a_line_for_each_step_and_is_written_on_demand() -> None:
 
 def test_digest_tells_runs_apart() -> None:
     scenario = draw(3)
-    assert run(scenario).digest != run(scenario.only(range(100, len(scenario.actions)))).digest
+    assert run(scenario).digest != run(scenario.only(range(100, len(scenario.planned)))).digest
 
 
 def test_run_without_traffic_is_rejected() -> None:
@@ -42,8 +47,8 @@ def test_run_without_traffic_is_rejected() -> None:
 
 def test_run_without_traffic_before_the_first_fault_is_rejected() -> None:
     scenario = draw(3)
-    first = next(n for n, action in enumerate(scenario.actions) if action.verb in FAULT_OF)
-    outcome = run(scenario.only(range(first, len(scenario.actions))))
+    first = next(n for n, one in enumerate(scenario.planned) if isinstance(one.action, Split))
+    outcome = run(scenario.only(range(first, len(scenario.planned))))
     assert (outcome.verdict, outcome.rule) == (Verdict.REJECTED, "too little traffic before the first fault")
 
 
@@ -52,9 +57,9 @@ def test_every_sign_that_is_counted_is_known() -> None:
 
 
 def test_network_that_does_not_come_to_rest_in_time_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "REST_MS", 1)
+    monkeypatch.setattr(scenario_module, "REST_MS", 1)
     scenario = draw(3)
-    quiet = [n for n, action in enumerate(scenario.actions) if action.verb in {Verb.PARTITION, *WRITES}]
+    quiet = [n for n, one in enumerate(scenario.planned) if isinstance(one.action, Split | Write)]
     assert run(scenario.only(quiet)).rule == "all nodes end alike"
 
 
@@ -66,15 +71,36 @@ def test_core_that_raises_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_is_cut_down_to_what_it_needs_and_is_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    seed = next(seed for seed in range(20) if any(one.fault is Fault.KILL for one in draw(seed).planned))
     outcome = run(draw(seed))
     shrinker = Shrinker(seed, (), outcome.rule)
-    (action,) = (action for action in shrinker.shrink().actions if action.verb is not Verb.START)  # who joins late
+    scenario = shrinker.shrink()
+    (one,) = (one for one in scenario.planned if not isinstance(one.action, StartNode))  # who joins late
     assert outcome.rule == "disks keep what they said they have"
-    assert action.verb in {Verb.KILL, Verb.POWER, Verb.FOREIGN, Verb.RETIRE}  # a process starts anew
-    assert shrinker.off == set(Fault) - {FAULT_OF[action.verb]}
+    ends = [ToNode(f"n{n}", deed) for n in range(6) for deed in (Deed.STOP, Deed.CRASH)]
+    assert one.action in ends or isinstance(one.action, Foreign | Retire)  # a process starts anew
+    assert shrinker.off == set(Fault) - {one.fault}
+    with pytest.raises(ScriptFailedError, match=outcome.rule):
+        play(parse_script(scenario.text(), "t.txt"))
+
+
+@pytest.mark.parametrize("seed", [3, 17])
+def test_scenario_file_of_a_seed_goes_the_same_way(seed: int) -> None:
+    scenario, moments = draw(seed).only(range(150)), list[Moment]()
+    outcome = run(scenario, observers=[Recording(moments.append)])
+    script = parse_script(scenario.text("why it is kept"), "t.txt")
+    assert list(play(script).moments) == moments
+    assert outcome.verdict is not Verdict.FAILED
+    assert len(moments) > 500
+
+
+def test_scenario_file_of_a_seed_is_what_was_drawn() -> None:
+    for seed in range(40):
+        scenario = draw(seed)
+        (block,) = parse_script(scenario.text(), "t.txt").blocks
+        assert [command.action for command in block.commands[2:]] == list(scenario.actions())
 
 
 @pytest.mark.slow

@@ -10,13 +10,13 @@ import pytest
 from distkv.core.ready import LocalSet
 from distkv.errors import DuplicateNameError
 from distkv.model.path import Path
+from distkv.sim.actions import Untruth
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.alike import is_at_rest
 from distkv.sim.rules.apart import StaysApart
-from distkv.sim.scenario import Action, Verb
-from distkv.sim.strangers import FOREIGNER, LIES, Strangers, namesake_of
+from distkv.sim.strangers import FOREIGNER, Strangers, namesake_of
 from distkv.wire.message import EventRecord
 from distkv.wire.request import SetValue
 
@@ -31,17 +31,15 @@ def _fleet() -> tuple[Fleet, Strangers]:
     return fleet, Strangers(fleet, {})
 
 
-def _do(fleet: Fleet, strangers: Strangers, verb: Verb, number: int = 0) -> bool:
-    return strangers.do(fleet.hosts["n1"], Action(0, verb, 1, number))
-
-
 def _digest(fleet: Fleet) -> int:
     return fleet.hosts["n0"].live.tree.digest
 
 
 def test_namesake_of_a_live_node_is_refused_and_ends() -> None:
     fleet, strangers = _fleet()
-    assert _do(fleet, strangers, Verb.NAMESAKE)
+    assert strangers.may_have_namesake(fleet.hosts["n1"])
+    strangers.start_namesake(fleet.hosts["n1"])
+    assert not strangers.may_have_namesake(fleet.hosts["n1"])
     fleet.run(30_000)
     namesake = fleet.hosts[namesake_of("n1")]
     assert (namesake.process, type(namesake.fatal)) == (None, DuplicateNameError)
@@ -51,7 +49,7 @@ def test_namesake_of_a_live_node_is_refused_and_ends() -> None:
 def test_other_network_is_heard_and_changes_nothing() -> None:
     fleet, strangers = _fleet()
     before = _digest(fleet)
-    assert _do(fleet, strangers, Verb.FOREIGN)
+    assert strangers.come()
     fleet.run(60_000)
     foreigner = fleet.hosts[FOREIGNER].live
     assert fleet.notes["foreign_network"] > 0
@@ -60,24 +58,24 @@ def test_other_network_is_heard_and_changes_nothing() -> None:
 
 def test_other_network_leaves_for_good_when_a_node_without_data_comes() -> None:
     fleet, strangers = _fleet()
-    _do(fleet, strangers, Verb.FOREIGN)
+    assert strangers.come()
     strangers.empty_node_comes()
     assert fleet.hosts[FOREIGNER].process is None
-    assert not _do(fleet, strangers, Verb.FOREIGN)
+    assert not strangers.come()
 
 
-@pytest.mark.parametrize("number", range(LIES))
-def test_lie_is_not_believed(number: int) -> None:
+@pytest.mark.parametrize("what", Untruth)
+def test_lie_is_not_believed(what: Untruth) -> None:
     fleet, strangers = _fleet()
     before = _digest(fleet), {name: host.live.tree.ledger.ticks() for name, host in fleet.hosts.items()}
-    assert _do(fleet, strangers, Verb.LIE, number)
+    strangers.lie(fleet.hosts["n1"], what)
     fleet.run(10_000)
     assert before == (_digest(fleet), {name: host.live.tree.ledger.ticks() for name, host in fleet.hosts.items()})
 
 
 def test_address_of_another_node_is_noticed_and_put_right() -> None:
     fleet, strangers = _fleet()
-    assert _do(fleet, strangers, Verb.SAME_ADDRESS)
+    strangers.move(fleet.hosts["n1"], "n0:1")
     fleet.run(20_000)
     assert fleet.notes["same_address"] > 0
     strangers.all_is_well()
@@ -88,7 +86,7 @@ def test_address_of_another_node_is_noticed_and_put_right() -> None:
 
 def test_event_of_another_network_on_a_disk_is_noticed() -> None:
     fleet, strangers = _fleet()
-    _do(fleet, strangers, Verb.FOREIGN)
+    assert strangers.come()
     theirs = [record for record in fleet.hosts[FOREIGNER].disk.read() if isinstance(record, EventRecord)]
     ours: Host = fleet.hosts["n0"]
     fleet.step("n0", LocalSet(SetValue(1, Path(["x"]), b"\x01")))

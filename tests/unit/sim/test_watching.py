@@ -43,7 +43,7 @@ def _set(fleet: Fleet, name: str, count: int = 1) -> None:
 
 
 def _settle(fleet: Fleet) -> None:
-    for tell in fleet.told.settled:
+    for tell in fleet.observers.settled:
         tell(fleet)
 
 
@@ -58,7 +58,7 @@ def test_watchers_disturb_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = run(draw(SEED))
     assert watched.reached["watch_went_on"]
     assert watched.reached["watch_resync"]
-    monkeypatch.setattr("distkv.sim.run.draw_watchers", lambda _seed: ([], Limits()))
+    monkeypatch.setattr("distkv.sim.world.draw", lambda _seed: ([], Limits()))
     alone = run(draw(SEED))
     assert "watch_went_on" not in alone.reached
     assert (alone.digest, alone.deliveries) == (watched.digest, watched.deliveries)

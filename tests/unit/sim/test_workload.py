@@ -6,9 +6,8 @@ import pytest
 
 from distkv.core.ready import LocalSet
 from distkv.model.path import Path
-from distkv.sim.draft import draw
+from distkv.sim.actions import DecideAny, Fill, Write
 from distkv.sim.fleet import Fleet
-from distkv.sim.scenario import Action, Verb
 from distkv.sim.workload import RING, WRITE_BYTES, Workload
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value
@@ -27,17 +26,18 @@ def test_nobody_decides_about_the_ring_but_its_owner(path: Path, left: int) -> N
     fleet.run(20_000)
     process = fleet.hosts["n1"].process
     assert process is not None
-    Workload(fleet, draw(0)).do(process, Action(0, Verb.DISMISS, 1, 0))
+    dismiss = DecideAny("n1", 0, is_restored=False, is_checked=False)
+    assert not Workload(fleet).do(process, dismiss, spares_disk=True)
     assert len(process.replica.tree.conflicted()) == left
 
 
-def test_burst_ends_where_the_disk_is_full() -> None:
+def test_planned_values_end_where_the_disk_is_full() -> None:
     fleet = Fleet()
     host = fleet.start("n0", init="root", alone=True)
     host.disk.fill()
     assert host.process is not None
-    workload = Workload(fleet, draw(0))
+    workload = Workload(fleet)
     while host.disk.has_room(2 * WRITE_BYTES):  # a segment is open still
-        workload.do(host.process, Action(0, Verb.SET, 0, 0))
-    workload.do(host.process, Action(0, Verb.BURST, 0, 0))
+        workload.do(host.process, Write("n0", Path(["p"]), 1), spares_disk=True)
+    workload.do(host.process, Fill("n0", Path(["p"]), 300), spares_disk=True)
     assert not host.disk.has_room(WRITE_BYTES)
