@@ -191,12 +191,12 @@ class _Draft:
                 rng = self._part(fault.value)
                 for _ in range(rng.randint(1, 4)):
                     at_ms = rng.randint(quiet_ms, length_ms)
-                    trouble = _Trouble(fault, rng, count, paths, at_ms, rng.choice([300, 3000, 15_000, 40_000]))
+                    trouble = _PlannedFault(fault, rng, count, paths, at_ms, rng.choice([300, 3000, 15_000, 40_000]))
                     planned += trouble.planned()
         return planned
 
 
-class _Trouble:
+class _PlannedFault:
     """One fault that befalls one host, and its end."""
 
     def __init__(self, fault: Fault, rng: Random, count: int, paths: int, at_ms: int, for_ms: int) -> None:

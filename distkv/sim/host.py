@@ -34,7 +34,7 @@ OUTBOX_MAX: Final = 256
 """Messages that wait for the disk; past it they are announced."""
 
 
-class Answering(Protocol):
+class PendingAnswer(Protocol):
     """A request of a peer that a process is answering."""
 
     def reset(self) -> None:
@@ -156,7 +156,7 @@ class Process:
         self.replica = replica
         self.wake_at_ms: int | None = None
         """True time of the next wake, if nothing happens before."""
-        self.serving: dict[Answering, None] = {}
+        self.serving: dict[PendingAnswer, None] = {}
         """The requests that it is answering."""
         self._around = around
         self._agenda = around.agenda

@@ -14,8 +14,7 @@ from distkv.model.entry import LOSERS_MAX
 from distkv.sim import run
 from distkv.sim.cost import FIGURES
 from distkv.sim.draft import draw
-from distkv.sim.scenario import REST_MS
-from distkv.sim.scenario import RARE, Fault
+from distkv.sim.scenario import RARE, REST_MS, Fault
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "simulation.rst").read_text(encoding="utf-8")
