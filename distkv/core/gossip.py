@@ -88,8 +88,8 @@ class Gossip:
     def _hear_own_name(self, message: Message, turn: Turn) -> None:
         """Our own words come back; anything else in our name may mean that it is used twice.
 
-        It may also be old, of an earlier start of ours, or a lie: anybody can gossip in our name. So whoever says that
-        he is us is asked over TCP, and that decides (`Peers`).
+        It may also be old, from an earlier start of this node, or a lie: anybody can gossip in our name. So a node that
+        uses our name is asked over TCP, and the answer decides (`Peers`).
         """
         node, header = self._node, message.header
         if header.start in (None, node.settings.start) or not node.store.has_data:

@@ -98,7 +98,7 @@ class HandOver:
         self._move(HandoverCause.DOWNLOAD_BEGAN)
 
     def became_ready(self) -> None:
-        """Whoever is alone serves what he has."""
+        """The node serves what it has: nothing is handed over any more."""
         self._move(HandoverCause.BECAME_READY)
 
     def _move(self, cause: HandoverCause) -> bool:

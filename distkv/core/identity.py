@@ -24,8 +24,8 @@ class Identity:
         self.name = name
         self.life: int | None = None
         self.first_life = 0
-        """The life in which what is here was downloaded, or founded: whoever spoke of an earlier one meant another
-        disk."""
+        """The life in which the data here was downloaded, or the network founded. A statement about an earlier life is
+        about another disk."""
         self.tick = Tick(0)
         """The last own one."""
         self.is_life_over = False

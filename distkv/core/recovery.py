@@ -279,9 +279,9 @@ class Recovery:
             self._exchange_ms, self._exchange_name = at_ms, name
 
     def _choose(self, now_ms: int, missing: TickRanges) -> Peer | None:
-        """A random peer among the best: who is known to have it, the origin after them, then anybody.
+        """A random peer among the best: first known holders, then the writer, then any other peer.
 
-        Who said that it lacks everything comes last, so that all are asked in the end and a tick can be given up.
+        A peer that said that it lacks everything comes last. So all are asked in the end, and a tick can be given up.
         """
 
         def cost(peer: Peer) -> tuple[bool, bool, int, float]:

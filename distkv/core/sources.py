@@ -48,9 +48,9 @@ class Sources:
         self._addrs.pop(name, None)
 
     def postpone(self, name: NodeName) -> None:
-        """It wants to be asked again, or somebody else: first the next one, then two, then three, up to all others, and
-        so on again, until one takes us. Whoever has to find out something first forgets what he found when he is not
-        asked again soon; who waits himself may do so for long."""
+        """A busy peer is asked again after the next peer, the second time after two others, then three, up to all
+        others, and so on from one again, until one takes us. A peer that must find out something first forgets the
+        result if it is not asked again soon. A peer that waits itself may do so for long."""
         addr = self._addrs.pop(name, None)
         others = list(self._addrs.items())
         self._postponed = self._postponed % max(len(others), 1) + 1

@@ -34,9 +34,9 @@ class Look:
 
     addr: str
     life: int
-    """The one that is registered: whoever got a later one since may be there now."""
+    """The registered life. A node that got a later life since may be there now."""
     asker_started: float
-    """When the process of the joiner started for whom it was: he who starts later may have seen to it since."""
+    """When the joiner's process started. Before a later start, somebody may have stopped the other node."""
     at_ms: int
     """When the answer came; until then, when it was asked."""
     found: bool | None

@@ -70,8 +70,8 @@ class Store:
         self.registry = Registry(self.tree)
         self.tock = Tock(0)
         self.pending_expiry: list[Event] = []
-        """Winners that are new since somebody took them, and that time will act upon: tombstones, and values that go
-        by themselves."""
+        """New winners that something will happen to later: tombstones will be purged, values with a ttl will expire.
+        `Ageing` takes them from here."""
         self.is_damaged = False
         """Whether some of what the disk had could not be read at this start."""
         self._ceiling = Tock(0)

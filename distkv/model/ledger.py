@@ -129,7 +129,8 @@ class Ledger:
         return found
 
     def ticks_unheld(self, besides: Writer) -> dict[NodeName, list[Tick]]:
-        """The same of this writer, and of those of whom something is missing: who holds the same knows the others."""
+        """The same for the writer `besides`, and for writers with missing ticks: a node that holds the same knows the
+        others."""
         found: dict[NodeName, list[Tick]] = {}
         for writer in sorted({**self._gappy, besides: None}):
             book = self._books.get(writer)

@@ -24,7 +24,7 @@ from distkv.model.tick_ranges import TickRanges, lives
 from distkv.model.unchecked import unchecked_value
 
 Sums: TypeAlias = tuple[int, bytes]
-"""A state digest, and the hash of the ticks held: who shows both holds the same, but for chance."""
+"""A state digest, and the hash of the ticks held. Two nodes with equal sums hold the same, except by chance."""
 _Shown: TypeAlias = tuple[Event, tuple[Event, ...]]
 """What an entry shows: its winner and its open losers."""
 
