@@ -166,7 +166,8 @@ class SerfConfig:
     root: str = attrs.field(default="distkv")
     """The name of our user events: ROOT.update, ROOT.info, ROOT.ping. The same on all nodes."""
     event_bytes: int | None = attrs.field(default=None)
-    """How many bytes of name and payload the agent takes; a node never sends more than 1,300. Unset: it asks."""
+    """How many bytes of name and payload the agent takes. A node never sends more than 1,300. Unset: it asks the
+    agent."""
     packets_per_s: float | None = attrs.field(default=None)
     """How many packets of updates all nodes together may send; the same on all. Unset: set by the number of agents."""
 
