@@ -88,8 +88,8 @@ def _plain(value: object) -> object:
 def check_command(session: CliSession, file: str | None, form: str | None) -> Job:
     """Print every mistake in FILE, and in -C before 'config', with file, line and key; fails with 2 if there is one.
 
-    Without FILE it reads the file of -c, or the file that 'distkv server' would read. It also reads the files of secrets.
-    Mistakes go to standard error; with another form than text they are also the result.
+    Without FILE it reads the file of -c, or the file that 'distkv server' would read. It also reads the files of
+    secrets. Mistakes go to standard error; with another form than text they are also the result.
     """
     return partial(_check, session, file, Form(form) if form else session.form)
 
