@@ -84,7 +84,7 @@ class Limits:
     list_names: int = attrs.field(default=100_000, validator=_above_zero)
     """How many names the reply to one `list` may have."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
-    """The maximum of events in the answer to one pull."""
+    """The maximum number of events in the answer to one pull."""
 
 
 @attrs.frozen
@@ -125,9 +125,9 @@ class ScrubConfig:
     """The check of the disk for damage."""
 
     every_s: float = attrs.field(default=86_400.0)
-    """Every so many seconds the whole archive is read, and its checksums are checked."""
+    """Seconds between two checks; each reads the whole archive, and checks its checksums."""
     bytes_per_s: int = attrs.field(default=1 << 20)
-    """At most so many bytes are read in a second."""
+    """The maximum number of bytes that the check reads in a second."""
 
     @every_s.validator
     def _check_every(self, _: object, value: float) -> None:
