@@ -24,9 +24,9 @@ class PingConfig:
     """The ping election."""
 
     clock_s: float = attrs.field(default=5.0)
-    """Its unit of time, in seconds. At least twice what a message needs to reach every node; the same on all nodes."""
+    """Its unit of time, in seconds. At least twice the time of a message to all nodes; the same on all nodes."""
     length: int = attrs.field(default=4)
-    """How many links a ping chain keeps: more than the parts into which the network may split."""
+    """How many links a ping chain keeps. Set it to more than the parts into which the network may split."""
 
     @clock_s.validator
     def _check_clock(self, _: object, value: float) -> None:
@@ -51,48 +51,48 @@ class Limits:
     request_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
     """A larger request is refused with `too_large`."""
     open_requests: int = attrs.field(default=1024, validator=_above_zero)
-    """Long results of one connection under way, watches aside; past it the server stops reading from it."""
+    """Unfinished long results of one connection, without watches; above it the server stops reading from it."""
     reply_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
-    """Unsent replies of one connection; past it the server sends them before it looks at the next request."""
+    """Unsent replies of one connection; above it the server sends them before it reads the next request."""
     connections: int = attrs.field(default=4096, validator=_above_zero)
     """Open client and peer connections; further ones are closed with `busy`."""
     uncommitted_bytes: int = attrs.field(default=64 << 20, validator=_above_zero)
-    """Records waiting for the disk; past it writers wait, and updates by gossip are dropped, to be pulled later."""
+    """Records waiting for the disk; above it writers wait, and updates by gossip are dropped and pulled later."""
     outbox: int = attrs.field(default=4096, validator=_above_zero)
-    """Messages waiting for a commit; past it updates are not sent but announced."""
+    """Messages waiting for a commit; above it updates are announced instead of sent."""
     watches: int = attrs.field(default=1024, validator=_above_zero)
     """Open watches of one connection; a further one is refused with `busy`."""
     watch_changes: int = attrs.field(default=4096, validator=_above_zero)
-    """Changes that wait for one watcher; past it they are dropped, and it is told to resynchronise."""
+    """Changes that wait for one watcher; above it they are dropped, and the watcher must resynchronise."""
     watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
-    """How many bytes of changes wait for one watcher; past it the same happens."""
+    """Bytes of changes that wait for one watcher; above it the same happens."""
     event_waits: int = attrs.field(default=16, validator=_above_zero)
-    """Open `events_wait` of one connection, and likewise writes that wait for replicas; a further one is refused with
+    """Open `events_wait` of one connection, and also writes that wait for replicas; a further one is refused with
     `busy`."""
     change_reads: int = attrs.field(default=4, validator=_above_zero)
-    """Of so many `get_changes` a page is made at a time; others wait, but for nobody who reads slowly."""
+    """How many `get_changes` prepare a page at the same time; others wait, but never for a slow reader."""
     traces: int = attrs.field(default=8, validator=_above_zero)
-    """How many may listen to the steps of this node at once; a further one is refused with `busy`."""
+    """How many clients may trace the steps of this node at once; a further one is refused with `busy`."""
     trace_moments: int = attrs.field(default=4096, validator=_above_zero)
-    """Steps that wait for one who listens; past it they are dropped, and it is told how many."""
+    """Steps that wait for one such client; above it they are dropped, and the client is told how many."""
     tock_jump: int = attrs.field(default=1 << 32, validator=_above_zero)
-    """A message this far ahead of our Lamport clock is refused."""
+    """A message this far ahead of the node's Lamport clock is refused."""
     batch_ops: int = attrs.field(default=1000, validator=_above_zero)
     """How many operations a batch may have, and how many values `delete_tree` deletes in one step."""
     batch_bytes: int = attrs.field(default=8 << 20, validator=_above_zero)
-    """Values that the reply to one batch may show."""
+    """Bytes of values in the reply to one batch."""
     list_names: int = attrs.field(default=100_000, validator=_above_zero)
-    """How many names the reply to one `list` may hold."""
+    """How many names the reply to one `list` may have."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
-    """How many events the answer to one pull brings at the most."""
+    """The maximum number of events in the answer to one pull."""
 
 
 @attrs.frozen
 class DeleteConfig:
-    """What is left of a deleted value."""
+    """How long deletions are remembered."""
 
     retention_s: float = attrs.field(default=86_400.0)
-    """So many seconds a node remembers a deletion at the least; then, as soon as all nodes have it, it is forgotten."""
+    """How many seconds a node remembers a deletion at least; then it forgets it as soon as all nodes have it."""
 
     @retention_s.validator
     def _check_retention(self, _: object, value: float) -> None:
@@ -102,12 +102,12 @@ class DeleteConfig:
 
 @attrs.frozen
 class HistoryConfig:
-    """How much of the past is kept; with neither, all of it."""
+    """How much history is kept; without both settings, all of it."""
 
     retention_s: float | None = attrs.field(default=None)
-    """Changes that arrived more seconds ago are forgotten; the values stay."""
+    """Changes that arrived more seconds ago than this are forgotten; the values stay."""
     keep: int | None = attrs.field(default=None)
-    """So many changes are kept, the newest of all paths; the values stay."""
+    """How many changes are kept, the newest of all paths together; the values stay."""
 
     @retention_s.validator
     def _check_retention(self, _: object, value: float | None) -> None:
@@ -122,12 +122,12 @@ class HistoryConfig:
 
 @attrs.frozen
 class ScrubConfig:
-    """The look for damage on the disk."""
+    """The check of the disk for damage."""
 
     every_s: float = attrs.field(default=86_400.0)
-    """After so many seconds all that the archive holds is read, and its checksums are compared, again."""
+    """Seconds between two checks; each reads the whole archive, and checks its checksums."""
     bytes_per_s: int = attrs.field(default=1 << 20)
-    """So much of it is read in a second at the most."""
+    """The maximum number of bytes that the check reads in a second."""
 
     @every_s.validator
     def _check_every(self, _: object, value: float) -> None:
@@ -142,10 +142,10 @@ class ScrubConfig:
 
 @attrs.frozen
 class LogConfig:
-    """What the server writes to stderr. How much of it, the command line says."""
+    """What the server writes to stderr. The command line sets how much."""
 
     format: str = attrs.field(default="text")
-    """`text`: a line for each event; `json`: an object in a line."""
+    """`text`: a line for each event; `json`: an object per line."""
 
     @format.validator
     def _check_format(self, _: object, value: str) -> None:
@@ -155,20 +155,21 @@ class LogConfig:
 
 @attrs.frozen
 class SerfConfig:
-    """The agent beside us."""
+    """The Serf agent of the node."""
 
     host: str = "127.0.0.1"
-    """Where the agent is."""
+    """The host of the agent."""
     port: int = attrs.field(default=7373)
     """Its RPC port."""
     auth: str | None = None
-    """Its `rpc_auth` key, when it has one."""
+    """Its `rpc_auth` key, if it has one."""
     root: str = attrs.field(default="distkv")
-    """What our user events are called: ROOT.update, ROOT.info, ROOT.ping. The same on all nodes."""
+    """The name of our user events: ROOT.update, ROOT.info, ROOT.ping. The same on all nodes."""
     event_bytes: int | None = attrs.field(default=None)
-    """How many bytes, name and payload, the agent takes; more than 1,300 are never sent. Unset: it is asked."""
+    """How many bytes of name and payload the agent takes. A node never sends more than 1,300. Unset: it asks the
+    agent."""
     packets_per_s: float | None = attrs.field(default=None)
-    """How many packets of updates all nodes together may send; the same on all. Unset: by the number of agents."""
+    """How many packets of updates all nodes together may send; the same on all. Unset: set by the number of agents."""
 
     @port.validator
     def _check_port(self, _: object, value: int) -> None:
@@ -193,24 +194,24 @@ class SerfConfig:
 
 @attrs.frozen
 class Config:
-    """Everything a node is told at its start."""
+    """The settings of a node at its start."""
 
     node: str = attrs.field()
-    """The node's name, unique in its network. There is no default; 'distkv server NAME' sets it, too."""
+    """The node's name, unique in its network. It has no default; 'distkv server NAME' sets it, too."""
     data_dir: Path
-    """Where log and archive lie; they take 32 MiB from the start. Unset: $XDG_STATE_HOME/distkv/NAME, else
-    ~/.local/state/distkv/NAME; for root, when /var/lib/distkv exists, /var/lib/distkv/NAME."""
+    """The directory of log and archive; they take 32 MiB from the start. Unset: $XDG_STATE_HOME/distkv/NAME, else
+    ~/.local/state/distkv/NAME; for root, if /var/lib/distkv exists, /var/lib/distkv/NAME."""
     listen: tuple[str, ...] = attrs.field(default=("127.0.0.1:27586",))
-    """Where clients and other nodes are served: HOST:PORT, or unix:/PATH for a Unix socket; or a list of them."""
+    """Where the node serves clients and other nodes: HOST:PORT, or unix:/PATH for a Unix socket; or a list of these."""
     advertise: str | None = attrs.field(default=None)
-    """HOST:PORT which other nodes are told. Unset: the first HOST:PORT of `listen`."""
+    """The HOST:PORT that other nodes use. Unset: the first HOST:PORT of `listen`."""
     transport: str = attrs.field(default="serf")
-    """How other nodes are reached; solo: there are none."""
+    """How to reach other nodes; solo: there are none."""
     serf: SerfConfig = SerfConfig()
     ping: PingConfig = PingConfig()
     chain_length: int = attrs.field(default=5)
-    """How many links an event's chain keeps: two more than the parts into which the network may split, or than the
-    nodes that change one value."""
+    """How many links an event's chain keeps. Set it to two more than the number of parts into which the network may
+    split, or of nodes that change one value."""
     delete: DeleteConfig = DeleteConfig()
     history: HistoryConfig = HistoryConfig()
     scrub: ScrubConfig = ScrubConfig()

@@ -22,14 +22,12 @@ from distkv.errors import ExistsError, SettingsError
 
 
 @click.command("backup")
-@click.option(
-    "-f", "--file", metavar="FILE", type=click.Path(), required=True, help="Where to; a new file, or '-' for stdout."
-)
+@click.option("-f", "--file", metavar="FILE", type=click.Path(), required=True, help="The new file, or '-' for stdout.")
 @click.pass_obj
 def backup_command(session: CliSession, file: str) -> Job:
     """Write a copy of the whole node to FILE, its history and ledger included.
 
-    The node goes on meanwhile, and needs the same space for a moment. What went to stdout is whole only when the
+    The node keeps running, and for a moment needs the same space again. Output on stdout is complete only if the
     command ended with 0. See 'distkv restore'.
     """
     if file == STDIN:
@@ -67,7 +65,7 @@ def _backup(session: CliSession, path: Path) -> None:
 @click.command("restore")
 @click.option(
     "-f", "--file", metavar="FILE", type=click.Path(), required=True,
-    help="What 'distkv client backup' wrote; '-' is stdin.",
+    help="The output of 'distkv client backup'; '-' is stdin.",
 )
 @click.option(
     "--data-dir",
@@ -79,10 +77,10 @@ def _backup(session: CliSession, path: Path) -> None:
 @output_option
 @click.pass_obj
 def restore_command(session: CliSession, file: str, data_dir: str, form: str | None) -> Job:
-    """Make a data directory of a backup.
+    """Make a data directory from a backup.
 
-    The node that starts from it begins a new life: ticks that it used after the backup are not used again. What it
-    wrote since then comes back from the other nodes, as far as they have it. Never run the old one beside it.
+    The node that starts from it begins a new life: it does not use ticks again that it used after the backup. Its later
+    writes come back from the other nodes, as far as they have them. Never run the old node at the same time.
     """
     return partial(_restore, file, Path(data_dir), Form(form) if form else session.form)
 

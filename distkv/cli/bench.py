@@ -27,19 +27,19 @@ HEADS: Final = f"{'what':<6}{'connections':>12}{'per second':>12}{'p50 ms':>10}{
 
 @click.command("bench")
 @click.option(
-    "--seconds", metavar="SECONDS", type=click.FloatRange(0.1, 60), default=4, help="All together. [default: 4]"
+    "--seconds", metavar="SECONDS", type=click.FloatRange(0.1, 60), default=4, help="Time for everything. [default: 4]"
 )
 @click.option(
-    "--connections", metavar="N", type=click.IntRange(2, 256), default=16, help="How many at once. [default: 16]"
+    "--connections", metavar="N", type=click.IntRange(2, 256), default=16, help="How many connections. [default: 16]"
 )
 @output_option
 @click.pass_obj
 def bench_command(session: CliSession, seconds: float, connections: int, form: str | None) -> Job:
     """Measure how many values of 100 bytes the node reads and stores durably in a second.
 
-    On one connection, then on N, with one request at a time on each. The client is Python and takes its share of the
+    It uses one connection, then N, with one request at a time on each. The client is Python and takes its share of the
     time: compare with the same node on another day, not with other programs. The writes are replicated and stay in the
-    history like any others; their values, below a name that begins with distkv-bench, are deleted at the end.
+    history like any others. Their values are below a name that begins with distkv-bench, and are deleted at the end.
     """
     return partial(_bench, session, seconds, connections, Form(form) if form else session.form)
 

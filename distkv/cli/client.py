@@ -38,13 +38,13 @@ COMMANDS = Commands(
 @click.group("client", commands=COMMANDS)
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
-    help="Where the node is, HOST, HOST:PORT or unix:/PATH; several are tried in turn. [env: DISTKV_HOST, with commas] "
+    help="The node: HOST, HOST:PORT or unix:/PATH; several are tried in turn. [env: DISTKV_HOST, with commas] "
     "[default: 127.0.0.1]",
 )  # fmt: skip
 @click.option("-p", "--port", metavar="PORT", help="Its port. [env: DISTKV_PORT] [default: 27586]")
 @click.pass_context
 def client(context: click.Context, hosts: tuple[str, ...], port: str | None) -> None:
-    """Read and write values, and ask a node how it is."""
+    """Read and write values, and show the state of a node."""
     session: CliSession = context.obj
     session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))
 

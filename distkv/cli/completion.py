@@ -57,13 +57,13 @@ class Shell(StrEnum):
 @click.command("completion")
 @click.argument("shell", type=click.Choice([shell.value for shell in Shell]))
 def completion_command(shell: str) -> Job:
-    """Print a script that lets SHELL complete the words of this command.
+    """Print a script for SHELL that completes the words of distkv commands.
 
-    It completes commands, options, and paths: it asks the node which there are. Put this where your shell starts:
+    It completes commands, options, and the paths of the node. Put this into the start file of your shell:
 
     \b
       bash   eval "$(distkv completion bash)"      in ~/.bashrc
-      zsh    eval "$(distkv completion zsh)"       in ~/.zshrc, behind compinit
+      zsh    eval "$(distkv completion zsh)"       in ~/.zshrc, after compinit
       fish   distkv completion fish | source       in ~/.config/fish/config.fish
     """
     return lambda: click.echo(SCRIPTS[Shell(shell)], nl=False)

@@ -30,14 +30,14 @@ def config() -> None:
 
 @config.command("show")
 @click.argument("file", required=False, type=click.Path())
-@click.option("--origin", is_flag=True, help="Print for each key also who says so: FILE:LINE, -C, or 'default'.")
+@click.option("--origin", is_flag=True, help="Print also where each value comes from: FILE:LINE, -C, or 'default'.")
 @output_option
 @click.pass_obj
 def show_command(session: CliSession, file: str | None, origin: bool, form: str | None) -> Job:
-    """Print every setting that counts: the defaults, what FILE says, and -C before 'config'.
+    """Print every setting in use: from the defaults, from FILE, and from -C before 'config'.
 
-    FILE is the one that 'distkv server' would read, unless it is named here or by -c. As YAML, it is a
-    configuration again, but for secrets, which are not printed. Keys that have no value are left out.
+    Without FILE it reads the file of -c, or the file that 'distkv server' would read. As YAML, the output is again a
+    configuration, but without secrets. Keys without a value are left out.
     """
     return partial(_show, session, file, origin, Form(form) if form else session.form)
 
@@ -86,10 +86,10 @@ def _plain(value: object) -> object:
 @output_option
 @click.pass_obj
 def check_command(session: CliSession, file: str | None, form: str | None) -> Job:
-    """Name every mistake in FILE, and in -C before 'config', with file, line and key; fails with 2 when there is one.
+    """Print every mistake in FILE, and in -C before 'config', with file, line and key; fails with 2 if there is one.
 
-    FILE is the one that 'distkv server' would read, unless it is named here or by -c. Files that it names for
-    secrets are read, too. Mistakes are told on standard error; in another form than text also as a result.
+    Without FILE it reads the file of -c, or the file that 'distkv server' would read. It also reads the files of
+    secrets. Mistakes go to standard error; with another form than text they are also the result.
     """
     return partial(_check, session, file, Form(form) if form else session.form)
 

@@ -42,11 +42,11 @@ class _Decision:
 )
 @click.option(
     "--dismiss", metavar="ID", multiple=True, callback=once,
-    help="Keep what won over this loser: its conflict is over.",
+    help="Keep the winner: the conflict of this loser is over.",
 )  # fmt: skip
-@click.option("--if-chain", metavar="NODE:TICK", help="Decide only while this is the change that won.")
-@click.option("--closed", is_flag=True, help="Print losers of PATH that were closed; with --restore, ID may be closed.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many losers.")
+@click.option("--if-chain", metavar="NODE:TICK", help="Decide only if this change is still the winner.")
+@click.option("--closed", is_flag=True, help="Print closed losers of PATH; with --restore, ID may be closed.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Print at most N losers.")
 @output_option
 @click.pass_obj
 def conflicts_command(
@@ -61,10 +61,9 @@ def conflicts_command(
 ) -> Job:
     """Print the open conflicts at and below PATH (the root), or decide about one.
 
-    A conflict is a change that lost against another one which did not know it. As text, each is a line: its ID, the
-    path, its value, when it was written, and what won. A decision closes the conflict on all nodes, and no other one;
-    it prints which change it made, and fails with 3 when ID is not open. PATH with --closed is one path, whose history
-    the node looks at.
+    A conflict is a change that lost against another change which did not know it. As text, each is a line: its ID, the
+    path, its value, when it was written, and the winner. A decision closes only this conflict, on all nodes. It prints
+    its change, and fails with 3 if ID is not open. For --closed, PATH is one path, and the node searches its history.
     """
     where = ROOT if path is None else Path.parse(path)
     decision = _read_decision(restore, dismiss, if_chain)

@@ -70,27 +70,27 @@ class _Names(click.ParamType[frozenset[str]]):
 
 @click.command("graph")
 @click.option("--live", metavar="HOST", multiple=True, help="A running node, as HOST:PORT; may be repeated.")
-@click.option("--for", "for_s", metavar="SECONDS", type=click.FloatRange(0), help="With --live, end after so long.")
+@click.option("--for", "for_s", metavar="SECONDS", type=click.FloatRange(0), help="With --live, stop after this time.")
 @click.option(
     "--trace", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), multiple=True, callback=once,
-    help="A file that -o json wrote; '-' is stdin.",
+    help="A file from -o json; '-' is stdin.",
 )
 @click.option(
     "--scenario", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True), multiple=True, callback=once,
-    help="A scenario file, which is run; '-' is stdin.",
+    help="A scenario file to run; '-' is stdin.",
 )
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="A seed of 'distkv sim'."
 )
 @only_option
 @without_option
-@click.option("--nodes", metavar="NAMES", type=_Names(), multiple=True, help="Show these only, such as a,b.")
-@click.option("--kinds", metavar="KINDS", type=_Names(), multiple=True, help="Show these only, such as ping,update.")
-@click.option("--from", "since", metavar="SECONDS", type=float, help="Begin there.")
-@click.option("--to", "until", metavar="SECONDS", type=float, help="End there.")
-@click.option("--last", metavar="N", type=click.IntRange(1), help="Of a picture, draw so many moments, the last ones.")
+@click.option("--nodes", metavar="NAMES", type=_Names(), multiple=True, help="Show only these, such as a,b.")
+@click.option("--kinds", metavar="KINDS", type=_Names(), multiple=True, help="Show only these, such as ping,update.")
+@click.option("--from", "since", metavar="SECONDS", type=float, help="Begin at this time.")
+@click.option("--to", "until", metavar="SECONDS", type=float, help="End at this time.")
+@click.option("--last", metavar="N", type=click.IntRange(1), help="Draw only the last N moments of a picture.")
 @click.option(
-    "-o", "--output", "form", type=click.Choice([form.value for form in GraphForm]), help="How it is written (text)."
+    "-o", "--output", "form", type=click.Choice([form.value for form in GraphForm]), help="The output format (text)."
 )
 @click.option(
     "--out", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True),
@@ -114,12 +114,12 @@ def graph_command(
     form: str | None,
     out: str | None,
 ) -> Job:
-    """Draw what happened between nodes: who said what to whom, and what each held then.
+    """Draw what happened between nodes: their messages, and what each node held then.
 
-    text is a line for each step, json a trace that --trace reads again, mermaid a sequence diagram, svg a picture, and
-    html a page in which one filters, follows an event from node to node, and goes through time.
+    text is a line for each step, json a trace for --trace, mermaid a sequence diagram, svg a picture, and html a page
+    in which you can filter, follow an event from node to node, and move through time.
 
-    With --live it is what nodes do from now on, until Ctrl-C: as text at once, as a picture at the end.
+    With --live you see what nodes do from now until Ctrl-C: as text at once, as a picture at the end.
     """
     from distkv.graph.picture import Choice
 

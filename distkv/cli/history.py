@@ -25,13 +25,13 @@ from distkv.model.path import Path
 
 @click.command("history")
 @click.argument("path", shell_complete=suggest_paths)
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many changes.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Print at most N changes.")
 @output_option
 @click.pass_obj
 def history_command(session: CliSession, path: str, limit: int | None, form: str | None) -> Job:
     """Print the changes of PATH that reached the node, the newest first.
 
-    As text, each is a line: when it arrived, which change it was, and the value. 'lost' is said of a change that came
+    As text, each is a line: when it arrived, which change it was, and the value. 'lost' marks a change that arrived
     when a higher one was there already.
     """
     return partial(_history, session, Path.parse(path), limit, Form(form) if form else session.form)

@@ -27,10 +27,10 @@ from distkv.model.path import Path
 @click.command("get", cls=NumbersCommand)
 @click.argument("path", shell_complete=suggest_paths)
 @click.option("-r", "--recursive", is_flag=True, help="Print all values at and below PATH.")
-@click.option("--depth", metavar="N", help="With -r, at most so many names below PATH.")
-@click.option("--at", metavar="TIME", help="What the node held then; ISO 8601 (UTC), or seconds since 1970.")
-@click.option("-m", "--meta", is_flag=True, help="Show also which change made it, what that knew, and when.")
-@click.option("--default", metavar="VALUE", help="Print this when there is no value, instead of failing with 3.")
+@click.option("--depth", metavar="N", help="With -r, go at most N names deep below PATH.")
+@click.option("--at", metavar="TIME", help="The value on the node at this time; ISO 8601 (UTC), or seconds since 1970.")
+@click.option("-m", "--meta", is_flag=True, help="Show also which change made it, what that change knew, and when.")
+@click.option("--default", metavar="VALUE", help="Print this if there is no value, instead of failing with 3.")
 @output_option
 @click.pass_obj
 def get_command(
@@ -45,8 +45,8 @@ def get_command(
 ) -> Job:
     """Print the value of PATH.
 
-    As text, scalars are printed bare and the rest as YAML; raw prints text and bytes as they are. With -r, each
-    value is a line 'path: value', or as JSON a document in a line.
+    As text, scalars are printed plain and the rest as YAML; raw prints text and bytes as they are. With -r, each
+    value is a line 'path: value', or as JSON a document per line.
     """
     wanted = Form(form) if form else session.form
     where = Path.parse(path)

@@ -101,15 +101,15 @@ def run(arguments: Sequence[str], session: CliSession | None = None) -> int:
 
 
 @click.group("distkv", commands=COMMANDS, context_settings={"max_content_width": 100})
-@click.option("-v", "--verbose", count=True, help="Say more; may be repeated. -vvv shows tracebacks.")
-@click.option("-q", "--quiet", count=True, help="Say less; may be repeated.")
+@click.option("-v", "--verbose", count=True, help="Show more; may be repeated. -vvv shows tracebacks.")
+@click.option("-q", "--quiet", count=True, help="Show less; may be repeated.")
 @click.option(
     "--log",
     "log_options",
     metavar="SRC=LEVEL",
     multiple=True,
     shell_complete=suggest_log_levels,
-    help="How much one part of a server says, such as engine=debug; may be repeated.",
+    help="The log level of one part of a server, such as engine=debug; may be repeated.",
 )
 @click.option(
     "-c", "--config", "config_file", metavar="FILE", type=click.Path(), help="The configuration. [env: DISTKV_CONFIG]"
@@ -120,7 +120,7 @@ def run(arguments: Sequence[str], session: CliSession | None = None) -> int:
     metavar="KEY=VALUE",
     multiple=True,
     shell_complete=suggest_settings,
-    help="Set one key of it; may be repeated.",
+    help="Set one key of the configuration; may be repeated.",
 )
 @output_option
 @click.version_option(__version__, prog_name="distkv", message="%(prog)s %(version)s")

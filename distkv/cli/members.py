@@ -40,17 +40,17 @@ class MemberView:
 
 @click.group("node")
 def node_group() -> None:
-    """Look at the nodes of the network, and retire one."""
+    """List the nodes of the network, and retire one."""
 
 
 @node_group.command("list")
 @output_option
 @click.pass_obj
 def list_command(session: CliSession, form: str | None) -> Job:
-    """Print the nodes that the node knows, itself first.
+    """Print the nodes that this node knows, itself first.
 
-    For each whether it was heard of lately (alive) or not (away), where it is, the last of its changes that was heard
-    of, and how many of its changes are missing here.
+    For each node: whether it was heard of lately (alive) or not (away), its address, its last known change, and how
+    many of its changes are missing here.
     """
     return partial(_list, session, Form(form) if form else session.form)
 
@@ -66,13 +66,13 @@ def _list(session: CliSession, form: Form) -> None:
 
 @node_group.command("retire")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also when it is seen alive.")
+@click.option("--force", is_flag=True, help="Also if it is seen alive.")
 @click.pass_obj
 def retire_command(session: CliSession, name: str, force: bool) -> Job:
     """Say that the node NAME is gone for good.
 
-    Nothing waits for it any more: deletions are forgotten in the end, and it no longer counts where all nodes are
-    asked. Its data stay. Should it return, the others get what only it has; then it joins anew, as an empty node does.
+    Nothing waits for it any more: deletions are forgotten in the end, and it is left out where all nodes are needed.
+    Its data stay. If it returns, the others get what only it has; then it joins again as an empty node.
     """
     return partial(_retire, session, name, force)
 

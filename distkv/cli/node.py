@@ -43,7 +43,7 @@ class WaitFor(StrEnum):
 @output_option
 @click.pass_obj
 def state_command(session: CliSession, wait: str | None, timeout: float, form: str | None) -> Job:
-    """Print what the node says of itself and of the network."""
+    """Print the state of the node, and what it knows of the network."""
     wanted = Form(form) if form else session.form
     return partial(_state, session, WaitFor(wait) if wait else None, timeout, wanted)
 

@@ -29,15 +29,17 @@ ROUNDS_KEPT: Final = 100_000
 @click.command("ping")
 @click.option(
     "-n", "--count", metavar="N", type=click.IntRange(0),
-    help=f"How many round trips, each of them printed; 0: until interrupted. [default: {COUNT}, not printed]",
+    help=f"How many round trips; prints each of them. 0: until interrupted. [default: {COUNT}, not printed]",
 )  # fmt: skip
-@click.option("--interval", metavar="SECONDS", type=click.FloatRange(0, 3600), default=0.2, help="Between two. [0.2]")
+@click.option(
+    "--interval", metavar="SECONDS", type=click.FloatRange(0, 3600), default=0.2, help="Pause between two. [0.2]"
+)
 @output_option
 @click.pass_obj
 def ping_command(session: CliSession, count: int | None, interval: float, form: str | None) -> Job:
     """Measure round trips; a node answers in every state.
 
-    Fails with 5 when the node does not answer. Ctrl-C ends it, and the summary is printed.
+    Fails with 5 if the node does not answer. Ctrl-C ends it and prints the summary.
     """
     return partial(_ping, session, count, interval, Form(form) if form else session.form)
 

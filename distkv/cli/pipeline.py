@@ -33,19 +33,19 @@ COMMANDS: Final = Commands(
 @click.group("pipeline", commands=COMMANDS)
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
-    help="Where nodes are, HOST or HOST:PORT; more than one are asked in turn for what others lack. "
+    help="The nodes: HOST or HOST:PORT; several are asked in turn for what others lack. "
     "[env: DISTKV_HOST, with commas] [default: 127.0.0.1]",
 )  # fmt: skip
 @click.option("-p", "--port", metavar="PORT", help="Their port. [env: DISTKV_PORT] [default: 27586]")
-@click.option("--master", default="local[*]", metavar="URL", show_default=True, help="Where Spark works.")
+@click.option("--master", default="local[*]", metavar="URL", show_default=True, help="Where Spark runs.")
 @click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
 @click.pass_context
 def pipeline(
     context: click.Context, hosts: tuple[str, ...], port: str | None, master: str, conf: tuple[str, ...]
 ) -> None:
-    """Archive all that happens in the fleet, and work with it, on Spark.
+    """Archive all changes of the fleet, and work with them, on Spark.
 
-    Needs the extra: pip install 'distkv[spark]', and Java 17.
+    Needs an extra, pip install 'distkv[spark]', and Java 17.
     """
     session: CliSession = context.obj
     session.addresses = read_addresses(hosts, port, os.environ.get("DISTKV_HOST"), os.environ.get("DISTKV_PORT"))

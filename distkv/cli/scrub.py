@@ -21,13 +21,13 @@ from distkv.errors import PeerError
 
 
 @click.command("scrub")
-@click.option("--fast", is_flag=True, help="Without pauses; the node has less time for others meanwhile.")
+@click.option("--fast", is_flag=True, help="Without pauses; the node then has less time for others.")
 @output_option
 @click.pass_obj
 def scrub_command(session: CliSession, fast: bool, form: str | None) -> Job:
-    """Have the node read all that is on its disk, and mend what is damaged.
+    """Let the node check all data on its disk, and repair damage.
 
-    It does so by itself, too, once a day (scrub.every). What was damaged and has not come back is listed.
+    The node also does this once a day (scrub.every). Damaged data that has not come back is listed.
     """
     return partial(_scrub, session, fast, Form(form) if form else session.form)
 

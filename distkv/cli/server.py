@@ -30,14 +30,14 @@ log = logging.getLogger("distkv.daemon")
 @click.option(
     "--restored",
     is_flag=True,
-    help="The data directory is older than it was, such as a disk image put back, or its log is damaged: go on with"
-    " what is whole, and let others say what it lacks.",
+    help="The data directory is an old one, such as a restored disk image, or its log is damaged: continue with"
+    " the intact part, and ask other nodes for the rest.",
 )
 @click.option(
     "--data-dir",
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="Where the data lies. [default: $XDG_STATE_HOME/distkv/NAME]",
+    help="The directory of the data. [default: $XDG_STATE_HOME/distkv/NAME]",
 )
 @click.option("--transport", type=click.Choice(TRANSPORTS), help="How to reach other nodes. [default: serf]")
 @click.option("--serf", metavar="HOST:PORT", help="The Serf agent. [default: 127.0.0.1:7373]")
@@ -62,8 +62,8 @@ def server(
 ) -> Job:
     """Run the node NAME in the foreground, until SIGTERM or Ctrl-C.
 
-    A node without data joins the network that its transport reaches; the first one is started with --init.
-    When it serves clients it prints one line on stdout; logs go to stderr. NAME may stand in the configuration instead.
+    A node without data joins the network that its transport reaches; start the first node with --init.
+    When it serves clients it prints one line on stdout; logs go to stderr. NAME may also be in the configuration.
     """
     if restored and init is not None:
         raise click.UsageError("--restored is for a directory that holds data, --init for one that holds none")

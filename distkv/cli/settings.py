@@ -179,7 +179,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
 
 AUTH: Final = "serf.auth"
 AUTH_FILE: Final = "serf.auth_file"
-"""A file whose first line is `serf.auth`: so that the secret need not stand in the configuration."""
+"""A file whose first line is `serf.auth`. It keeps the secret out of the configuration."""
 
 SETTINGS: Final = {setting.key: setting for setting in all_settings()}
 

@@ -66,8 +66,8 @@ class Item:
 def dump_command(session: CliSession, path: str, form: str | None) -> Job:
     """Write the values at and below PATH (the root) to standard output, for 'load'.
 
-    Their paths are written relative to PATH. -o json, the default, writes one value per line; the other forms are
-    -o yaml and -o msgpack.
+    Paths are relative to PATH. -o json, the default, writes one value per line; the other forms are -o yaml and
+    -o msgpack.
     """
     wanted = Form(form) if form else session.form
     if wanted is Form.TEXT:
@@ -112,15 +112,15 @@ def _yaml_lines(path: Path, value: object) -> str:
     metavar="FILE",
     type=click.Path(),
     default=STDIN,
-    help="What 'dump' wrote. [default: -, standard input]",
+    help="The output of 'dump'. [default: -, standard input]",
 )
 @click.pass_obj
 def load_command(session: CliSession, path: str, file: str) -> Job:
     """Store the values that 'dump' wrote, below PATH (the root).
 
-    The form is told by the first byte. A value replaces what is there, unless that is the same; paths that FILE does
-    not name stay as they are. YAML is read whole before anything is stored; use JSON or msgpack for large trees. When a
-    value is refused, those before it are stored: correct it, and load again.
+    The first byte shows the form. A value replaces the present value, unless they are the same; paths that are not in
+    FILE stay as they are. YAML is read completely before anything is stored; use JSON or msgpack for large trees. If a
+    value is refused, the values before it are stored: correct it, and load again.
     """
     return partial(_load, session, Path.parse(path), file)
 

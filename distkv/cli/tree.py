@@ -28,8 +28,8 @@ from distkv.model.path import NAMES_MAX, Path
 def list_command(session: CliSession, path: str, form: str | None) -> Job:
     """Print the names directly below PATH (the root) that lead to a value.
 
-    As text, a name with more below it ends with a dot. Otherwise each name comes with whether it has a value, and
-    how many names are directly below it in turn.
+    As text, a name with more below it ends with a dot. The other forms show for each name whether it has a value, and
+    how many names are directly below it.
     """
     return partial(_list, session, Path.parse(path), Form(form) if form else session.form)
 

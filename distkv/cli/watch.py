@@ -27,10 +27,10 @@ from distkv.model.path import Path
 
 @click.command("watch")
 @click.argument("path", shell_complete=suggest_trees)
-@click.option("--state", is_flag=True, help="Print first what is there.")
-@click.option("--since", metavar="TOKEN", help="Go on behind the line that had this token; see -m.")
-@click.option("--count", metavar="N", type=click.IntRange(1), help="End after so many changes.")
-@click.option("-m", "--meta", is_flag=True, help="Print also which change it was, when, and a token for --since.")
+@click.option("--state", is_flag=True, help="Print first the present values.")
+@click.option("--since", metavar="TOKEN", help="Continue after the line with this token; see -m.")
+@click.option("--count", metavar="N", type=click.IntRange(1), help="End after N changes.")
+@click.option("-m", "--meta", is_flag=True, help="Print also the name and time of the change, and a token for --since.")
 @output_option
 @click.pass_obj
 def watch_command(
@@ -38,9 +38,9 @@ def watch_command(
 ) -> Job:
     """Print each change at and below PATH until interrupted.
 
-    When the connection breaks it is made again, and nothing is missed; stderr tells of both. Where that cannot be, a
-    line 'resync' says so, and all that is there follows. A line 'conflict' names the changes that lost against a value
-    without knowing it.
+    If the connection breaks, it connects again, and misses nothing; stderr shows both. If that is not possible, it
+    prints a line 'resync', and then all present values. A line 'conflict' names the changes that lost against a value
+    that did not know them.
     """
     token = None if since is None else _read_token(since)
     wanted = Form(form) if form else session.form

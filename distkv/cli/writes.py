@@ -84,9 +84,9 @@ def _wish_options(command: Decorated) -> Decorated:
     timeout = click.option(
         "--timeout",
         metavar="SECONDS",
-        help=f"With --replicas, wait no longer: the write stands, and the exit code is 1. [default: {REPLICAS_S:g}]",
+        help=f"With --replicas, wait no longer: the write stays, and the exit code is 1. [default: {REPLICAS_S:g}]",
     )
-    replicas = click.option("--replicas", metavar="N", help="Wait until N nodes hold it, the one asked included.")
+    replicas = click.option("--replicas", metavar="N", help="Wait until N nodes hold it, including the asked one.")
     return replicas(timeout(command))
 
 
@@ -131,9 +131,9 @@ def _judge(done: str, written: Written, wish: _Wish, report: WriteReport) -> int
 def _head_options(command: Decorated) -> Decorated:
     """--if-chain and --if-value, read by `_read_head` and `_read_previous`."""
     chain = click.option(
-        "--if-chain", metavar="NODE:TICK", help="Only when this is the last change of PATH; see 'get -m'."
+        "--if-chain", metavar="NODE:TICK", help="Only if this is the last change of PATH; see 'get -m'."
     )
-    value = click.option("--if-value", metavar="VALUE", help="Only when the value is this one.")
+    value = click.option("--if-value", metavar="VALUE", help="Only if this is the present value.")
     return chain(value(command))
 
 
@@ -160,7 +160,7 @@ class _Conditions:
 @click.command("set", cls=ValueCommand)
 @click.argument("path", shell_complete=suggest_paths)
 @click.argument("value", required=False)
-@click.option("-s", "--string", "as_text", is_flag=True, help="VALUE is text as it stands.")
+@click.option("-s", "--string", "as_text", is_flag=True, help="VALUE is plain text.")
 @click.option("-j", "--json", "as_json", is_flag=True, help='VALUE is JSON; bytes are {"$bytes": "base64"}.')
 @click.option(
     "-f",
@@ -169,10 +169,10 @@ class _Conditions:
     type=click.Path(),
     help="Read the value from FILE: YAML, or as -s or -j says. '-' is stdin.",
 )
-@click.option("--new", is_flag=True, help="Only when there is no value.")
+@click.option("--new", is_flag=True, help="Only if there is no value.")
 @_head_options
-@click.option("--idem", is_flag=True, help="Do nothing when the value is the same already.")
-@click.option("--ttl", metavar="SECONDS", help="Let it go by itself after so long, unless it is stored again before.")
+@click.option("--idem", is_flag=True, help="Do nothing if the value is already the same.")
+@click.option("--ttl", metavar="SECONDS", help="The value expires after this time, unless it is stored again before.")
 @_wish_options
 @output_option
 @click.pass_obj
@@ -192,11 +192,11 @@ def set_command(
     timeout: str | None,
     form: str | None,
 ) -> Job:
-    """Store VALUE at PATH, and print which change that was.
+    """Store VALUE at PATH, and print the name of the change.
 
-    VALUE is true, false, a number as JSON writes it, a list or map as [1, 2] or {a: 1}, or text. A lone '-' is standard
-    input, read as -s or -j says; -s or quotes make text of anything else. Conditions are judged on the node that is
-    asked. With -q before 'client', nothing is printed.
+    VALUE is true, false, a number as in JSON, a list or map as [1, 2] or {a: 1}, or text. A single '-' is standard
+    input, read as -s or -j says; -s or quotes make anything else text. Only the asked node checks conditions. With
+    'distkv -q client', nothing is printed.
     """
     wish = _read_wish(replicas, timeout)
     where = Path.parse(path)
@@ -252,10 +252,10 @@ def delete_command(
     timeout: str | None,
     form: str | None,
 ) -> Job:
-    """Delete the value of PATH, and print which change that was; fails with 3 when there is none.
+    """Delete the value of PATH, and print the name of the change; fails with 3 if there is no value.
 
-    With -r, how many values there were is printed. With -q before 'client', nothing is. Conditions are judged on the
-    node that is asked.
+    With -r, print the number of deleted values. With 'distkv -q client', nothing is printed. Only the asked node
+    checks conditions.
     """
     where = Path.parse(path)
     if recursive:

@@ -34,8 +34,8 @@ _LINES: Final = ("silent", "told")
 def audit_command(session: CliSession, directory: str | None, form: str | None) -> Job:
     """Compare the nodes with each other, and with the event table DIR, and read all files of the table.
 
-    Name every node with -h. What is on its way is waited for. What is wrong is named on stderr, and the exit code is 4
-    then.
+    Name every node with -h. Changes under way are waited for. Problems are named on stderr, and then the exit code
+    is 4.
     """
     return partial(_audit, session, directory, Form(form) if form else session.form)
 

@@ -27,15 +27,15 @@ ROWS_MAX: Final = 1_000_000
 @click.command("compact")
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option("--rows", "rows", metavar="N", default="250000", show_default=True,
-              help="How many events a file is to have, 1 to 1000000.")  # fmt: skip
+              help="The target number of events in a file, 1 to 1000000.")  # fmt: skip
 @click.option("--forget", "forget", metavar="TIME", help="Drop also changes that were overwritten before TIME.")
 @output_option
 @click.pass_obj
 def compact_command(session: CliSession, directory: str, rows: str, forget: str | None, form: str | None) -> Job:
-    """Merge the small files of the event table DIR, so that it is read faster.
+    """Merge the small files of the event table DIR, for faster reading.
 
-    TIME is in seconds since 1970, or a date such as 2026-11-23T10:00:00+00:00. With --forget, no moment before TIME can
-    be had back from the table any more; all later ones can.
+    TIME is in seconds since 1970, or a date such as 2026-11-23T10:00:00+00:00. After --forget, the table can no longer
+    show moments before TIME; it can show all later ones.
     """
     size = read_count("--rows", rows, ROWS_MAX)
     return partial(_compact, session, directory, size, forget, Form(form) if form else session.form)

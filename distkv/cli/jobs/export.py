@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 @click.command("export")
-@click.option("--to", "to", required=True, metavar="DIR", type=click.Path(), help="A folder that is empty or missing.")
-@click.option("--format", "files", required=True, type=click.Choice(["csv", "json", "parquet"]), help="Of the files.")
+@click.option("--to", "to", required=True, metavar="DIR", type=click.Path(), help="An empty or missing folder.")
+@click.option("--format", "files", required=True, type=click.Choice(["csv", "json", "parquet"]),
+              help="The format of the files.")  # fmt: skip
 @click.option("--table", "table", metavar="DIR", type=click.Path(),
-              help="The tree as of a moment of this event table; else the live one.")  # fmt: skip
+              help="The tree as of a moment of this event table; otherwise the live tree.")  # fmt: skip
 @moment_options
 @output_option
 @click.pass_obj

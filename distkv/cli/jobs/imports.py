@@ -41,16 +41,16 @@ class ImportOptions:
 @click.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @click.option("--format", "files_form", required=True, type=click.Choice(["csv", "json", "parquet"]),
-              help="Of the files; CSV has a header, JSON an object in each line.")  # fmt: skip
+              help="The format of the files; CSV has a header, JSON an object per line.")  # fmt: skip
 @click.option("--to", "to", required=True, metavar="TEMPLATE",
-              help="The path of a row, such as site.{room}.{sensor}: what a column says is one name.")  # fmt: skip
+              help="The path of a row, such as site.{room}.{sensor}: the text of a column is one name.")  # fmt: skip
 @click.option("--value", "value", metavar="COLUMN", help="The column that is the value.")
 @click.option("--columns", "columns", metavar="A,B", help="Instead: the value is a map of these columns.")
-@click.option("--string", "as_text", is_flag=True, help="CSV: all is text; else it is read as 'client set' does.")
+@click.option("--string", "as_text", is_flag=True, help="CSV: everything is text; otherwise as in 'client set'.")
 @click.option("--rejects", "rejects", metavar="DIR", type=click.Path(),
-              help="An empty or missing folder for the rows that are none, with reasons.")  # fmt: skip
-@click.option("--ttl", "ttl", metavar="S", help="Values go by themselves after S seconds.")
-@click.option("--dry-run", is_flag=True, help="Write nothing, and count what would be done.")
+              help="An empty or missing folder for invalid rows, with reasons.")  # fmt: skip
+@click.option("--ttl", "ttl", metavar="S", help="Values expire after S seconds.")
+@click.option("--dry-run", is_flag=True, help="Write nothing, and count what would be written.")
 @output_option
 @click.pass_obj
 def import_command(
@@ -59,7 +59,7 @@ def import_command(
 ) -> Job:  # fmt: skip
     """Write a value for each row of files, unless it is there already.
 
-    Of rows with one path the last one counts. Without --rejects the exit code is 1 when a row is none.
+    If several rows have the same path, the last one counts. Without --rejects, an invalid row makes the exit code 1.
     """
     if (value is None) == (columns is None):
         raise click.UsageError("say what the value is: either --value COLUMN or --columns A,B")

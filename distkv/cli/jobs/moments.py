@@ -68,10 +68,10 @@ def moment_options(command: Callable[..., Job]) -> Callable[..., Job]:
 
     @click.option("--ticks", metavar="FILE", type=click.Path(),
                   help="The events of these ticks: 'held' of 'distkv client state' as JSON.")  # fmt: skip
-    @click.option("--at", metavar="TIME", help="All events up to TIME, by the clocks of those who wrote them.")
+    @click.option("--at", metavar="TIME", help="All events up to TIME, by the clocks of their writers.")
     @click.option("--latest", is_flag=True, help="All events that the table has.")
-    @click.option("--path", metavar="PATH", default=":", help="Only what is at and below PATH.")
-    @click.option("--allow-gaps", is_flag=True, help="Also when the table lacks some of the events.")
+    @click.option("--path", metavar="PATH", default=":", help="Only values at and below PATH.")
+    @click.option("--allow-gaps", is_flag=True, help="Also if the table lacks some of the events.")
     @wraps(command)
     def found(
         *given: Any, ticks: str | None, at: str | None, latest: bool, path: str, allow_gaps: bool, **others: Any
@@ -84,11 +84,11 @@ def moment_options(command: Callable[..., Job]) -> Callable[..., Job]:
 @click.command("asof")
 @click.argument("directory", metavar="DIR", type=click.Path())
 @moment_options
-@click.option("--to", "to", metavar="FILE", type=click.Path(), help="Write the tree there, and print what it came to.")
+@click.option("--to", "to", metavar="FILE", type=click.Path(), help="Write the tree to FILE, and print a summary.")
 @output_option
 @click.pass_obj
 def asof_command(session: CliSession, directory: str, moment: CutOptions, to: str | None, form: str | None) -> Job:
-    """Show the tree as it was, from the event table DIR, as 'distkv client dump' would have."""
+    """Show the tree as it was, from the event table DIR, in the format of 'distkv client dump'."""
     moment.check()
     return partial(_asof, session, directory, moment, to, Form(form) if form else session.form)
 
@@ -96,14 +96,14 @@ def asof_command(session: CliSession, directory: str, moment: CutOptions, to: st
 @click.command("restore")
 @click.argument("directory", metavar="DIR", type=click.Path())
 @moment_options
-@click.option("--apply", "applies", is_flag=True, help="Write; else only count what would be written.")
+@click.option("--apply", "applies", is_flag=True, help="Write; otherwise only count what would be written.")
 @output_option
 @click.pass_obj
 def restore_command(session: CliSession, directory: str, moment: CutOptions, applies: bool, form: str | None) -> Job:
-    """Make the live tree again what it was, from the event table DIR.
+    """Set the live tree back to an earlier moment, from the event table DIR.
 
-    Without --apply it only counts. A value that somebody changes meanwhile is left alone and named, and the exit code
-    is 4 then.
+    Without --apply it only counts. If somebody changes a value during the job, the value is left alone and named, and
+    the exit code is 4.
     """
     moment.check()
     return partial(_restore, session, directory, moment, applies, Form(form) if form else session.form)

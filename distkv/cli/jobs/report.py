@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 @click.command("report")
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option("--to", "to", required=True, metavar="FILE", type=click.Path(),
-              help="The page, such as report.html; what was there is replaced.")  # fmt: skip
+              help="The page, such as report.html; an old one is replaced.")  # fmt: skip
 @output_option
 @click.pass_obj
 def report_command(session: CliSession, directory: str, to: str, form: str | None) -> Job:
     """Write a page about the event table DIR: rates, hot paths, sizes, conflicts, gaps, and replication lag.
 
-    The page is one file that needs no network. The lag is what the hosts know themselves; without one that answers, the
+    The page is one file that needs no network. The lag comes from the nodes themselves; if none of them answers, the
     page says so.
     """
     return partial(_report, session, directory, to, Form(form) if form else session.form)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 @click.command("archive")
 @click.option("--to", "directory", required=True, metavar="DIR", type=click.Path(), help="The event table.")
-@click.option("--once", is_flag=True, help="End with all that is held now, and do not go on.")
+@click.option("--once", is_flag=True, help="End after everything that is held now.")
 @click.option("--every", "every", metavar="S", default="5", show_default=True, help="Commit every S seconds.")
-@click.option("--path", "path", metavar="PATH", default=":", help="Only what happens at and below PATH.")
+@click.option("--path", "path", metavar="PATH", default=":", help="Only changes at and below PATH.")
 @click.option("--max-rows", "max_rows", metavar="N", default="1000000", show_default=True,
               help="Commit at most N events at once.")  # fmt: skip
 @output_option
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 def archive_command(
     session: CliSession, directory: str, once: bool, every: str, path: str, max_rows: str, form: str | None
 ) -> Job:
-    """Write all events of the fleet into the event table DIR, exactly once, and go on until SIGTERM.
+    """Write all events of the fleet into the event table DIR, exactly once, until SIGTERM.
 
-    What was overwritten is in it, too, as far as somebody has it; what nobody has is counted as a gap. A run that was
-    killed goes on where it was.
+    Overwritten values are included, as far as a node has them; content that no node has is counted as a gap. After a
+    kill, the next run continues from there.
     """
     place, every_s = Path.parse(path), read_seconds("--every", every)
     count_max = read_count("--max-rows", max_rows)
@@ -50,7 +50,7 @@ def archive_command(
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.pass_obj
 def files_command(_: CliSession, directory: str) -> Job:
-    """List the files of the event table DIR, one a line; a commit that was broken off is finished or undone first."""
+    """List the files of the event table DIR, one per line; an interrupted commit is finished or undone first."""
     return partial(_files, directory)
 
 
