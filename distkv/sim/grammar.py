@@ -236,8 +236,13 @@ def _mentioned(action: Action) -> Iterable[str]:
             return (node,)
         case Later(action=happening):
             return _mentioned(happening)
-        case _:
+        case ToNode() | StartNode() | SetClock() | Rot() | RotSome() | Split() | Divert() | Foreign() | Lie():
             return ()
+        case Write() | Fill() | Swap() | DecideAny() | Settings() | Agents() | Disturb() | Disks():
+            return ()
+        case Cluster() | Gather() | PassTime() | Settle() | WaitState() | Recover() | ShowState():
+            return ()
+    assert_never(action)
 
 
 def _action(verb: str, words: Words) -> Action:

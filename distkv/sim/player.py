@@ -82,21 +82,21 @@ class Player:
             NotPossibleError: it cannot be.
             BrokenRuleError: the run broke a rule.
         """
-        match action:
-            case Settings(values=values):
-                self._stage.do(Settings({field: value for field, value in values.items() if field not in DEFAULTS}))
-            case Cluster():
-                self._screen.is_growing = True
-                self._stage.do(action)
-                self._screen.is_growing = False
-                self._zero_ms = self._fleet.now_ms
-                self.moments.clear()
-            case Show(tags=tags, nodes=names):
-                self._screen.show(tags, names)
-            case ShowState():
-                self._screen.put(self._standing())
-            case _:
-                self._stage.do(action)
+        if isinstance(action, Show):
+            self._screen.show(action.tags, action.nodes)
+        elif isinstance(action, ShowState):
+            self._screen.put(self._standing())
+        elif isinstance(action, Settings):
+            values = {field: value for field, value in action.values.items() if field not in DEFAULTS}
+            self._stage.do(Settings(values))
+        elif isinstance(action, Cluster):
+            self._screen.is_growing = True
+            self._stage.do(action)
+            self._screen.is_growing = False
+            self._zero_ms = self._fleet.now_ms
+            self.moments.clear()
+        else:
+            self._stage.do(action)
 
     # -- what is shown
 

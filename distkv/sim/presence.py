@@ -30,18 +30,17 @@ class Presence:
         self._times_ms = [0]
         self._hearers = [_hearers(is_up, is_paused)]
         for one in sorted(planned, key=attrgetter("at_ms")):
-            match one.action:
-                case StartNode(node=node):
-                    is_up[node] = True
-                case ToNode(node=node, deed=Deed.PAUSE | Deed.RESUME as deed):
-                    is_paused[node] = deed is Deed.PAUSE
-                case ToNode(node=node, deed=deed) if deed in _ENDS:
-                    is_up[node] = is_paused[node] = False
-                case RotSome(nodes=nodes):
-                    is_up |= dict.fromkeys(nodes, False)
-                    is_paused |= dict.fromkeys(nodes, False)
-                case _:
-                    continue
+            action = one.action
+            if isinstance(action, StartNode):
+                is_up[action.node] = True
+            elif isinstance(action, ToNode) and action.deed in (Deed.PAUSE, Deed.RESUME):
+                is_paused[action.node] = action.deed is Deed.PAUSE
+            elif isinstance(action, RotSome) or (isinstance(action, ToNode) and action.deed in _ENDS):
+                ended = action.nodes if isinstance(action, RotSome) else (action.node,)
+                is_up |= dict.fromkeys(ended, False)
+                is_paused |= dict.fromkeys(ended, False)
+            else:
+                continue
             self._times_ms.append(one.at_ms)
             self._hearers.append(_hearers(is_up, is_paused))
 

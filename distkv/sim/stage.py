@@ -98,6 +98,9 @@ class Stage:
             NotPossibleError: it cannot be.
             BrokenRuleError: the run broke a rule.
         """
+        if isinstance(action, Happening):
+            self._happen(action)
+            return
         match action:
             case Settings(values=values):
                 self._core.update(values)
@@ -114,7 +117,7 @@ class Stage:
             case Show() | ShowState():
                 raise NotPossibleError("there is no trace here")
             case _:
-                self._happen(action)
+                assert_never(action)
 
     # -- what takes no time
 

@@ -80,8 +80,8 @@ def words_for(action: Happening) -> tuple[str, str]:
             return node, DEEDS[deed]
         case Rot(node=node, path=path):
             return node, f"ends, and its disk rots at {path}"
-        case RotSome(nodes=(node, *others)):
-            return node, " ".join(["ends, and its disk rots", *(f"as that of {other}" for other in others)])
+        case RotSome(nodes=nodes):
+            return nodes[0], " ".join(["ends, and its disk rots", *(f"as that of {other}" for other in nodes[1:])])
         case SetClock(node=node, rate=rate, jump_s=jump_s):
             return node, f"wall clock jumps {jump_s:g} s" if rate is None else f"clock runs at {rate:g}"
         case Move(node=node, other=other):
@@ -90,8 +90,11 @@ def words_for(action: Happening) -> tuple[str, str]:
             return node, f"is lied about: {what}"
         case Retire(other=other):
             return other, "is said to be gone for good"
-        case _:
+        case Split() | CutWay() | Divert() | Foreign() | StartNode():
             return "", command_of(action)
+        case Write() | Fill() | Swap() | Decide() | DecideAny():
+            return "", command_of(action)
+    assert_never(action)
 
 
 def command_of(action: Action) -> str:
