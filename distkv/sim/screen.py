@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from distkv.graph.text import SILENT_NOTES, TextWriter
 from distkv.graph.trace import ENDED, Moment, StepKind
-from distkv.sim.grammar import ALL
+from distkv.sim.verbs import ALL
 
 
 class Screen:

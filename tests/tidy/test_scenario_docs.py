@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from distkv.sim.grammar import ALL, GOSSIP, OTHER, TCP, USAGE, WORLD
+from distkv.sim.verbs import ALL, GOSSIP, OTHER, TCP, VERBS, WORLD
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scenarios.rst").read_text(encoding="utf-8")
 
 
 def test_page_has_every_command() -> None:
-    assert re.findall(r"^``([a-z].*?)`` ", PAGE, re.MULTILINE) == list(USAGE.values())
+    assert re.findall(r"^``([a-z].*?)`` ", PAGE, re.MULTILINE) == [row.usage for row in VERBS.values()]
 
 
 def test_page_names_every_kind_that_can_be_shown() -> None:

@@ -43,8 +43,9 @@ from distkv.sim.actions import (
     Write,
 )  # fmt: skip
 from distkv.sim.agent import STREAM_EVENTS
-from distkv.sim.grammar import ALL, USAGE, parse_script
+from distkv.sim.grammar import parse_script
 from distkv.sim.network import NetworkFaults
+from distkv.sim.verbs import ALL, VERBS
 from distkv.sim.wording import command_of
 from distkv.sim.words import SETTLE_CLOCKS
 from distkv.transport.diversion import Diversion
@@ -220,4 +221,4 @@ def test_nodes_are_all_that_are_named() -> None:
 
 
 def test_usage_begins_with_its_verb() -> None:
-    assert [verb for verb, usage in USAGE.items() if usage.split()[0] != verb] == []
+    assert [verb for verb, row in VERBS.items() if row.usage.split()[0] != verb] == []
