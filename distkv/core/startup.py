@@ -42,7 +42,7 @@ class StartupCause(StrEnum):
     DOWNLOAD_BEGAN = "download began"
     DOWNLOAD_ENDED = "download ended"
     """It is complete."""
-    ATTEMPT_FAILED = "attempt failed"
+    DOWNLOAD_FAILED = "download failed"
     NOTHING_AWAITED = "nothing awaited"
     """All is here that readiness waits for, or nobody is there who could send it."""
 
@@ -51,10 +51,8 @@ TRANSITIONS: Final[dict[tuple[State, StartupCause], State]] = {
     (State.PASSIVE, StartupCause.DATA_FOUND): State.RECOVERING,
     (State.PASSIVE, StartupCause.NETWORK_FOUNDED): State.READY,
     (State.PASSIVE, StartupCause.DOWNLOAD_BEGAN): State.DOWNLOADING,
-    # Another question may fail while a download goes on: then that is no longer waited for, but counts when it ends.
-    (State.PASSIVE, StartupCause.DOWNLOAD_ENDED): State.RECOVERING,
     (State.DOWNLOADING, StartupCause.DOWNLOAD_ENDED): State.RECOVERING,
-    (State.DOWNLOADING, StartupCause.ATTEMPT_FAILED): State.PASSIVE,
+    (State.DOWNLOADING, StartupCause.DOWNLOAD_FAILED): State.PASSIVE,
     (State.RECOVERING, StartupCause.DOWNLOAD_BEGAN): State.DOWNLOADING,
     (State.RECOVERING, StartupCause.NOTHING_AWAITED): State.READY,
 }
@@ -167,7 +165,6 @@ class Startup:
         self._is_asking = False
         if not self.hands_over:  # then the others are few, and time is short
             self._sources.drop(name)
-        self._move(StartupCause.ATTEMPT_FAILED)
         if not self.has_data:
             self.waits_for = WAITS_FOR_ANSWER
         if self.has_data and self._has_heard and not self._sources and not self._has_map:
@@ -208,6 +205,11 @@ class Startup:
             self._sources.taken()
             self.waits_for = "the download"
             self.hand_over.download_began()
+
+    def download_failed(self) -> None:
+        """What came of it is a part only."""
+        if self._move(StartupCause.DOWNLOAD_FAILED):
+            self.waits_for = WAITS_FOR_ANSWER
 
     def download_ended(self, missing: TickRanges) -> None:
         """Everything the sponsor had is here; what is missing still must come."""

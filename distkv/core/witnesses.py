@@ -45,6 +45,11 @@ class Witnesses:
         """All have answered, or there is a life of which nobody can have heard."""
         self.is_needed = False
 
+    def life_is_void(self) -> None:
+        """A download replaces what the life is about: nobody is asked any more, and no answer counts."""
+        self.is_needed = False
+        self._asking.clear()
+
     def registered(self, others: Callable[[], Iterable[NodeName]], as_of: int) -> None:
         """Who is registered besides us; `others` is asked when `as_of`, the number of changes, is another one."""
         if as_of != self._as_of:

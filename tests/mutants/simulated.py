@@ -387,8 +387,8 @@ SIMULATED = (
         "ready-left",
         "ready is left by a restart only (START-2)",
         "core/startup.py",
-        "        self._move(StartupCause.ATTEMPT_FAILED)\n",
-        "        self.state = State.PASSIVE\n",
+        "        if not self.hands_over:  # then the others",
+        "        self.state = State.PASSIVE\n        if not self.hands_over:  # then the others",
     ),
     _of(
         "ready-unheard",

@@ -46,8 +46,8 @@ def _apply(machine: Startup, cause: StartupCause) -> list[Step]:
             machine.download_began()
         case StartupCause.DOWNLOAD_ENDED:
             machine.download_ended(GAP)
-        case StartupCause.ATTEMPT_FAILED:
-            return machine.attempt_failed(BEGAN_MS, OTHER)
+        case StartupCause.DOWNLOAD_FAILED:
+            machine.download_failed()
         case StartupCause.NOTHING_AWAITED:
             machine.map_arrived({})
             return machine.woken(BEGAN_MS, {})
@@ -74,6 +74,14 @@ def test_transition_that_is_not_listed_leaves_the_state(before: State, cause: St
     steps = _apply(machine, cause)
     assert machine.state is before
     assert not {Step.BECOME_READY, Step.FOUND_NETWORK} & {*steps}
+
+
+@pytest.mark.parametrize("before", STATES)
+def test_no_state_is_left_for_a_question_that_failed(before: State) -> None:
+    machine = _reach(before)
+    machine.attempt_failed(BEGAN_MS, OTHER)
+    machine.attempt_postponed(BEGAN_MS, OTHER)
+    assert machine.state is before
 
 
 def test_start_on_a_disk_is_told_from_a_start_without_one() -> None:
