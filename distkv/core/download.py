@@ -33,7 +33,7 @@ class Download:
             return
         if node.asks.has(Why.DOWNLOAD):
             return
-        if startup.hand_over.is_taken_over(maps.held):
+        if startup.is_taken_over(maps.held):
             startup.asked()
             node.ask(maps.header.node, maps.addr, AskSnapshot(), Why.DOWNLOAD, turn)
 
@@ -76,8 +76,7 @@ class Download:
         node = self._node
         node.startup.download_failed()
         if node.network_id is not None and not node.store.has_data:
-            node.startup.hand_over.holds(node.store.tree.ledger.held())
-            node.startup.must_hand_over(turn.now_ms)
+            node.startup.must_hand_over(turn.now_ms, node.store.tree.ledger.held())
         if isinstance(what.error, BusyError):
             node.startup.attempt_postponed(turn.now_ms, asked.name)
             return

@@ -394,15 +394,15 @@ SIMULATED = (
         "ready-unheard",
         "a node with data that hears nobody waits for a clock (START-8)",
         "core/startup.py",
-        "        left_ms = self._listens_ms + self.clock_ms - now_ms\n",
+        "        left_ms = hearing.left_ms(now_ms)\n",
         "        left_ms = min(0, now_ms)\n",
     ),
     _of(
         "ready-missing",
         "what was missing at the first exchange must come first (START-7)",
         "core/startup.py",
-        "        if self._has_map and is_whole and not self.hands_over:\n",
-        "        if self._has_map and not self.hands_over:\n",
+        "        if self._awaited.is_of_others and is_whole and not self.hands_over:\n",
+        "        if self._awaited.is_of_others and not self.hands_over:\n",
     ),
     _of(
         "watch-shown-twice",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from distkv.core.attempts import RETRY_MS
 from distkv.core.ready import (
     Ask,
     AskEvents,
@@ -24,7 +25,6 @@ from distkv.core.ready import (
 )
 from distkv.core.recovery import Recovery
 from distkv.core.registry import retired_path
-from distkv.core.startup import RETRY_MS
 from distkv.core.update import Store
 from distkv.errors import BusyError, NotReadyError, PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
