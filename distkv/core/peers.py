@@ -121,7 +121,7 @@ class Peers:
         startup = self._node.startup
         if asked.brought:
             startup.attempt_ended()
-        elif not asked.is_void and not self._node.asks.has(Why.DOWNLOAD):  # else that goes on, whoever is silent
+        elif not asked.is_void:
             take(startup.attempt_failed(turn.now_ms, asked.name), self._node, turn)
 
     # -- exchange
