@@ -4,7 +4,7 @@ Knows: whom to ask, who answered, and how long readiness waits for the others.
 Does not know what an answer says: the ledger tells a higher tick of our own (`Lives.is_rolled_back`).
 
 Invariant: while `is_needed`, no tick of the life that the disk had is used. It ends when every other registered node
-has answered what was asked after the start, or with a new life (docs/protocol, LIFE-4).
+has answered what was asked after the start, or with that life (docs/protocol, LIFE-4, LIFE-5).
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ from distkv.wire.request import Request
 from distkv.wire.row import AnyRow
 
 CLIENT_ROWS: Final[tuple[AnyRow[Request], ...]] = (
-    *value_requests.ROWS, *subtrees.ROWS, *decisions.ROWS, *node_requests.ROWS,
+    *value_requests.ROWS,
+    *subtrees.ROWS,
+    *decisions.ROWS,
+    *node_requests.ROWS,
 )
 """What any client asks; `peering` has the others."""
 

@@ -398,15 +398,12 @@ def test_node_that_downloads_asks_nobody_what_he_heard_of_its_former_life() -> N
     assert not [ask for _, name, ask in fleet.asked if name == "b" and isinstance(ask.what, AskMaps)]
 
 
-def test_node_that_cannot_be_asked_leaves_a_download_as_it_is() -> None:
+def test_node_that_is_away_leaves_a_download_as_it_is() -> None:
     fleet = downloading_while_d_is_away()
-    fleet.asked.clear()
-    states = []
-    while not fleet["b"].is_serving:
-        states.append(fleet["b"].state)
-        fleet.run(1)
-    assert set(states) == {State.DOWNLOADING}
-    assert not [ask for _, name, ask in fleet.asked if name == "b" and isinstance(ask.what, AskSnapshot)]
+    began_ms = fleet.now_ms
+    assert fleet.run_until(lambda: fleet["b"].state is not State.DOWNLOADING, CLOCK_MS)
+    assert fleet["b"].is_serving
+    assert downloads(fleet, "b", began_ms + 1) == 0
 
 
 def test_broken_download_is_followed_by_an_exchange_while_a_witness_of_the_former_life_is_silent() -> None:
