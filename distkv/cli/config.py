@@ -14,9 +14,10 @@ from pathlib import Path
 import asyncclick as click
 
 from distkv.cli.exits import DONE, USAGE
-from distkv.cli.output import Form, complain, print_items, print_result, text_of
+from distkv.cli.output import Form, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.settings import Given, effective_settings, find_file, find_mistakes
+from distkv.text.display import text_of
 from distkv.wire.json_form import to_json
 
 

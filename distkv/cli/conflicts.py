@@ -12,7 +12,6 @@ from functools import partial
 import asyncclick as click
 import attrs
 
-from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, once, output_option
 from distkv.cli.suggestions import suggest_trees
@@ -23,6 +22,8 @@ from distkv.client.conflicts import Loser
 from distkv.errors import SettingsError
 from distkv.model.event import Link, tick_text
 from distkv.model.path import ROOT, Path
+from distkv.text.display import word
+from distkv.text.moment import utc
 
 
 @attrs.frozen

@@ -12,15 +12,16 @@ from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, print_items
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
 from distkv.client.blocking import Client
 from distkv.client.questions import Past
-from distkv.errors import NotFoundError, SettingsError
+from distkv.errors import NotFoundError
 from distkv.model.event import tick_text
 from distkv.model.path import Path
+from distkv.text.display import word
+from distkv.text.moment import utc
 
 
 @click.command("history")
@@ -65,26 +66,3 @@ def _map(past: Past) -> dict[str, object]:
         "position": past.position,
         "won": past.won,
     }
-
-
-def read_moment(text: str) -> float:
-    """Seconds since 1970, or ISO 8601; without an offset that is UTC.
-
-    Raises:
-        SettingsError: it is neither.
-    """
-    import datetime
-    import math
-
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            moment = datetime.datetime.fromisoformat(text)
-        except ValueError:
-            seconds = math.nan
-        else:
-            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
-    if not math.isfinite(seconds):
-        raise SettingsError(f"{text!r} is no time: write 2026-01-31T12:00:00Z, or seconds since 1970")
-    return seconds

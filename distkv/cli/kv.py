@@ -14,7 +14,6 @@ import asyncclick as click
 from distkv.cli import tree
 from distkv.cli.dashes import NumbersCommand
 from distkv.cli.entry import shown
-from distkv.cli.history import read_moment
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
@@ -22,6 +21,7 @@ from distkv.cli.values import read_aside
 from distkv.client.blocking import Client
 from distkv.errors import NotFoundError, SettingsError
 from distkv.model.path import Path
+from distkv.text.moment import read_moment
 
 
 @click.command("get", cls=NumbersCommand)

@@ -37,7 +37,7 @@ COMMANDS = Commands(
         "restore": "backup:restore_command",
         "config": "config:config",
         "completion": "completion:completion_command",
-        "doctor": "doctor.command:doctor_command",
+        "doctor": "doctor:doctor_command",
         "pipeline": "pipeline:pipeline",
         "sim": "sim:sim_command",
         "graph": "graph:graph_command",

@@ -20,6 +20,7 @@ from typing import BinaryIO, TextIO
 import asyncclick as click
 
 from distkv.errors import RequestError
+from distkv.text.display import document, one_line, text_of
 from distkv.wire import packing
 from distkv.wire.json_form import to_json
 from distkv.wire.values import pack_value
@@ -85,7 +86,7 @@ def binary_stdout() -> BinaryIO:
 def complain(text: str) -> None:
     """Say what is wrong, and what to do, on stderr; the exit code says it where nobody can be told."""
     try:
-        click.echo(f"distkv: {_in_one_line(text)}", err=True)
+        click.echo(f"distkv: {one_line(text)}", err=True)
     except OSError:
         give_up(sys.stderr)
 
@@ -116,42 +117,19 @@ def rendered(value: object, form: Form) -> bytes:
         case Form.JSON:
             return f"{to_json(value)}\n".encode()
         case Form.YAML:
-            return _yaml(value).encode()
+            return document(value).encode()
         case Form.MSGPACK:
             return pack_value(value)
         case Form.RAW:
             return _raw(value)
 
 
-def text_of(value: object) -> str:
-    """Scalars bare, the rest YAML without the newline at its end."""
-    match value:
-        case str():
-            return value
-        case bool() | None:
-            return {True: "true", False: "false", None: "null"}[value]
-        case int() | float():
-            return repr(value)
-    return _yaml(value).rstrip("\n")
-
-
 def _rendered_item(item: object, form: Form) -> bytes:
     if form is Form.MSGPACK:
         return packing.pack(item)
     if form is Form.YAML:
-        return _yaml([item]).encode()
+        return document([item]).encode()
     return rendered(item, form)
-
-
-def _in_one_line(text: str) -> str:
-    """What cannot be seen is escaped: a file or a server that is quoted must not steer the terminal."""
-    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in " ".join(text.split()))
-
-
-def _yaml(value: object) -> str:
-    from distkv.text import yaml  # takes longer to load than all the rest
-
-    return yaml.dump(value)
 
 
 def _raw(value: object) -> bytes:

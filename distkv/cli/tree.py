@@ -12,13 +12,14 @@ from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.entry import shown, word
+from distkv.cli.entry import shown
 from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.errors import NotFoundError, SettingsError
 from distkv.model.path import NAMES_MAX, Path
+from distkv.text.display import word
 
 
 @click.command("list")

@@ -14,7 +14,6 @@ from typing import assert_never
 
 import asyncclick as click
 
-from distkv.cli.entry import utc, word
 from distkv.cli.output import Form, complain, print_items
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
@@ -23,6 +22,8 @@ from distkv.client.watch import Change, Contested, Resync, UpToDate, WatchEvent
 from distkv.errors import SettingsError
 from distkv.model.event import tick_text
 from distkv.model.path import Path
+from distkv.text.display import word
+from distkv.text.moment import utc
 
 
 @click.command("watch")

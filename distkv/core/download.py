@@ -23,7 +23,7 @@ class Download:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._life: int | None = None
-        """What the sponsor gave us."""
+        """What the sponsor of the download that is under way gave us; None: there is none, or it has said nothing."""
 
     def hand_over(self, maps: TickMaps, turn: Turn) -> None:
         """Download from a peer that has taken over all that our disk held. It must be ready, so that it keeps it."""
@@ -33,7 +33,7 @@ class Download:
             return
         if node.asks.has(Why.DOWNLOAD):
             return
-        if startup.hand_over.is_taken_over(maps.held):
+        if startup.is_taken_over(maps.held):
             startup.asked()
             node.ask(maps.header.node, maps.addr, AskSnapshot(), Why.DOWNLOAD, turn)
 
@@ -55,9 +55,10 @@ class Download:
 
     def done(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
         """It is complete, or will not come."""
-        node, life = self._node, self._life
         if asked.is_void:
             return  # it came too late, and nothing of it was taken
+        node, life = self._node, self._life
+        self._life = None  # else an answer that says nothing would begin the former life once more
         if isinstance(what.error, ExistsError) and not node.store.has_data:  # else it may be we, at another address
             turn.ready.fatal = DuplicateNameError(str(what.error))
             return
@@ -73,9 +74,9 @@ class Download:
 
     def _failed(self, asked: Asked, what: PeerDone, turn: Turn) -> None:
         node = self._node
+        node.startup.download_failed()
         if node.network_id is not None and not node.store.has_data:
-            node.startup.hand_over.holds(node.store.tree.ledger.held())
-            node.startup.must_hand_over(turn.now_ms)
+            node.startup.must_hand_over(turn.now_ms, node.store.tree.ledger.held())
         if isinstance(what.error, BusyError):
             node.startup.attempt_postponed(turn.now_ms, asked.name)
             return

@@ -86,13 +86,12 @@ class Lives:
 
     def downloading(self, *, is_stale: bool) -> list[Consequence]:
         """What was here is void; `is_stale`: others may have forgotten what the sponsor has."""
+        self.witnesses.life_is_void()
         return self._mark(is_stale)
 
     def downloaded(self, life: int) -> list[Consequence]:
         """A sponsor gave us a life of which nobody has heard before."""
-        records = self._store.own.begin_life(life)
-        self.witnesses.need_not()
-        return [Keep(tuple(records))]
+        return [Keep(tuple(self._store.own.begin_life(life)))]
 
     def found_stale(self, why: str, *, is_serving: bool) -> list[Consequence]:
         """Others know more of this disk, or of our name, than it does itself.

@@ -75,13 +75,17 @@ class Node:
         self.recovery = Recovery(name, clock_ms, rng, lambda name: name in self.store.registry.nodes)
         self.election = Election(name, clock_ms, settings.ping_length, rng)
         self.deletion = Deletion(clock_ms, settings.delete_retention_ms, rng)
-        is_founding = settings.init_value is not None
-        self.startup = Startup(name, clock_ms, rng, founding=is_founding, alone=settings.alone)
+        self.startup = Startup(settings, rng)
         self.asks = Asks()
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
+
+    def begin(self, now_ms: int) -> None:
+        """The log is replayed: what it told is from before now."""
+        self.store.replayed()
+        self.changed_ms = now_ms
 
     # -- what is told
 

@@ -89,9 +89,8 @@ class Replica:
         """The log is replayed: start. Fatal when `--init` meets a directory that holds a network."""
         node, store = self._node, self._node.store
         turn = Turn(now_ms, wall)
-        store.replayed()
-        self._began_ms = node.changed_ms = now_ms
-        missing = store.missing()
+        self._began_ms = now_ms
+        node.begin(now_ms)
         if store.registry.network is not None and node.settings.init_value is not None:
             turn.ready.fatal = InitRefusedError(
                 f"the data directory holds a network already (id {store.registry.network.id.hex()}):"
@@ -101,12 +100,12 @@ class Replica:
         is_begun = store.own.is_stale or bool(store.tree.ledger.ticks())
         if is_begun and store.own.life is None and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
-        node.startup.hand_over.holds(store.tree.ledger.held())
         node.follow(node.lives.begin(), turn)
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
         self._ageing.begin(turn)
-        take(node.startup.begin(turn.now_ms, missing, has_data=store.has_data), node, turn)
+        held, missing = store.tree.ledger.held(), store.missing()
+        take(node.startup.begin(now_ms, held, missing, has_data=store.has_data), node, turn)
         if store.own.is_stale or (store.registry.network is not None and not store.has_data):
             node.startup.must_hand_over(turn.now_ms)
         self._do_what_is_due(turn)

@@ -34,6 +34,8 @@ def take(steps: Iterable[Step], node: Node, turn: Turn) -> None:
                 node.startup.asked()  # the first of the witnesses that answers brings what this would
             case Step.ASK_MAPS:
                 _ask(AskMaps(), Why.EXCHANGE, node, turn)
+            case Step.ASK_SNAPSHOT if node.asks.has(Why.DOWNLOAD):
+                node.startup.asked()  # a second one would void the first, however far that is
             case Step.ASK_SNAPSHOT:
                 _ask(AskSnapshot(), Why.DOWNLOAD, node, turn)
             case Step.BECOME_READY:

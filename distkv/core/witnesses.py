@@ -4,7 +4,7 @@ Knows: whom to ask, who answered, and how long readiness waits for the others.
 Does not know what an answer says: the ledger tells a higher tick of our own (`Lives.is_rolled_back`).
 
 Invariant: while `is_needed`, no tick of the life that the disk had is used. It ends when every other registered node
-has answered what was asked after the start, or with a new life (docs/protocol, LIFE-4).
+has answered what was asked after the start, or with that life (docs/protocol, LIFE-4, LIFE-5).
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ class Witnesses:
     def need_not(self) -> None:
         """All have answered, or there is a life of which nobody can have heard."""
         self.is_needed = False
+
+    def life_is_void(self) -> None:
+        """A download replaces what the life is about: nobody is asked any more, and no answer counts."""
+        self.is_needed = False
+        self._asking.clear()
 
     def registered(self, others: Callable[[], Iterable[NodeName]], as_of: int) -> None:
         """Who is registered besides us; `others` is asked when `as_of`, the number of changes, is another one."""

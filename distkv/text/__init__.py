@@ -1,1 +1,1 @@
-"""Values as people write them: plain words, YAML, and one argument or cell."""
+"""Values and times as people write and read them: plain words, YAML, one argument or cell, one line."""

@@ -13,7 +13,12 @@ from distkv.wire import decisions, node_requests, packing, subtrees, value_reque
 from distkv.wire.request import Request
 from distkv.wire.row import AnyRow
 
-CLIENT_ROWS: Final = (*value_requests.ROWS, *subtrees.ROWS, *decisions.ROWS, *node_requests.ROWS)
+CLIENT_ROWS: Final[tuple[AnyRow[Request], ...]] = (
+    *value_requests.ROWS,
+    *subtrees.ROWS,
+    *decisions.ROWS,
+    *node_requests.ROWS,
+)
 """What any client asks; `peering` has the others."""
 
 
@@ -27,11 +32,11 @@ def encode_request(request: Request) -> bytes:
     return packing.pack_map(fields, raw)
 
 
-def _by_type(rows: tuple[AnyRow, ...]) -> dict[type[Request], AnyRow]:
+def _by_type(rows: tuple[AnyRow[Request], ...]) -> dict[type[Request], AnyRow[Request]]:
     return {row.type: row for row in rows if row.write is not None}
 
 
-def _peer_row(type: type[Request]) -> AnyRow:
+def _peer_row(type: type[Request]) -> AnyRow[Request]:
     from distkv.wire import peering  # a command asks for none of these, and they are long to load
 
     _BY_TYPE.update(_by_type(peering.ROWS))

@@ -117,7 +117,7 @@ def _path(fields: Fields) -> Path:
     return read_path(fields["path"]) if "path" in fields else ROOT
 
 
-ROWS: Final[tuple[AnyRow, ...]] = (
+ROWS: Final[tuple[AnyRow[ConflictRequest], ...]] = (
     RequestRow("conflicts", GetConflicts, _read_conflicts, _write_conflicts),
     RequestRow("restore", Restore, _read_restore, _write_decision),
     RequestRow("dismiss", Dismiss, _read_dismiss, _write_decision),

@@ -56,7 +56,7 @@ def decode_request(frame: bytes) -> Request | BadRequest:
         return BadRequest(seq, RequestError(str(error)))
 
 
-_ACTIONS: Final[dict[str, Read]] = {row.action: row.read for row in (*CLIENT_ROWS, *peering.ROWS)}
+_ACTIONS: Final[dict[str, Read[Request]]] = {row.action: row.read for row in (*CLIENT_ROWS, *peering.ROWS)}
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _write_retire_node(request: RetireNodeRequest, fields: dict[str, object], _:
     fields |= {"node": request.node, "force": request.force}
 
 
-ROWS: Final[tuple[AnyRow, ...]] = (
+ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
     bare("backup", Backup, Backup),
     RequestRow("scrub", LookForDamage, _read_scrub, _write_scrub),
     bare("trace", TraceSteps, TraceSteps),

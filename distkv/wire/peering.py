@@ -30,7 +30,16 @@ from distkv.wire.fields import (
     read_time,
     tick_map,
 )
-from distkv.wire.request import WAIT_S_MAX, EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot
+from distkv.wire.request import (
+    WAIT_S_MAX,
+    EventsWait,
+    ExchangeRequest,
+    GetChanges,
+    GetEvents,
+    GetPages,
+    GetSnapshot,
+    Request,
+)
 from distkv.wire.row import AnyRow, RequestRow
 
 WAIT_NODES_MAX: Final = 1024
@@ -122,7 +131,7 @@ def _write_exchange(request: ExchangeRequest, fields: dict[str, object], _: dict
     fields["maps"] = tick_maps_map(request.maps)
 
 
-ROWS: Final[tuple[AnyRow, ...]] = (
+ROWS: Final[tuple[AnyRow[Request], ...]] = (
     RequestRow("get_events", GetEvents, _read_get_events, _write_get_events),
     RequestRow("get_pages", GetPages, _read_get_pages, _write_get_pages),
     RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait),

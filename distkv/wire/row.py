@@ -8,7 +8,7 @@ Invariant: `read` reads what `write` wrote as the same request.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -18,12 +18,10 @@ from distkv.model.path import Path
 from distkv.wire import packing
 from distkv.wire.fields import Fields, read_int, read_path
 
-if TYPE_CHECKING:
-    from distkv.wire.request import Request  # which names all that stand in rows
+Asked = TypeVar("Asked")
+Found = TypeVar("Found", covariant=True)
 
-Asked = TypeVar("Asked", bound="Request")
-
-Read: TypeAlias = "Callable[[int, Fields, bytes], Request]"
+Read: TypeAlias = Callable[[int, Fields, bytes], Found]
 """Makes a request of its `seq`, its fields, and the frame, in which values are bytes still.
 
 Raises RequestError or DecodeError, which name the field."""
@@ -38,25 +36,26 @@ WAIT_S_MAX: Final = 3600.0
 
 
 @attrs.frozen
-class RequestRow(Generic[Asked]):
-    """One request. Several may have one action, whose reader is the same then."""
+class RequestRow(Generic[Asked, Found]):
+    """One request. Several may have one action, whose reader is the same then, and finds out which it is."""
 
     action: str
     type: type[Asked]
-    read: Read
+    read: Read[Found]
     write: Write[Asked] | None
     """None: it is only read; another action says the same."""
 
 
-AnyRow: TypeAlias = RequestRow[Any]
+AnyRow: TypeAlias = RequestRow[Any, Found]
+"""Of one of several requests; `Found` are all of them."""
 
 
-def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> RequestRow[Asked]:
+def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> RequestRow[Asked, Asked]:
     """A request without fields."""
     return RequestRow(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None)
 
 
-def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> RequestRow[Asked]:
+def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> RequestRow[Asked, Asked]:
     """A request with a path, and nothing else."""
 
     def write(request: Any, fields: dict[str, object], _: dict[str, bytes]) -> None:

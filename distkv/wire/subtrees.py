@@ -114,7 +114,7 @@ def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
         fields["max_depth"] = request.max_depth
 
 
-ROWS: Final[tuple[AnyRow, ...]] = (
+ROWS: Final[tuple[AnyRow[TreeRequest], ...]] = (
     RequestRow("get_tree", GetTree, _read_get_tree, _write_get_tree),
     of_path("list", ListNames, ListNames),
     of_path("delete_tree", DeleteTree, DeleteTree),

@@ -300,7 +300,7 @@ def _packed_op(request: GetValue | SetValue) -> bytes:
 
 _set_or_wait, _delete_or_wait = _replicated(_set_value), _replicated(_delete_value)
 
-ROWS: Final[tuple[AnyRow, ...]] = (
+ROWS: Final[tuple[AnyRow[ValueRequest], ...]] = (
     RequestRow("get_value", GetValue, _get_value_at, _write_op),
     RequestRow("get_value", GetValueAt, _get_value_at, _write_get_value_at),
     RequestRow("set_value", SetValue, _set_or_wait, _write_op),

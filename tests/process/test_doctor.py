@@ -1,6 +1,6 @@
 """`distkv doctor` beside real nodes and agents: what is well, what is broken, and that it says so.
 
-Knows: what a user breaks.  Does not know every judgement: tests/unit/cli/test_doctor_checks.py does.
+Knows: what a user breaks.  Does not know every judgement: tests/unit/doctor/test_checks.py does.
 """
 
 from __future__ import annotations

@@ -8,9 +8,11 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from distkv.core.attempts import RETRY_MS
 from distkv.core.ready import (
     Ask,
     AskEvents,
+    AskMaps,
     AskSnapshot,
     HeardMessage,
     JoinerAsked,
@@ -371,6 +373,51 @@ def test_retired_node_that_returns_hands_over_and_downloads_in_a_new_life() -> N
     assert (downloads(fleet, "b", began_ms), fleet.notes["retired"]) == (1, 1)
     assert has(fleet, "a", "only.b")
     assert (fleet["b"].life or 0) > before
+
+
+def downloading_while_d_is_away() -> Fleet:
+    """b's life is retired, and what replaces its disk takes two seconds to come. It never heard of d, which is down."""
+    fleet = without_b(alone=False)
+    for number in range(2000):
+        fleet.set("a", f"x.{number}", number)
+    start(fleet, "d")
+    assert fleet.run_until(lambda: fleet["d"].is_serving, 3 * CLOCK_MS)
+    fleet.run(1000)
+    fleet.crash("d")
+    fleet.faults = NetworkFaults(answer_ms=(100, 100))
+    start(fleet, "b")
+    assert fleet.run_until(lambda: fleet["b"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    return fleet
+
+
+def test_node_that_downloads_asks_nobody_what_he_heard_of_its_former_life() -> None:
+    fleet = downloading_while_d_is_away()
+    fleet.asked.clear()
+    assert fleet.run_until(lambda: fleet["b"].state is not State.DOWNLOADING, CLOCK_MS)
+    assert NodeName("d") in fleet["b"].registry.nodes
+    assert not [ask for _, name, ask in fleet.asked if name == "b" and isinstance(ask.what, AskMaps)]
+
+
+def test_node_that_is_away_leaves_a_download_as_it_is() -> None:
+    fleet = downloading_while_d_is_away()
+    began_ms = fleet.now_ms
+    assert fleet.run_until(lambda: fleet["b"].state is not State.DOWNLOADING, CLOCK_MS)
+    assert fleet["b"].is_serving
+    assert downloads(fleet, "b", began_ms + 1) == 0
+
+
+def test_broken_download_is_followed_by_an_exchange_while_a_witness_of_the_former_life_is_silent() -> None:
+    fleet = without_b(alone=False)
+    fleet.partition(["a", "b"], ["c"])
+    fleet.faults = NetworkFaults(silence_ms=3_600_000)
+    start(fleet, "b")
+    assert fleet.run_until(lambda: fleet["b"].state is State.DOWNLOADING, 2 * CLOCK_MS)
+    assert fleet.run_until(lambda: fleet["b"].network_id is not None, CLOCK_MS)
+    ask = next(ask for _, name, ask in reversed(fleet.asked) if name == "b" and isinstance(ask.what, AskSnapshot))
+    fleet.asked.clear()
+    fleet.step("b", PeerDone(ask.id, PeerError("broken")))
+    fleet.run(RETRY_MS)
+    assert [ask.addr for _, name, ask in fleet.asked if name == "b"] == ["a:1"]
 
 
 def test_node_whose_life_is_retired_while_it_serves_goes_on_in_a_new_one() -> None:

@@ -10,8 +10,11 @@ import random
 
 import pytest
 
-from distkv.core.startup import RETRY_MS, Startup, Step
+from distkv.core.attempts import RETRY_MS
+from distkv.core.ready import CoreSettings
+from distkv.core.startup import Startup, Step
 from distkv.model.event import NodeName
+from distkv.wire.message import Start
 
 NODES = 9
 LOOK_MS = 3000
@@ -20,8 +23,8 @@ LOOK_MS = 3000
 
 def _intervals(asked: int) -> dict[NodeName, list[int]]:
     """After how long each node was asked again, when all of them say busy, and so many were asked."""
-    startup = Startup(NodeName("new"), LOOK_MS // 3, random.Random(0), False, False)
-    startup.begin(0, {}, has_data=False)
+    startup = Startup(CoreSettings(NodeName("new"), "new:1", Start(1.0, 1), LOOK_MS // 3), random.Random(0))
+    startup.begin(0, {}, {}, has_data=False)
     startup.transport_changed(True, 0)
     now_ms, asks = 0, dict[NodeName, list[int]]()
     for number in range(NODES):

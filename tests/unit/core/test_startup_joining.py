@@ -21,7 +21,15 @@ from distkv.core.ready import (
     PeerOffered,
     TransportGap,
 )
-from distkv.errors import BusyError, DuplicateNameError, ExistsError, NotReadyError, PeerError, RequestError
+from distkv.errors import (
+    BusyError,
+    DistkvError,
+    DuplicateNameError,
+    ExistsError,
+    NotReadyError,
+    PeerError,
+    RequestError,
+)
 from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
@@ -273,6 +281,62 @@ def test_download_without_a_word_does_not_make_a_node_ready() -> None:
     ask = _asking(fleet, "new")
     fleet.step("new", PeerDone(ask))
     assert fleet["new"].state is State.PASSIVE
+
+
+def _broken_off(error: DistkvError) -> Fleet:
+    """The joiner `new` has all that a's answer should hold, and then the answer ended with an error."""
+    fleet = grown("a")
+    ask = _asking(fleet, "new")
+    fleet.step("new", PeerAnswered(ask, _sponsored(fleet, "a", "new")))
+    fleet.step("new", PeerAnswered(ask, _entries(fleet, "a")))
+    fleet.step("new", PeerDone(ask, error))
+    return fleet
+
+
+def _asked_next(fleet: Fleet, kind: type, within_ms: int) -> Ask:
+    """What `new` asks for next; the test answers."""
+    fleet.asked.clear()
+    assert fleet.run_until(lambda: bool(_asks(fleet, kind, "new")), within_ms), fleet["new"].waits_for
+    return next(ask for _, name, ask in fleet.asked if name == "new" and isinstance(ask.what, kind))
+
+
+def _unwanted(fleet: Fleet) -> Ask:
+    """Nobody takes over what the broken download left, so `new` asks for the next one."""
+    exchange = _asked_next(fleet, AskMaps, CLOCK_MS)
+    fleet.run(3 * CLOCK_MS)
+    fleet.step("new", PeerDone(exchange.id, PeerError("silent")))
+    return _asked_next(fleet, AskSnapshot, 2 * CLOCK_MS)
+
+
+@pytest.mark.parametrize("error", [PeerError("gone"), BusyError("ask again")], ids=repr)
+def test_joiner_whose_download_broke_off_is_passive_and_asks_again(error: DistkvError) -> None:
+    fleet = _broken_off(error)
+    assert fleet["new"].state is State.PASSIVE
+    _unwanted(fleet)
+
+
+def test_download_without_a_word_does_not_go_on_with_the_one_before() -> None:
+    # The network and a registration in the life that the first one gave are here; that life would begin at 0 again.
+    fleet = _broken_off(PeerError("gone"))
+    fleet.step("new", PeerDone(_unwanted(fleet).id))
+    assert (fleet["new"].state, fleet["new"].life) == (State.PASSIVE, None)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_one_download_is_asked_for_at_a_time(is_answered: bool) -> None:
+    fleet = _broken_off(PeerError("gone"))
+    exchange = _asked_next(fleet, AskMaps, CLOCK_MS)
+    fleet.asked.clear()
+    fleet.step("new", PeerAnswered(exchange.id, fleet["a"].maps()))  # a has all that is here: that is downloaded
+    fleet.step("new", PeerDone(exchange.id))
+    assert _asks(fleet, AskSnapshot, "new") == ["a:1"]
+    exchange = _asked_next(fleet, AskMaps, CLOCK_MS)
+    fleet.run(3 * CLOCK_MS)  # it hands over no longer
+    if is_answered:
+        fleet.step("new", PeerAnswered(exchange.id, fleet["a"].maps()))
+    fleet.step("new", PeerDone(exchange.id, None if is_answered else PeerError("silent")))
+    fleet.run(2 * CLOCK_MS)
+    assert _asks(fleet, AskSnapshot, "new") == []
 
 
 def test_joiner_whose_registration_was_replaced_meanwhile_is_not_ready() -> None:

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
+from distkv.core.ready import CoreSettings
 from distkv.core.startup import TRANSITIONS, WAITS_FOR_ANSWER, Startup, StartupCause, Step
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
-from distkv.wire.message import State
+from distkv.wire.message import Start, State
 
 CLOCK_MS = 5000
 BEGAN_MS = 1000
@@ -20,14 +21,17 @@ GAP = {OTHER: Ranges([(1, 3)])}
 
 
 def _machine(*, founding: bool = False, alone: bool = False) -> Startup:
-    return Startup(NodeName("me"), CLOCK_MS, random.Random(0), founding, alone)
+    settings = CoreSettings(
+        NodeName("me"), "me:1", Start(1.0, 1), CLOCK_MS, alone=alone, init_value=b"\x01" if founding else None
+    )
+    return Startup(settings, random.Random(0))
 
 
 def _reach(state: State, *, founding: bool = False) -> Startup:
     """A machine in that state."""
     machine = _machine(founding=founding)
     machine.transport_changed(True, BEGAN_MS)
-    machine.begin(BEGAN_MS, GAP, has_data=state in (State.RECOVERING, State.READY))
+    machine.begin(BEGAN_MS, {}, GAP, has_data=state in (State.RECOVERING, State.READY))
     if state is State.DOWNLOADING:
         machine.download_began()
     if state is State.READY:
@@ -39,15 +43,15 @@ def _reach(state: State, *, founding: bool = False) -> Startup:
 def _apply(machine: Startup, cause: StartupCause) -> list[Step]:
     match cause:
         case StartupCause.DATA_FOUND:
-            return machine.begin(BEGAN_MS, GAP, has_data=True)
+            return machine.begin(BEGAN_MS, {}, GAP, has_data=True)
         case StartupCause.NETWORK_FOUNDED:
             return machine.woken(BEGAN_MS + CLOCK_MS, GAP)
         case StartupCause.DOWNLOAD_BEGAN:
             machine.download_began()
         case StartupCause.DOWNLOAD_ENDED:
             machine.download_ended(GAP)
-        case StartupCause.ATTEMPT_FAILED:
-            return machine.attempt_failed(BEGAN_MS, OTHER)
+        case StartupCause.DOWNLOAD_FAILED:
+            machine.download_failed()
         case StartupCause.NOTHING_AWAITED:
             machine.map_arrived({})
             return machine.woken(BEGAN_MS, {})
@@ -76,6 +80,14 @@ def test_transition_that_is_not_listed_leaves_the_state(before: State, cause: St
     assert not {Step.BECOME_READY, Step.FOUND_NETWORK} & {*steps}
 
 
+@pytest.mark.parametrize("before", STATES)
+def test_no_state_is_left_for_a_question_that_failed(before: State) -> None:
+    machine = _reach(before)
+    machine.attempt_failed(BEGAN_MS, OTHER)
+    machine.attempt_postponed(BEGAN_MS, OTHER)
+    assert machine.state is before
+
+
 def test_start_on_a_disk_is_told_from_a_start_without_one() -> None:
     assert [_reach(state).has_data for state in STATES] == [False, False, True, True]
 
@@ -90,7 +102,7 @@ def test_start_on_a_disk_is_told_from_a_start_without_one() -> None:
 def test_founder_is_ready_when_it_has_founded(alone: bool, at_once: list[Step], later: list[Step]) -> None:
     machine = _machine(founding=True, alone=alone)
     machine.transport_changed(True, BEGAN_MS)
-    assert machine.begin(BEGAN_MS, {}, has_data=False) == at_once
+    assert machine.begin(BEGAN_MS, {}, {}, has_data=False) == at_once
     assert machine.woken(BEGAN_MS + CLOCK_MS, {}) == later
     assert machine.state is State.READY
 

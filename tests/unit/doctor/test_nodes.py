@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from distkv.cli.doctor.facts import NodeFacts, PeerFacts
-from distkv.cli.doctor.nodes import ROUNDS, ask_node, ask_peers
+from distkv.doctor.facts import NodeFacts, PeerFacts
+from distkv.doctor.nodes import ROUNDS, ask_node, ask_peers
 from distkv.wire.replies import encode_reply
 from tests.unit.client.scripted_server import HELLO, Step, open_server, reply, silence
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from distkv.cli.doctor import checks
-from distkv.cli.doctor.agent import ask_agent
-from distkv.cli.doctor.facts import Finding, NodeFacts
-from distkv.cli.doctor.host import look_at_descriptors, look_at_directory
-from distkv.cli.doctor.nodes import ask_node, ask_peers
 from distkv.client.addresses import Address, UnixAddress, read_address
 from distkv.config import Config
+from distkv.doctor import checks
+from distkv.doctor.agent import ask_agent
+from distkv.doctor.facts import Finding, NodeFacts
+from distkv.doctor.host import look_at_descriptors, look_at_directory
+from distkv.doctor.nodes import ask_node, ask_peers
 
 ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a server answers that listens everywhere."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
+from pathlib import Path
 from typing import Final
 
-from distkv.cli.doctor.facts import AgentFacts, Descriptors, DirectoryFacts, Finding, Level, NodeFacts, Trouble
 from distkv.config import Limits
 from distkv.core.sponsor import CLOCK_AHEAD_S
+from distkv.doctor.facts import AgentFacts, Descriptors, DirectoryFacts, Finding, Level, NodeFacts, Trouble
 from distkv.storage.archive_schema import STEPS
 from distkv.storage.log import SEGMENT_BYTES
 from distkv.transport.budget import QUEUE_SLOW
@@ -27,6 +28,17 @@ HEALTH_MAX: Final = 1
 SPARE_DESCRIPTORS: Final = 64
 """What a server opens besides connections: log, archive, agent, peers."""
 MIB: Final = 1 << 20
+
+
+# -- the configuration --------------------------------------------------------------------------------------------
+
+
+def check_configuration(file: Path | None, failure: str = "") -> Finding:
+    """Whether it can be read. `file`: where it was found; None: nowhere."""
+    if failure:
+        return Finding("configuration", Level.FAIL, failure, "mend that first: nothing else was checked")
+    says = f"{file} is valid" if file else "there is no file: options and defaults are used"
+    return Finding("configuration", Level.OK, says)
 
 
 # -- the agent ----------------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from functools import partial
 
 import asyncclick as click
 
-from distkv.cli.doctor.facts import Finding, Level
 from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.server import given_options
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.settings import find_file, read_settings
 from distkv.config import TRANSPORTS
+from distkv.doctor.facts import Finding, Level
 from distkv.errors import DistkvError, SettingsError
 
 
@@ -61,16 +61,17 @@ def _doctor(session: CliSession, given: Mapping[str, tuple[str, object]], form: 
 
 
 def _findings(session: CliSession, given: Mapping[str, tuple[str, object]]) -> Iterator[Finding]:
+    # Only here: they load an event loop and the storage.
+    from distkv.doctor.checks import check_configuration
+    from distkv.doctor.examination import examine
+
     try:
         file = find_file(session.config_file)
         config = read_settings(session.config_file, session.assignments, given)
     except SettingsError as error:
-        yield Finding("configuration", Level.FAIL, str(error), "mend that first: nothing else was checked")
+        yield check_configuration(None, str(error))
         return
-    says = f"{file} is valid" if file else "there is no file: options and defaults are used"
-    yield Finding("configuration", Level.OK, says)
-    from distkv.cli.doctor.examination import examine  # only here: it loads an event loop and the storage
-
+    yield check_configuration(file)
     yield from examine(config)
 
 

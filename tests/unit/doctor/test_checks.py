@@ -6,12 +6,14 @@ Knows: facts and findings.  No socket, no file, no clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import attrs
 import pytest
 
-from distkv.cli.doctor import checks
-from distkv.cli.doctor.facts import (
+from distkv.config import Limits
+from distkv.doctor import checks
+from distkv.doctor.facts import (
     AgentFacts,
     Clock,
     DamageFacts,
@@ -23,7 +25,6 @@ from distkv.cli.doctor.facts import (
     PeerFacts,
     Trouble,
 )
-from distkv.config import Limits
 
 OK, WARN, FAIL = Level.OK, Level.WARN, Level.FAIL
 
@@ -58,6 +59,22 @@ def said(found: Finding | Iterable[Finding]) -> str:
     """The complaints; each says what to do."""
     complaints = [one for one in ([found] if isinstance(found, Finding) else found) if one.level is not OK]
     return "\n".join(f"{one.says}; {one.do}" for one in complaints)
+
+
+# -- the configuration --------------------------------------------------------------------------------------------
+
+
+def test_configuration_that_cannot_be_read_is_mended_first() -> None:
+    found = checks.check_configuration(None, "serf.port: no port")
+    assert (judged(found), said(found)) == (
+        [("configuration", FAIL)],
+        "serf.port: no port; mend that first: nothing else was checked",
+    )
+
+
+@pytest.mark.parametrize("file", [None, Path("/etc/distkv.yaml")])
+def test_configuration_is_well_with_and_without_a_file(file: Path | None) -> None:
+    assert judged(checks.check_configuration(file)) == [("configuration", OK)]
 
 
 # -- the agent ----------------------------------------------------------------------------------------------------

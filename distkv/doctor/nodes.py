@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from distkv.cli.doctor.facts import Clock, DamageFacts, NodeFacts, PeerFacts
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
+from distkv.doctor.facts import Clock, DamageFacts, NodeFacts, PeerFacts
 from distkv.errors import DistkvError
 from distkv.naming import parse_address
 from distkv.wire.fields import bad, read_int, read_list, read_map, read_ranges, read_time

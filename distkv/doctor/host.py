@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from distkv.cli.doctor.facts import Descriptors, DirectoryFacts
+from distkv.doctor.facts import Descriptors, DirectoryFacts
 from distkv.errors import LogDamagedError
 from distkv.storage.archive import ARCHIVE_NAME
 from distkv.storage.archive_schema import read_format

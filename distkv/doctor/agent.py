@@ -12,9 +12,9 @@ from typing import Final
 
 import trio
 
-from distkv.cli.doctor.facts import AgentFacts, Trouble
 from distkv.client.addresses import address_text
 from distkv.config import SerfConfig
+from distkv.doctor.facts import AgentFacts, Trouble
 from distkv.errors import TransportError
 from distkv.transport.serf import find_event_bytes, tagged_node
 from distkv.transport.serf_rpc import SerfRpc, connect

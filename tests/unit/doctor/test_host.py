@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from distkv.cli.doctor.host import lock_holder, look_at_descriptors, look_at_directory
+from distkv.doctor.host import lock_holder, look_at_descriptors, look_at_directory
 from distkv.errors import LogDamagedError
 from distkv.storage.archive import ARCHIVE_NAME, open_archive
 from distkv.storage.archive_schema import STEPS, read_format

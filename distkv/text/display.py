@@ -1,0 +1,41 @@
+"""Values and messages as people are shown them where no form was asked for: scalars bare, all else as YAML or JSON.
+
+Knows: how a value becomes text.  Does not know where it is printed, nor the forms that a program may ask for.
+
+Invariant: `word` and `one_line` give one line, whatever is in the value or the message.
+"""
+
+from __future__ import annotations
+
+from distkv.wire.json_form import to_json
+
+
+def text_of(value: object) -> str:
+    """Scalars bare, the rest YAML without the newline at its end."""
+    match value:
+        case str():
+            return value
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case int() | float():
+            return repr(value)
+    return document(value).rstrip("\n")
+
+
+def document(value: object) -> str:
+    """The value as YAML."""
+    from distkv.text import yaml  # takes longer to load than all the rest
+
+    return yaml.dump(value)
+
+
+def word(value: object) -> str:
+    """A value in one line, whatever it is: a scalar bare; what would take several lines, or cannot be seen, as JSON."""
+    if isinstance(value, str):
+        return value if value.isprintable() else to_json(value)
+    return text_of(value) if isinstance(value, int | float | None) else to_json(value)
+
+
+def one_line(text: str) -> str:
+    """What cannot be seen is escaped: a file or a server that is quoted must not steer the terminal."""
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in " ".join(text.split()))
