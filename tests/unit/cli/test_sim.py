@@ -14,10 +14,10 @@ from distkv.cli.main import run
 from distkv.core.replica import Replica
 from distkv.sim import cost
 from distkv.sim.cost import FIGURES
-from distkv.sim.draft import draw
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.scenario import Verb
+from tests.seeds import shortest_with
 
 Capture = pytest.CaptureFixture[str]
 
@@ -67,7 +67,7 @@ def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    seed = shortest_with(Verb.KILL)
     assert run(["sim", "--seed", str(seed)]) == 1
     out = capsys.readouterr().out
     assert "this is enough to make it fail:" in out
@@ -95,7 +95,7 @@ def test_seed_that_fails_comes_with_a_command_that_draws_it(
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])
     monkeypatch.setattr("distkv.sim.shrink.RUNS_MAX", 3)  # how far a seed is cut down is another test's
     monkeypatch.chdir(tmp_path)
-    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    seed = shortest_with(Verb.KILL)
     run(["sim", "--seed", str(seed)])
     graph = capsys.readouterr().out.splitlines()[-2].removeprefix("graph: distkv ").split()
     assert run(graph) == 1  # it failed again

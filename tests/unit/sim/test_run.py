@@ -16,6 +16,7 @@ from distkv.sim.reached import NOT_LEGAL, SIGNS
 from distkv.sim.run import Verdict, run
 from distkv.sim.scenario import FAULT_OF, WRITES, Fault, Verb
 from distkv.sim.shrink import Shrinker
+from tests.seeds import shortest_with
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_core_that_raises_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_failure_is_cut_down_to_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = next(seed for seed in range(20) if any(action.verb is Verb.KILL for action in draw(seed).actions))
+    seed = shortest_with(Verb.KILL)
     outcome = run(draw(seed))
     shrinker = Shrinker(seed, (), outcome.rule)
     (action,) = (action for action in shrinker.shrink().actions if action.verb is not Verb.START)  # who joins late
