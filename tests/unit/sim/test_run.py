@@ -24,6 +24,7 @@ def test_scenario_runs_alike_every_time() -> None:
     assert run(draw(3)) == run(draw(3))
 
 
+@pytest.mark.slow
 def test_trace_has_a_line_for_each_step_and_is_written_on_demand() -> None:
     lines: list[str] = []
     outcome = run(draw(3), lines.append)
@@ -31,6 +32,7 @@ def test_trace_has_a_line_for_each_step_and_is_written_on_demand() -> None:
     assert outcome.digest == run(draw(3)).digest
 
 
+@pytest.mark.slow
 def test_digest_tells_runs_apart() -> None:
     scenario = draw(3)
     assert run(scenario).digest != run(scenario.only(range(100, len(scenario.actions)))).digest
