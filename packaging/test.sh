@@ -48,6 +48,7 @@ nothing_from_elsewhere() {
 fast() {
     measured="tests/unit/model tests/unit/wire tests/unit/core tests/node tests/scenarios/test_scenarios.py"
     measured="$measured $(echo tests/property/test_model_*.py tests/property/test_wire_*.py)"
+    measured="$measured tests/unit/cli/test_values.py tests/unit/spark/test_reading.py tests/unit/spark/test_rows.py"
     # shellcheck disable=SC2086
     part pytest --numprocesses auto --dist worksteal $measured \
         --cov=distkv/model --cov=distkv/wire --cov=distkv/core --cov-report=json
