@@ -23,7 +23,7 @@ quick() {
     part ruff check .
     part mypy
     part lint-imports --no-logo
-    part pytest --numprocesses auto --quick tests/unit tests/scenarios tests/property
+    part pytest --numprocesses auto --dist worksteal --quick tests/unit tests/scenarios tests/property
 }
 
 lint() {
