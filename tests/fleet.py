@@ -19,7 +19,7 @@ from distkv.sim.host import Host, Process
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.rules import always
-from distkv.sim.rules.alike import state_of
+from distkv.sim.rules.alike import are_alike
 from distkv.sim.rules.contents import OneContent
 from distkv.wire.message import Header, Info, Message, Ping, Record, State, TickMaps
 from distkv.wire.request import SetValue
@@ -105,10 +105,7 @@ class Fleet(SimulatedFleet):
 
     def is_converged(self) -> bool:
         """Every running node is ready, misses nothing but what is lost, and holds the same."""
-        if not self.all_ready():
-            return False
-        states = [state_of(host.live) for host in self.running()]
-        return all(state == states[0] and not state.missing for state in states)
+        return are_alike([host.live for host in self.running()])
 
     def pings(self, *, since_ms: int = 0) -> list[tuple[int, str, Ping]]:
         """The pings of nodes with data."""

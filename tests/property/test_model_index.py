@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.index import Index, name_order
 from distkv.model.path import NAMES_MAX, Name, Path
+
+pytestmark = pytest.mark.slow
 
 names = st.sampled_from(["", "a", "b", "c", "ä", None, False, True, 0, 1, -1, 1.0, 0.5, b"a", b"\xff"])
 paths = st.lists(names, max_size=4).map(Path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from distkv.model.event import Link, NodeName, Tick
 from distkv.model.ledger import Ledger
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, lives, up_to
+
+pytestmark = pytest.mark.slow
 
 few = settings(max_examples=120, deadline=None)
 

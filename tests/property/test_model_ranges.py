@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from distkv.model.ranges import Ranges
 
+pytestmark = pytest.mark.slow
+
 few = settings(max_examples=120, deadline=None)
 
 ticks = st.integers(0, 40)

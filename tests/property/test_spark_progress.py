@@ -6,6 +6,7 @@ Knows: what each node has, who answers, and which batches a stream made. Does no
 from __future__ import annotations
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from distkv.model.tick_ranges import TickRanges, common, count, overlap, ranges_
 from distkv.spark.nodes.planning import ALIVE, RETIRED, KnownNode, Plan, View, chase, held_by, plan
 from distkv.spark.source.offsets import Offset, read_offset
 from distkv.spark.source.progress import RETRY_S, AwaitedTicks, StreamState, batch_of
+
+pytestmark = pytest.mark.slow
 
 NODES = tuple(NodeName(name) for name in "abc")
 NET = bytes(8)

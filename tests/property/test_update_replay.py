@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from distkv.model.path import Path
 from distkv.wire.values import unpack_value
 from tests.property.histories import PATHS, History, assert_consistent, histories
 from tests.property.store_runs import ME, look_of, ran, replayed
+
+pytestmark = pytest.mark.slow
 
 few = settings(max_examples=80, deadline=None)
 

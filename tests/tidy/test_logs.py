@@ -32,7 +32,7 @@ def _calls(path: Path) -> Iterator[ast.Call]:
 def _templates(path: Path) -> Iterator[str]:
     """The first argument of each call that logs; `log.log` may make its own."""
     for call in _calls(path):
-        if ast.unparse(call.func.value) == "log" and call.func.attr in {*LEVELS, "log"}:
+        if call.func.attr in {*LEVELS, "log"} and ast.unparse(call.func.value) == "log":
             template = call.args[call.func.attr == "log"]
             if isinstance(template, ast.Constant) or call.func.attr != "log":
                 yield str(ast.literal_eval(template))
@@ -44,6 +44,6 @@ def test_what_is_logged_is_an_id_with_fields(path: Path) -> None:
 
 
 def test_sources_that_log_can_be_named() -> None:
-    calls = (call for path in MODULES for call in _calls(path) if ast.unparse(call.func) == "logging.getLogger")
-    names = {str(ast.literal_eval(call.args[0])) for call in calls}
+    calls = (call for path in MODULES for call in _calls(path) if call.func.attr == "getLogger")
+    names = {str(ast.literal_eval(call.args[0])) for call in calls if ast.unparse(call.func) == "logging.getLogger"}
     assert names == {f"distkv.{source}" for source in SOURCES}

@@ -6,6 +6,7 @@ Knows: the source text and its syntax tree.  Does not import what it reads.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=_name(path))
 
 
+@functools.cache
 def _imports(path: Path) -> set[str]:
     """The top-level packages that a module imports, anywhere in it."""
     found: set[str] = set()

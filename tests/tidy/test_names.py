@@ -6,6 +6,7 @@ Knows: the names of classes, as the source has them.  Does not import what it re
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from pathlib import Path
 
@@ -16,6 +17,7 @@ BOTH_SIDES = {"ChangePage", "Entry", "Watch"}
 it. The import rules keep the two apart."""
 
 
+@functools.cache
 def _places() -> dict[str, list[str]]:
     """Where each class is, by its name; an underscore in front makes no other word of it."""
     found: dict[str, list[str]] = defaultdict(list)

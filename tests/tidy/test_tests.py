@@ -6,10 +6,13 @@ Knows: the syntax trees of tests.  Does not know whether a test is a good one.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
+import attrs
 import pytest
 
 TESTS = Path(__file__).parents[1]
@@ -25,14 +28,36 @@ def _name(path: Path) -> str:
     return str(path.relative_to(TESTS))
 
 
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=_name(path))
+@attrs.frozen
+class _Found:
+    """What the rules look at: a file is read and walked once for all of them, and its tree is not kept."""
+
+    cannot_fail: list[str]
+    sleeping: list[int]
+    imported: set[str]
+    scopes: list[list[str]]
+    """The names of the tests of the module, and of each class in it."""
 
 
-def _tests(tree: ast.Module) -> Iterator[Function]:
-    for node in ast.walk(tree):
-        if isinstance(node, Function) and node.name.startswith("test_"):
-            yield node
+@functools.cache
+def _found(path: Path) -> _Found:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=_name(path))))
+    functions = [node for node in nodes if isinstance(node, Function)]
+    own = {function.name: function for function in functions}
+    return _Found(
+        [test.name for test in functions if _is_test(test) and not _can_fail(test, own)],
+        [node.lineno for node in nodes if isinstance(node, ast.Call) and _sleeps(node)],
+        {name for node in nodes for name in _imported(node)},
+        [
+            [inner.name for inner in scope.body if _is_test(inner)]
+            for scope in nodes
+            if isinstance(scope, ast.Module | ast.ClassDef)
+        ],
+    )
+
+
+def _is_test(node: ast.AST) -> TypeGuard[Function]:
+    return isinstance(node, Function) and node.name.startswith("test_")
 
 
 def _called(call: ast.Call) -> str:
@@ -56,37 +81,36 @@ def _can_fail(test: Function, own: dict[str, Function], seen: frozenset[str] = f
     return False
 
 
+def _sleeps(call: ast.Call) -> bool:
+    # To write out what is called takes long; most calls end in another name.
+    return _called(call) == "sleep" and ast.unparse(call.func) in {"time.sleep", "asyncio.sleep", "sleep"}
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.name for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        yield node.module or ""
+
+
 @pytest.mark.parametrize("path", [path for path in MODULES if path.name.startswith("test_")], ids=_name)
 def test_every_test_can_fail(path: Path) -> None:
-    tree = _tree(path)
-    own = {node.name: node for node in ast.walk(tree) if isinstance(node, Function)}
-    assert [test.name for test in _tests(tree) if not _can_fail(test, own)] == []
+    assert _found(path).cannot_fail == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_no_test_sleeps_in_real_time(path: Path) -> None:
-    blocking = [
-        node.lineno
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"time.sleep", "asyncio.sleep", "sleep"}
-    ]
+    blocking = _found(path).sleeping
     assert not blocking, f"lines {blocking}: wait for a condition, with a deadline"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_no_test_mocks(path: Path) -> None:
-    names = {
-        alias.name
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in [*node.names, *([ast.alias(node.module or "")] if isinstance(node, ast.ImportFrom) else [])]
-    }
+    names = _found(path).imported
     assert not [name for name in names if "mock" in name.split(".")], "give it a fake that the product ships"
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if path.name.startswith("test_")], ids=_name)
 def test_no_test_hides_behind_another_of_the_same_name(path: Path) -> None:
-    for scope in ast.walk(_tree(path)):
-        if isinstance(scope, ast.Module | ast.ClassDef):
-            names = [node.name for node in scope.body if isinstance(node, Function) and node.name.startswith("test_")]
-            assert len(names) == len(set(names))
+    for names in _found(path).scopes:
+        assert len(names) == len(set(names))

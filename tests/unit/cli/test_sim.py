@@ -14,12 +14,12 @@ from distkv.cli.main import run
 from distkv.core.replica import Replica
 from distkv.sim import cost
 from distkv.sim.cost import FIGURES
-from distkv.sim.draft import draw
 from distkv.sim.grammar import parse_script
 from distkv.sim.player import ScriptFailedError, play
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.scenario import Fault
+from tests.seeds import shortest_with
 
 Capture = pytest.CaptureFixture[str]
 
@@ -69,7 +69,7 @@ def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = next(seed for seed in range(20) if any(one.fault is Fault.KILL for one in draw(seed).planned))
+    seed = shortest_with(Fault.KILL)
     assert run(["sim", "--seed", str(seed)]) == 1
     out = capsys.readouterr().out
     _, _, file = out.partition("this scenario file is enough to make it fail:\n\n")
@@ -99,7 +99,7 @@ def test_seed_that_fails_comes_with_a_command_that_draws_it(
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])
     monkeypatch.setattr("distkv.sim.shrink.RUNS_MAX", 3)  # how far a seed is cut down is another test's
     monkeypatch.chdir(tmp_path)
-    seed = next(seed for seed in range(20) if any(one.fault is Fault.KILL for one in draw(seed).planned))
+    seed = shortest_with(Fault.KILL)
     run(["sim", "--seed", str(seed)])
     graph = capsys.readouterr().out.splitlines()[-2].removeprefix("graph: distkv ").split()
     assert run(graph) == 1  # it failed again

@@ -207,6 +207,7 @@ def test_10000_entries_are_there_within_two_clocks() -> None:
     assert fleet["new"].tree.live_count >= 10_000
 
 
+@pytest.mark.slow
 def test_what_is_written_during_the_download_comes_too() -> None:
     fleet = downloading("a", "b", count=2000, part_ms=(20, 30))
     for number in range(0, 2000, 7):
@@ -236,6 +237,7 @@ def test_gap_of_the_transport_does_not_make_an_empty_node_spin() -> None:
 # -- what breaks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_broken_download_is_tried_again_from_another_sponsor(seed: int) -> None:
     fleet = grown("a", "b", seed=seed)

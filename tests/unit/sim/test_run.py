@@ -21,6 +21,7 @@ from distkv.sim.recording import Recording
 from distkv.sim.run import Verdict, run
 from distkv.sim.scenario import Fault
 from distkv.sim.shrink import Shrinker
+from tests.seeds import shortest_with
 
 
 @pytest.mark.slow
@@ -28,6 +29,7 @@ def test_scenario_runs_alike_every_time() -> None:
     assert run(draw(3)) == run(draw(3))
 
 
+@pytest.mark.slow
 def test_trace_has_a_line_for_each_step_and_is_written_on_demand() -> None:
     lines: list[str] = []
     outcome = run(draw(3), lines.append)
@@ -35,6 +37,7 @@ def test_trace_has_a_line_for_each_step_and_is_written_on_demand() -> None:
     assert outcome.digest == run(draw(3)).digest
 
 
+@pytest.mark.slow
 def test_digest_tells_runs_apart() -> None:
     scenario = draw(3)
     assert run(scenario).digest != run(scenario.only(range(100, len(scenario.planned)))).digest
@@ -73,7 +76,7 @@ def test_core_that_raises_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_failure_is_cut_down_to_what_it_needs_and_is_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = next(seed for seed in range(20) if any(one.fault is Fault.KILL for one in draw(seed).planned))
+    seed = shortest_with(Fault.KILL)
     outcome = run(draw(seed))
     shrinker = Shrinker(seed, (), outcome.rule)
     scenario = shrinker.shrink()
