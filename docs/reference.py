@@ -1,14 +1,15 @@
 """What the pages show of the code, and, as a Sphinx extension, how their links work.
 
-Knows: how to write as reStructuredText the help of every command, every setting, the changes and the latest figures
-of the benchmark, and how to show the message graph of a scenario.  Does not know what any of them says.
+Knows: how to write as reStructuredText the help of every command, every setting, the table of requests, the changes and
+the latest figures of the benchmark, and how to show the message graph of a scenario.  Does not know what any of them
+says.
 
-The reference of commands and settings is kept in the pages, between `.. begin generated: NAME` and `.. end generated:
-NAME`, so that it can be read where they lie: `python docs/reference.py` writes it anew. What changes with every commit
-or run is not kept: a page asks for it by a line `.. generated: NAME`, and for a graph by `.. graph: FILE`, comments to
-whoever else reads the file; Sphinx fills them in. Links between the pages name files (`text <other.rst>`_), so that
-they work where the sources are shown; here they become links to pages, and one whose text is the name of the file
-shows the title of the page instead.
+The reference of commands, settings and requests is kept in the pages, between `.. begin generated: NAME` and
+`.. end generated: NAME`, so that it can be read where they lie: `python docs/reference.py` writes it anew. What changes
+with every commit or run is not kept: a page asks for it by a line `.. generated: NAME`, and for a graph by `.. graph:
+FILE`, comments to whoever else reads the file; Sphinx fills them in. Links between the pages name files (`text
+<other.rst>`_), so that they work where the sources are shown; here they become links to pages, and one whose text is
+the name of the file shows the title of the page instead.
 
 Invariant: what is generated and kept is what the code says now; tests/tidy/test_reference.py looks.
 """
@@ -24,7 +25,7 @@ import sys
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Final
@@ -42,6 +43,7 @@ from distkv.graph.picture import compose
 from distkv.graph.svg import svg
 from distkv.sim.grammar import parse_script
 from distkv.sim.player import play
+from distkv.wire.frames import ROWS
 
 if typing.TYPE_CHECKING:
     from docutils import nodes
@@ -103,6 +105,26 @@ def settings_text() -> str:
         if AUTH_FILE.startswith(f"{below}."):
             parts.append(_entry(AUTH_FILE, "text", None, _docstrings(settings)["AUTH_FILE"], ""))
     return "\n".join(parts)
+
+
+def requests_text() -> str:
+    """The table of all requests: in which states each is answered, and in which form."""
+    forms: dict[str, dict[str, None]] = {}
+    states = {row.action: row.when.value for row in ROWS}
+    for row in ROWS:
+        forms.setdefault(row.action, {})[row.form.value] = None
+    lines = [(f"``{action}``", states[action], " or ".join(found)) for action, found in forms.items()]
+    return _table(("request", "states", "reply"), lines)
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    rule = "  ".join("=" * width for width in widths)
+
+    def text(cells: Sequence[str]) -> str:
+        return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+    return "\n".join([rule, text(head), rule, *map(text, lines), rule, ""])
 
 
 def setting_docstring(setting: Setting) -> str:
@@ -193,7 +215,11 @@ def figures_text() -> str:
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {"changes": changes_text, "figures": figures_text}
 """What a page may ask for."""
 
-WRITTEN: Final[Mapping[str, Callable[[], str]]] = {"cli": cli_text, "settings": settings_text}
+WRITTEN: Final[Mapping[str, Callable[[], str]]] = {
+    "cli": cli_text,
+    "settings": settings_text,
+    "requests": requests_text,
+}
 """What is kept in a page."""
 
 

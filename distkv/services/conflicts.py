@@ -38,12 +38,7 @@ ROWS_AT_ONCE: Final = 200
 
 
 def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
-    """A page of the open losers, by path and the highest first; it may leave when `driver.position` is durable.
-
-    Raises:
-        NotReadyError: the node does not serve clients yet.
-    """
-    kv.check_serving(driver)
+    """A page of the open losers, by path and the highest first; it may leave when `driver.position` is durable."""
     items: list[bytes] = []
     size, last, count_max = 0, None, min(PAGE_ITEMS, request.limit or PAGE_ITEMS)
     for step, entry in enumerate(driver.replica.tree.conflicted_below(request.path, request.after)):
@@ -64,7 +59,6 @@ def decide(driver: Driver, request: Restore | Dismiss) -> bytes:
         RequestError: there is no such open loser at or below the path, a condition does not hold, the node is not
             ready, or the disk is full; nothing changed.
     """
-    kv.check_serving(driver)
     tree = driver.replica.tree
     loser = tree.event(request.loser)
     entry = None if loser is None else tree.get(loser.path)

@@ -15,7 +15,7 @@ from distkv.engine.driver import Driver
 from distkv.engine.settler import Settler
 from distkv.errors import DecodeError, LogDamagedError, NotFoundError, RequestError
 from distkv.model.event import Event, Kind
-from distkv.services.kv import check_serving, shown
+from distkv.services.kv import shown
 from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.fields import LINKS_MAX
 from distkv.wire.message import EventRecord
@@ -73,9 +73,8 @@ async def send_history(
 def settler_of(driver: Driver) -> Settler:
     """
     Raises:
-        RequestError: the node does not serve clients yet, or keeps no history.
+        RequestError: the node keeps no history.
     """
-    check_serving(driver)
     if driver.settler is None:
         raise RequestError(f"{driver.replica.name} keeps no history")
     return driver.settler

@@ -11,7 +11,7 @@ from typing import Final
 
 from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, WriteDone
 from distkv.engine.driver import Driver
-from distkv.errors import DistkvError, NotReadyError, TooLargeError
+from distkv.errors import DistkvError, TooLargeError
 from distkv.model.event import Event, Kind
 from distkv.wire.fields import chain_map
 from distkv.wire.replies import encode_found, encode_reply, encode_result, encode_results, encode_written
@@ -23,15 +23,8 @@ EVENT_OVERHEAD_BYTES: Final = 256
 
 
 def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
-    """The reply, and whether what it shows is durable.
-
-    Raises:
-        NotReadyError: the node does not serve clients yet.
-    """
-    replica = driver.replica
-    if not replica.is_serving:
-        check_serving(driver)
-    head = replica.tree.head(request.path)
+    """The reply, and whether what it shows is durable."""
+    head = driver.replica.tree.head(request.path)
     if head is None:
         return encode_reply(request.seq, {}), True
     if head.kind is not Kind.SET:
@@ -95,16 +88,6 @@ def batch(driver: Driver, request: Batch, size: int) -> bytes:
         raise TypeError(f"a batch was answered with {type(reply).__name__}")
     results = [_result(op, result) for op, result in zip(ops, reply.results, strict=True)]
     return encode_results(request.seq, results)
-
-
-def check_serving(driver: Driver) -> None:
-    """
-    Raises:
-        NotReadyError: the node does not serve clients yet.
-    """
-    replica = driver.replica
-    if not replica.is_serving:
-        raise NotReadyError(f"{replica.name} is {replica.state}, it waits for {replica.waits_for}; ask again soon")
 
 
 def shown(event: Event, nchain: int) -> dict[str, object]:

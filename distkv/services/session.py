@@ -17,7 +17,7 @@ import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
-from distkv.errors import BusyError, DecodeError, DistkvError, RequestError, TooLargeError
+from distkv.errors import BusyError, DecodeError, DistkvError, NotReadyError, RequestError, TooLargeError
 from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswers, SendPart
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
@@ -27,7 +27,7 @@ from distkv.services.trace import Traces
 from distkv.services.wait import ConnectionWaits
 from distkv.services.watch import Watches
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
-from distkv.wire.frames import BadRequest, decode_request
+from distkv.wire.frames import SERVING_ONLY, BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
@@ -145,7 +145,9 @@ class Session:
 
     def _dispatch(self, request: Request, size: int) -> None:
         """Who answers each request, and how: at once, beside what comes after it, or slowly, before that."""
-        driver = self._driver
+        driver, replica = self._driver, self._driver.replica
+        if not replica.is_serving and type(request) in SERVING_ONLY:
+            raise NotReadyError(f"{replica.name} is {replica.state}, it waits for {replica.waits_for}; ask again soon")
         match request:
             case GetValue():
                 reply, is_durable = kv.get_value(driver, request)

@@ -18,7 +18,7 @@ from distkv.engine.driver import Driver
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.entry import Entry
 from distkv.model.path import Name, Path
-from distkv.services.kv import check_serving, shown
+from distkv.services.kv import shown
 from distkv.wire.replies import encode_end, encode_names, encode_reply, encode_result, encode_start
 from distkv.wire.request import DeleteTree, GetTree, ListNames, SetValue
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
@@ -32,21 +32,15 @@ def list_names(driver: Driver, request: ListNames) -> bytes:
     """The names directly below a path that lead to a value; it may leave when `driver.position` is durable.
 
     Raises:
-        RequestError: the node does not serve clients yet, or there are too many names for one reply.
+        RequestError: there are too many names for one reply.
     """
-    check_serving(driver)
     return encode_names(request.seq, _counted(driver.replica.tree.names(request.path), driver.limits.list_names))
 
 
 async def send_tree(
     driver: Driver, request: GetTree, send: Callable[[int, Callable[[], bytes]], Awaitable[None]]
 ) -> None:
-    """The values at and below a path, in the order of `Index.walk`.
-
-    Raises:
-        NotReadyError: the node does not serve clients yet.
-    """
-    check_serving(driver)
+    """The values at and below a path, in the order of `Index.walk`."""
     parts = _Parts(driver, request)
     while not parts.is_done:
         await send(request.seq, parts.take)
@@ -64,7 +58,6 @@ async def delete_tree(driver: Driver, request: DeleteTree) -> bytes:
             before that stays so.
     """
     refuse_reserved(request.path)
-    check_serving(driver)
     count, after = 0, None
     while True:
         entries, after = _next_live(driver, request.path, after)

@@ -16,7 +16,6 @@ from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError, RequestError
 from distkv.model.tree import Tree
-from distkv.services.kv import check_serving
 from distkv.services.telling import Answer, Durable, Effect, Rows, Send, SendNowait, Telling, Wait
 from distkv.wire.replies import encode_error
 from distkv.wire.request import Watch
@@ -39,10 +38,8 @@ class Watches:
         """Watch from this moment on; what is returned is to be `run`.
 
         Raises:
-            NotReadyError: the node does not serve clients yet.
             BusyError: this connection has too many already.
         """
-        check_serving(self._driver)
         if len(self._open) >= self._driver.limits.watches:
             raise BusyError(f"this connection has {len(self._open)} watches already: stop one, or open another one")
         found = self._open[request.seq] = OpenWatch(self._driver, request, self._send, self._send_nowait, self._forget)

@@ -17,7 +17,7 @@ from distkv.wire import packing, peering
 from distkv.wire.asking import CLIENT_ROWS
 from distkv.wire.fields import shown
 from distkv.wire.request import SEQ_MAX, Request
-from distkv.wire.row import Read, check_fields
+from distkv.wire.row import Read, When, check_fields
 
 
 @attrs.frozen(slots=True)
@@ -56,7 +56,11 @@ def decode_request(frame: bytes) -> Request | BadRequest:
         return BadRequest(seq, RequestError(str(error)))
 
 
-_ACTIONS: Final[dict[str, Read[Request]]] = {row.action: row.read for row in (*CLIENT_ROWS, *peering.ROWS)}
+ROWS: Final = (*CLIENT_ROWS, *peering.ROWS)
+"""All requests."""
+SERVING_ONLY: Final = frozenset[type[Request]](row.type for row in ROWS if row.when is When.SERVING)
+"""What a node refuses while it does not serve clients."""
+_ACTIONS: Final[dict[str, Read[Request]]] = {row.action: row.read for row in ROWS}
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from distkv.model.event import NodeName
 from distkv.model.lean import lean_value
 from distkv.wire.fields import Fields, read_flag, read_int, read_node
-from distkv.wire.row import SEQ_MAX, AnyRow, RequestRow, bare
+from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When, bare
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -100,11 +100,11 @@ def _write_retire_node(request: RetireNodeRequest, fields: dict[str, object], _:
 
 
 ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
-    bare("backup", Backup, Backup),
-    RequestRow("scrub", LookForDamage, _read_scrub, _write_scrub),
-    bare("trace", TraceSteps, TraceSteps),
-    RequestRow("stop", Stop, _read_stop, _write_stop),
-    bare("get_state", GetState, GetState),
+    bare("backup", Backup, Backup, ReplyForm.LONG),
+    RequestRow("scrub", LookForDamage, _read_scrub, _write_scrub, ReplyForm.LONG, When.ALWAYS),
+    bare("trace", TraceSteps, TraceSteps, ReplyForm.OPEN),
+    RequestRow("stop", Stop, _read_stop, _write_stop, when=When.ALWAYS),
+    bare("get_state", GetState, GetState, ReplyForm.SIMPLE),
     RequestRow("retire_node", RetireNodeRequest, _read_retire_node, _write_retire_node),
-    bare("ping", PingRequest, PingRequest),
+    bare("ping", PingRequest, PingRequest, ReplyForm.SIMPLE),
 )

@@ -40,7 +40,7 @@ from distkv.wire.request import (
     GetSnapshot,
     Request,
 )
-from distkv.wire.row import AnyRow, RequestRow
+from distkv.wire.row import AnyRow, ReplyForm, RequestRow, When
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for at once."""
@@ -132,10 +132,10 @@ def _write_exchange(request: ExchangeRequest, fields: dict[str, object], _: dict
 
 
 ROWS: Final[tuple[AnyRow[Request], ...]] = (
-    RequestRow("get_events", GetEvents, _read_get_events, _write_get_events),
-    RequestRow("get_pages", GetPages, _read_get_pages, _write_get_pages),
-    RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait),
-    RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes),
-    RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot),
-    RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange),
+    RequestRow("get_events", GetEvents, _read_get_events, _write_get_events, ReplyForm.LONG, When.ALWAYS),
+    RequestRow("get_pages", GetPages, _read_get_pages, _write_get_pages, ReplyForm.LONG, When.ALWAYS),
+    RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait, ReplyForm.LATER, When.ALWAYS),
+    RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes, ReplyForm.LONG, When.ALWAYS),
+    RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot, ReplyForm.LONG, When.SPONSORING),
+    RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange, when=When.ALWAYS),
 )

@@ -1,4 +1,4 @@
-"""The row of a request: its action, its type, and how its fields are read and written.
+"""The row of a request: its action, its type, how its fields are read and written, when and how it is answered.
 
 Knows: the form of a row, and rows of requests with hardly any fields.  Does not know the others, nor frames.
 
@@ -8,6 +8,7 @@ Invariant: `read` reads what `write` wrote as the same request.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -35,6 +36,25 @@ WAIT_S_MAX: Final = 3600.0
 """How long a request may ask to be kept waiting."""
 
 
+class When(Enum):
+    """In which states a node answers; in the others it refuses (`services.session`)."""
+
+    SERVING = "``ready``, ``cut-off``"
+    ALWAYS = "every state"
+    SPONSORING = "when the node can sponsor"
+    """A rule of the core says it (START-4)."""
+
+
+class ReplyForm(Enum):
+    """The form of the reply, if nothing refuses the request."""
+
+    SIMPLE = "one reply at once"
+    LATER = "one reply when it is due"
+    """Other replies go before it."""
+    LONG = "a long result"
+    OPEN = "a long result that only ``stop`` ends"
+
+
 @attrs.frozen
 class RequestRow(Generic[Asked, Found]):
     """One request. Several may have one action, whose reader is the same then, and finds out which it is."""
@@ -44,15 +64,17 @@ class RequestRow(Generic[Asked, Found]):
     read: Read[Found]
     write: Write[Asked] | None
     """None: it is only read; another action says the same."""
+    form: ReplyForm = ReplyForm.SIMPLE
+    when: When = When.SERVING
 
 
 AnyRow: TypeAlias = RequestRow[Any, Found]
 """Of one of several requests; `Found` are all of them."""
 
 
-def bare(action: str, type: type[Asked], make: Callable[[int], Asked]) -> RequestRow[Asked, Asked]:
-    """A request without fields."""
-    return RequestRow(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None)
+def bare(action: str, type: type[Asked], make: Callable[[int], Asked], form: ReplyForm) -> RequestRow[Asked, Asked]:
+    """A request without fields, about the node itself: it is answered in every state."""
+    return RequestRow(action, type, lambda seq, _, __: make(seq), lambda _, __, ___: None, form, When.ALWAYS)
 
 
 def of_path(action: str, type: type[Asked], make: Callable[[int, Path], Asked]) -> RequestRow[Asked, Asked]:

@@ -13,7 +13,7 @@ from distkv.errors import RequestError
 from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.fields import Fields, read_flag, read_int, read_path, shown
-from distkv.wire.row import COUNT_MAX, AnyRow, RequestRow, of_path, read_nchain
+from distkv.wire.row import COUNT_MAX, AnyRow, ReplyForm, RequestRow, of_path, read_nchain
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -115,8 +115,8 @@ def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
 
 
 ROWS: Final[tuple[AnyRow[TreeRequest], ...]] = (
-    RequestRow("get_tree", GetTree, _read_get_tree, _write_get_tree),
+    RequestRow("get_tree", GetTree, _read_get_tree, _write_get_tree, ReplyForm.LONG),
     of_path("list", ListNames, ListNames),
     of_path("delete_tree", DeleteTree, DeleteTree),
-    RequestRow("watch", Watch, _read_watch, _write_watch),
+    RequestRow("watch", Watch, _read_watch, _write_watch, ReplyForm.OPEN),
 )

@@ -31,7 +31,7 @@ from distkv.wire.fields import (
     read_time,
     shown,
 )
-from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, RequestRow, check_fields, read_nchain, refuse
+from distkv.wire.row import COUNT_MAX, WAIT_S_MAX, AnyRow, ReplyForm, RequestRow, check_fields, read_nchain, refuse
 from distkv.wire.values import canonical, pack_value
 
 REPLICAS_MAX: Final = 1024
@@ -304,8 +304,9 @@ ROWS: Final[tuple[AnyRow[ValueRequest], ...]] = (
     RequestRow("get_value", GetValue, _get_value_at, _write_op),
     RequestRow("get_value", GetValueAt, _get_value_at, _write_get_value_at),
     RequestRow("set_value", SetValue, _set_or_wait, _write_op),
-    RequestRow("set_value", ReplicatedWrite, _set_or_wait, _write_replicated),
+    RequestRow("set_value", ReplicatedWrite, _set_or_wait, _write_replicated, ReplyForm.LATER),
     RequestRow("delete_value", SetValue, _delete_or_wait, None),
-    RequestRow("history", GetHistory, _history, _write_history),
+    RequestRow("delete_value", ReplicatedWrite, _delete_or_wait, None, ReplyForm.LATER),
+    RequestRow("history", GetHistory, _history, _write_history, ReplyForm.LONG),
     RequestRow("batch", Batch, _batch, _write_batch),
 )

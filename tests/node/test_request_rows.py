@@ -1,0 +1,119 @@
+"""What the row of each request says of its answer is what a connection does.
+
+Knows: an example of each request.  Does not know what is in the answers.
+"""
+
+# ruff: noqa: ARG001  # asking for the clock is what makes time virtual
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from distkv.wire import packing
+from distkv.wire.codec import tick_maps_map
+from distkv.wire.frames import ROWS, BadRequest, decode_request
+from distkv.wire.row import AnyRow, ReplyForm, When
+from tests.node.nodes import Client, Reply, new_replica, solo_node
+from tests.node.test_session_requests import waiting_node
+
+MAPS: Final = tick_maps_map(new_replica("q").maps())
+EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("get_value", {"path": ["x"]}),
+    ("get_value", {"path": ["x"], "at": 1.7e9}),
+    ("set_value", {"path": ["x"], "value": 1}),
+    ("set_value", {"path": ["x"], "value": 1, "replicas": 2, "timeout": 1.0}),
+    ("delete_value", {"path": ["x"]}),
+    ("delete_value", {"path": ["x"], "replicas": 2, "timeout": 1.0}),
+    ("history", {"path": ["x"]}),
+    ("batch", {"ops": [{"action": "get_value", "path": ["x"]}]}),
+    ("get_tree", {"path": []}),
+    ("list", {"path": []}),
+    ("delete_tree", {"path": ["x"]}),
+    ("watch", {"path": []}),
+    ("conflicts", {}),
+    ("restore", {"id": "a:1"}),
+    ("dismiss", {"id": "a:1"}),
+    ("backup", {}),
+    ("scrub", {}),
+    ("trace", {}),
+    ("stop", {"task": 1}),
+    ("get_state", {}),
+    ("retire_node", {"node": "z"}),
+    ("ping", {}),
+    ("get_events", {"nodes": {"a": [1]}}),
+    ("get_pages", {"size": 1}),
+    ("events_wait", {"nodes": {"a": 1000}, "timeout": 1.0}),
+    ("get_changes", {"nodes": {"a": [1]}}),
+    ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
+    ("exchange", {"maps": MAPS}),
+)
+
+
+def _row(action: str, fields: dict[str, Any]) -> AnyRow[Any]:
+    request = decode_request(packing.pack({"seq": 1, "action": action, **fields}))
+    assert not isinstance(request, BadRequest), request.error
+    (row,) = (row for row in ROWS if (row.action, row.type) == (action, type(request)))
+    return row
+
+
+ASKED: Final = [pytest.param(*example, id="-".join(map(str, [example[0], *example[1]]))) for example in EXAMPLES]
+
+
+def test_there_is_an_example_of_each_request() -> None:
+    assert {_row(*example) for example in EXAMPLES} == {*ROWS}
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("state", ["passive", "recovering"])
+@pytest.mark.parametrize(("action", "fields"), ASKED)
+async def test_node_that_does_not_serve_refuses_what_the_row_says(
+    autojump_clock: MockClock, action: str, fields: dict[str, Any], state: str
+) -> None:
+    row = _row(action, fields)
+    async with waiting_node(state) as node, node.client() as client:
+        reply = await client.ask(action, **fields)
+    if row.when is When.SPONSORING:
+        assert reply["code"] == {"passive": "not_ready", "recovering": "busy"}[state]
+    else:
+        assert (reply.get("code") == "not_ready") == (row.when is When.SERVING)
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(("action", "fields"), ASKED)
+async def test_answer_has_the_form_that_the_row_says(
+    autojump_clock: MockClock, tmp_path: FilePath, action: str, fields: dict[str, Any]
+) -> None:
+    row = _row(action, fields)
+    async with solo_node(archive=str(tmp_path / "archive")) as node, node.client() as client:
+        await client.set("x", 0)
+        assert await _form(client, action, fields) is row.form
+
+
+async def _form(client: Client, action: str, fields: dict[str, Any]) -> ReplyForm:
+    """Of the answer, found out by a ping that is sent behind the request."""
+    request, ping = client.frame(action, **fields), client.frame("ping")
+    seq = client.seq - 1
+    await client.stream.send_all(request + ping)
+    first = before = await client.receive()
+    while first is not None and first["seq"] != seq:
+        before, first = first, await client.receive()
+    assert first is not None
+    if first.get("state") != "start":
+        return ReplyForm.SIMPLE if before is first else ReplyForm.LATER
+    with trio.move_on_after(600):
+        while (reply := await _next(client, seq)).get("state") != "end":
+            assert "error" not in reply
+        return ReplyForm.LONG
+    return ReplyForm.OPEN
+
+
+async def _next(client: Client, seq: int) -> Reply:
+    while (reply := await client.receive()) is not None:
+        if reply["seq"] == seq:
+            return reply
+    raise EOFError("the server closed the connection")
