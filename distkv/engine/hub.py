@@ -9,10 +9,13 @@ and sees for itself.
 
 from __future__ import annotations
 
+from typing import Any
+
 import trio
 
 from distkv.config import Limits
-from distkv.engine.feeds import Feeds, Watcher
+from distkv.engine.feeds import Feeds
+from distkv.engine.shared_queue import Subscriber
 
 
 class Hub(Feeds):
@@ -27,7 +30,7 @@ class Hub(Feeds):
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            for _ in self.turns():
+            for _ in self.news.turns():
                 await trio.lowlevel.checkpoint()
 
     def lose_all(self) -> None:
@@ -36,11 +39,11 @@ class Hub(Feeds):
 
     def deliver(self, durable: int) -> None:
         super().deliver(durable)
-        if self._news:
+        if self.news:
             self._work.set()
 
 
-async def wait(watcher: Watcher) -> None:
+async def wait(watcher: Subscriber[Any]) -> None:
     """Be pushed to, until it was lost or stopped or could not take what there is."""
     if watcher.has_news:
         return

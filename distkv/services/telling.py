@@ -236,7 +236,7 @@ class Telling:
         """Some of the changes that wait, but for those that were shown or will be; returns what was taken."""
         if self._is_over():
             return []
-        taken = self.watcher.take().changes
+        taken = self.watcher.take().items
         found = self._encode([seen for seen in taken if shown is None or not shown.covers(seen)])
         if found:
             yield Send(found)
@@ -247,7 +247,7 @@ class Telling:
         seq = self._request.seq
         found = batch.sent_as.get(seq)
         if found is None:
-            found = batch.sent_as[seq] = self._encode(batch.changes)
+            found = batch.sent_as[seq] = self._encode(batch.items)
         return self._send_nowait(found)
 
     def _encode(self, changes: list[SharedChange]) -> bytes:

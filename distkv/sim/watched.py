@@ -70,7 +70,7 @@ class WatchedProcess:
     def tell(self) -> None:
         """What is durable now is told to those who have time."""
         self.feeds.deliver(self.durable)
-        for _ in self.feeds.turns():
+        for _ in self.feeds.news.turns():
             pass
 
     def rows(self, lsn: int, limit: int) -> list[HistoryRow]:

@@ -415,9 +415,9 @@ SIMULATED = (
     _of(
         "watch-behind",
         "a watcher that fell behind begins anew (docs/client-protocol)",
-        "engine/feeds.py",
-        "        return self.next < self.feed.first\n",
-        "        self.next = max(self.next, self.feed.first)\n        return False\n",
+        "engine/shared_queue.py",
+        "        return self.next < self.queue.first\n",
+        "        self.next = max(self.next, self.queue.first)\n        return False\n",
         seed=6,
     ),
     _of(

@@ -11,8 +11,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
 from distkv.core.ready import PathChange
-from distkv.engine.feeds import BATCH_BYTES, TURN, ChangeBatch, SharedChange, Watcher, open_losers
+from distkv.engine.feeds import ChangeBatch, SharedChange, Watcher, open_losers
 from distkv.engine.hub import Hub, wait
+from distkv.engine.shared_queue import BATCH_BYTES, TURN
 from distkv.model.entry import Entry
 from distkv.model.event import Chain, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
@@ -47,7 +48,7 @@ def deliver(hub: Hub, *changes: SharedChange) -> None:
 def positions(watcher: Watcher) -> list[int]:
     """Of all that it has not been told."""
     found: list[int] = []
-    while taken := watcher.take().changes:
+    while taken := watcher.take().items:
         found += [one.position for one in taken]
     return found
 
@@ -170,7 +171,7 @@ class Taker:
 
     @property
     def positions(self) -> list[int]:
-        return [change.position for batch in self.batches for change in batch.changes]
+        return [change.position for batch in self.batches for change in batch.items]
 
     def _push(self, batch: ChangeBatch) -> bool:
         if self.takes:
@@ -243,7 +244,7 @@ async def test_much_is_pushed_in_batches_of_bounded_size() -> None:
         deliver(hub, *(seen("a", position) for position in range(1, 2001)))
         await wait_all_tasks_blocked()
         assert taker.positions == list(range(1, 2001))
-        sizes = [sum(change.size for change in batch.changes) for batch in taker.batches]
+        sizes = [sum(change.size for change in batch.items) for batch in taker.batches]
         assert len(sizes) > 2
         assert max(sizes) < 2 * BATCH_BYTES
         nursery.cancel_scope.cancel()
@@ -256,7 +257,7 @@ def test_others_work_while_many_watchers_are_told(queues: int, watchers: int) ->
         for _ in range(watchers):
             watch(hub, f"a.n{number}").is_waiting = True
         deliver(hub, seen(f"a.n{number}", number + 1))
-    assert len(list(hub.turns())) == 3
+    assert len(list(hub.news.turns())) == 3
 
 
 @pytest.mark.trio

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
-from distkv.engine.feeds import BATCH_BYTES, ChangeBatch, Feeds, Push, SharedChange
+from distkv.engine.feeds import ChangeBatch, Feeds, Push, SharedChange
 from distkv.engine.hub import Hub, wait
+from distkv.engine.shared_queue import BATCH_BYTES
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
 
@@ -54,7 +55,7 @@ class Connection:
                     if watcher.is_lost:
                         self.told.append(RESYNC)
                         watcher.begin_again()
-                    elif taken := watcher.take().changes:
+                    elif taken := watcher.take().items:
                         self.told += [change.position for change in taken]
                     else:
                         await wait(watcher)
@@ -63,7 +64,7 @@ class Connection:
 
     def push(self, batch: ChangeBatch) -> bool:
         if self.is_free.is_set():
-            self.told += [change.position for change in batch.changes]
+            self.told += [change.position for change in batch.items]
         return self.is_free.is_set()
 
     def stall(self) -> None:
@@ -159,7 +160,7 @@ def test_queue_that_waited_longest_is_told_next_whatever_comes(first: list[str],
     def taker(name: str) -> Push:
         def push(batch: ChangeBatch) -> bool:
             assert name == turns.pop(0)
-            left[name] -= len(batch.changes)
+            left[name] -= len(batch.items)
             come(next(meanwhile, []))
             if left[name] and name not in turns:
                 turns.append(name)
@@ -170,6 +171,6 @@ def test_queue_that_waited_longest_is_told_next_whatever_comes(first: list[str],
     for name in "abcd":
         feeds.add(Path([name]), 0, NAMES_MAX, 0, taker(name)).is_waiting = True
     come(first)
-    for _ in feeds.turns():
+    for _ in feeds.news.turns():
         pass
     assert not turns
