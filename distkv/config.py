@@ -66,9 +66,14 @@ class Limits:
     """Changes that wait for one watcher; above it they are dropped, and the watcher must resynchronise."""
     watch_bytes: int = attrs.field(default=4 << 20, validator=_above_zero)
     """Bytes of changes that wait for one watcher; above it the same happens."""
+    follow_events: int = attrs.field(default=65_536, validator=_above_zero)
+    """Events that wait for those who follow this node, in one queue; a follower that is further behind is served from
+    what the node holds."""
+    follow_bytes: int = attrs.field(default=16 << 20, validator=_above_zero)
+    """Bytes of such events; above it the same happens."""
     event_waits: int = attrs.field(default=16, validator=_above_zero)
-    """Open `events_wait` of one connection, and also writes that wait for replicas; a further one is refused with
-    `busy`."""
+    """Open `events_wait` of one connection, also `follow`, and also writes that wait for replicas; a further one is
+    refused with `busy`."""
     change_reads: int = attrs.field(default=4, validator=_above_zero)
     """How many `get_changes` prepare a page at the same time; others wait, but never for a slow reader."""
     traces: int = attrs.field(default=8, validator=_above_zero)

@@ -293,6 +293,8 @@ class Driver:
             self.settler.note(ready.records, encoded, ready.changes)
         if self.arrivals.count:
             self.arrivals.note(ready.records)
+        if self.hub.followers.count:
+            self.hub.followers.note(ready.records, encoded, self.position)
 
     def _send(self, message: Message) -> None:
         if self.transport is not None:

@@ -1,7 +1,7 @@
-"""Tells those who watch what changed, as soon as they have time.
+"""Tells those who watch or follow what changed, as soon as they have time.
 
 Knows: when there is something to tell, and when others of the loop have their turn.  Does not know who is told what,
-and in which order (`feeds`), nor what they are told it in (services).
+and in which order (`feeds`, `followers`), nor what they are told it in (services).
 
 Invariant: one task tells all who wait, and lets others work now and then; whoever cannot take a change at once is woken
 and sees for itself.
@@ -15,14 +15,16 @@ import trio
 
 from distkv.config import Limits
 from distkv.engine.feeds import Feeds
+from distkv.engine.followers import Followers
 from distkv.engine.shared_queue import Subscriber
 
 
 class Hub(Feeds):
-    """All watchers of a node that runs."""
+    """All watchers and followers of a node that runs."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
+        self.followers = Followers(limits, self.news)
         self._work = trio.Event()
 
     async def run(self) -> None:
@@ -39,6 +41,7 @@ class Hub(Feeds):
 
     def deliver(self, durable: int) -> None:
         super().deliver(durable)
+        self.followers.deliver(durable)
         if self.news:
             self._work.set()
 

@@ -43,8 +43,8 @@ class SharedBatch(Generic[Item]):
     """What is told together, to one reader or to many."""
 
     items: list[Item]
-    sent_as: dict[Any, bytes] = attrs.field(factory=dict)
-    """For who sends them: what they are in bytes, by what differs from reader to reader."""
+    sent_as: dict[Any, Any] = attrs.field(factory=dict)
+    """For who sends them: what they are as frames, by what differs from reader to reader."""
 
 
 class Subscriber(Generic[Item]):

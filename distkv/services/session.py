@@ -20,6 +20,7 @@ from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, NotReadyError, RequestError, TooLargeError
 from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswers, SendPart
+from distkv.services.follow import Follows
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.replicas import ReplicatedWrites
 from distkv.services.sender import Sender
@@ -31,7 +32,16 @@ from distkv.wire.frames import SERVING_ONLY, BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
-from distkv.wire.request import EventsWait, ExchangeRequest, GetChanges, GetEvents, GetPages, GetSnapshot, Request
+from distkv.wire.request import (
+    EventsWait,
+    ExchangeRequest,
+    Follow,
+    GetChanges,
+    GetEvents,
+    GetPages,
+    GetSnapshot,
+    Request,
+)
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
 from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
 
@@ -60,7 +70,9 @@ class Session:
         self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
         self._traces = Traces(driver, self.sender.send)
         self._waits = ConnectionWaits(driver, self.sender.send)
+        self._follows = Follows(driver, self.sender.send, self.sender.send_nowait)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
+        self._stoppable = (self._watches, self._traces, self._waits, self._follows, self._replicated)
 
     async def serve(self) -> bool:
         """Greet, then answer until the other side closes. False: it broke the protocol, and was told so.
@@ -194,6 +206,8 @@ class Session:
                 self._nursery.start_soon(self._traces.run, request)
             case Stop(task=task):
                 self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
+            case Follow():
+                self._nursery.start_soon(self._follows.begin(request).run)
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)
@@ -207,7 +221,7 @@ class Session:
                 assert_never(request)
 
     def _stop(self, task: int) -> bool:
-        return any(some.stop(task) for some in (self._watches, self._traces, self._waits, self._replicated))
+        return any(some.stop(task) for some in self._stoppable)
 
     def _answer_long(self, answer: Callable[[Driver, Asked, SendPart], Awaitable[None]], request: Asked) -> None:
         """Begin an answer in parts, beside what comes after it; too many of them make that wait."""

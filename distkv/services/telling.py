@@ -25,9 +25,10 @@ from distkv.model.tree import Tree
 from distkv.storage.archive_rows import HistoryRow
 from distkv.wire.message import EventRecord
 from distkv.wire.records import decode_record
+from distkv.wire.replies import addressed
 from distkv.wire.request import Watch
 from distkv.wire.states import read_path_key
-from distkv.wire.watch import Mark, Token, addressed, decode_token, encode_conflict, encode_item, encode_mark
+from distkv.wire.watch import Mark, Token, decode_token, encode_conflict, encode_item, encode_mark
 
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10

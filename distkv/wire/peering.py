@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.errors import DecodeError
-from distkv.model.event import TICK_MAX
+from distkv.model.event import LIFE_MAX, TICK_MAX
 from distkv.model.path import ROOT
 from distkv.model.tick_ranges import up_to
 from distkv.wire.codec import read_tick_maps, tick_maps_map
@@ -31,9 +31,11 @@ from distkv.wire.fields import (
     tick_map,
 )
 from distkv.wire.request import (
+    SILENT_S,
     WAIT_S_MAX,
     EventsWait,
     ExchangeRequest,
+    Follow,
     GetChanges,
     GetEvents,
     GetPages,
@@ -43,7 +45,9 @@ from distkv.wire.request import (
 from distkv.wire.row import AnyRow, ReplyForm, RequestRow, When
 
 WAIT_NODES_MAX: Final = 1024
-"""How many nodes' events may be waited for at once."""
+"""How many nodes' events may be waited for, or followed, at once."""
+SILENT_S_MIN: Final = 0.1
+"""No follower gets signs of life more often."""
 
 PAGE_PATHS_MAX: Final = 1000
 """How many paths may be put into one page: they are looked at in one go."""
@@ -69,6 +73,20 @@ def _read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
     known = up_to(read_single_ticks(by_tick, "nodes"))
     known |= read_ranges({node: ticks for node, ticks in nodes.items() if node not in by_tick}, "nodes")
     return EventsWait(seq, known, read_seconds(fields, "timeout", WAIT_S_MAX), read_flag(fields, "others"))
+
+
+def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
+    nodes = read_map(fields.get("nodes"), "nodes")
+    if len(nodes) > WAIT_NODES_MAX:
+        raise DecodeError(f"the field 'nodes' names {len(nodes)} nodes; the limit is {WAIT_NODES_MAX}", "bad_nodes")
+    silent_s = read_seconds(fields, "silent", WAIT_S_MAX) if "silent" in fields else SILENT_S
+    if silent_s < SILENT_S_MIN:
+        raise DecodeError(f"the field 'silent' must be {SILENT_S_MIN:g} or more seconds", "bad_silent")
+    node, life = None, 0
+    if "as" in fields:
+        by = read_map(fields["as"], "as")
+        node, life = read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
+    return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life)
 
 
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
@@ -115,6 +133,12 @@ def _write_events_wait(request: EventsWait, fields: dict[str, object], _: dict[s
         fields["others"] = True
 
 
+def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"nodes": request.nodes, "silent": request.silent_s}
+    if request.node is not None:
+        fields["as"] = {"node": request.node, "life": request.life}
+
+
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["nodes"] = range_map(request.nodes)
     if request.path != ROOT:
@@ -135,6 +159,7 @@ ROWS: Final[tuple[AnyRow[Request], ...]] = (
     RequestRow("get_events", GetEvents, _read_get_events, _write_get_events, ReplyForm.LONG, When.ALWAYS),
     RequestRow("get_pages", GetPages, _read_get_pages, _write_get_pages, ReplyForm.LONG, When.ALWAYS),
     RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait, ReplyForm.LATER, When.ALWAYS),
+    RequestRow("follow", Follow, _read_follow, _write_follow, ReplyForm.OPEN, When.ALWAYS),
     RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes, ReplyForm.LONG, When.ALWAYS),
     RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot, ReplyForm.LONG, When.SPONSORING),
     RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange, when=When.ALWAYS),

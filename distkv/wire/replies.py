@@ -20,6 +20,8 @@ from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, read_hash, read_int, read_list, read_map, read_node, read_state
 
 _VALUE_KEY: Final = packing.pack("value")
+_SEQ_AT: Final = 1 + len(packing.pack("seq"))
+"""Where the number of the request stands in an item: behind the header of the map, which is one byte, and this key."""
 _FOUND: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "tock", "time", "value"))) + b"%b"
 _WRITTEN: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "changed", "tick", "tock"))) + b"%b"
 _HEADERS: Final = tuple(bytes((0x80 | count,)) for count in range(16))
@@ -131,6 +133,11 @@ def encode_start(seq: int) -> bytes:
 def encode_end(seq: int) -> bytes:
     """No more items."""
     return packing.pack({"seq": seq, "state": "end"})
+
+
+def addressed(item: bytes, seq: int) -> bytes:
+    """An item that was packed with 0 for its `seq`, for the long result that the request `seq` began."""
+    return b"".join((item[:_SEQ_AT], packing.pack_scalar(seq), item[_SEQ_AT + 1 :]))
 
 
 # -- what a client reads ------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ Invariant: a request that exists is well-formed; its value is canonical msgpack 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
+from distkv.model.event import NodeName, Tick
 from distkv.model.lean import lean_value
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
@@ -46,11 +47,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Backup", "Batch", "ConflictRequest", "DeleteTree",
-    "Dismiss", "EventsWait", "ExchangeRequest", "GetChanges", "GetConflicts", "GetEvents", "GetHistory", "GetPages",
-    "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "ListNames", "LookForDamage", "NodeRequest",
-    "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest", "SetValue", "Stop",
-    "TraceSteps", "TreeRequest", "ValueRequest", "Watch",
+    "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts", "GetEvents", "GetHistory",
+    "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "ListNames", "LookForDamage",
+    "NodeRequest", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest",
+    "SetValue", "Stop", "TraceSteps", "TreeRequest", "ValueRequest", "Watch",
 ]  # fmt: skip
+
+
+SILENT_S: Final = 1.0
+"""How often a follower that does not say otherwise gets a sign of life."""
 
 
 @lean_value
@@ -91,6 +96,21 @@ class EventsWait:
 
 
 @lean_value
+class Follow:
+    """A peer, or who follows events, is told of what these nodes made, as it comes to be held here: a long result that
+    only `Stop` ends."""
+
+    seq: int
+    nodes: dict[NodeName, Tick]
+    """Whose events, and the tick above which each is told."""
+    silent_s: float = SILENT_S
+    """After so long without another item there is a sign of life."""
+    node: NodeName | None = None
+    """The node that asks, if it is one; and its life."""
+    life: int = 0
+
+
+@lean_value
 class GetChanges:
     """The content of ticks, as it is logged, as a long result."""
 
@@ -124,5 +144,7 @@ class ExchangeRequest:
 PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 """What nodes ask of one another."""
 
-Request: TypeAlias = ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | GetChanges
+Request: TypeAlias = (
+    ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | GetChanges
+)
 """What a frame may hold; `services.session` answers all of it."""

@@ -2,7 +2,8 @@
 
 Knows: the form of all of them.  Does not know who watches what, nor what a token is worth.
 
-Invariant: an item is packed once, without saying for whom; `addressed` gives it to one watch without packing it anew.
+Invariant: an item is packed once, without saying for whom; `replies.addressed` gives it to one watch without packing it
+anew.
 """
 
 from __future__ import annotations
@@ -17,10 +18,6 @@ from distkv.errors import DecodeError
 from distkv.model.event import Event, Kind
 from distkv.model.path import Path
 from distkv.wire import packing
-
-_SEQ_AT: Final = 1 + len(packing.pack("seq"))
-"""Where the number of the request stands in an item: behind the header of the map, which is one byte, and this key."""
-
 
 _VALUE_KEY: Final = packing.pack("value")
 
@@ -88,11 +85,6 @@ def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
         for loser in losers
     ]  # fmt: skip
     return packing.pack({"seq": 0, "conflict": {"path": path.names, "open": shown}})
-
-
-def addressed(item: bytes, seq: int) -> bytes:
-    """The same item for the watch that this request began."""
-    return b"".join((item[:_SEQ_AT], packing.pack_scalar(seq), item[_SEQ_AT + 1 :]))
 
 
 def encode_mark(seq: int, mark: Mark, token: Token | None = None) -> bytes:

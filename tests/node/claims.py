@@ -19,6 +19,7 @@ from distkv.errors import DecodeError
 from distkv.model.event import COUNT_BITS, Event, Link
 from distkv.model.ranges import Ranges
 from distkv.wire.codec import read_payload
+from distkv.wire.following import read_item
 from distkv.wire.frames import decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch, Header, Info, Ping, PullEnd, SnapshotHead, TickMaps, Update
@@ -124,6 +125,11 @@ class Claims:
         if token is not None and token.node == self.me:
             self.records = max(self.records, token.lsn)
         if "error" in fields or fields.get("state") in ("start", "end"):
+            return
+        if "records" in fields or "known" in fields:
+            item = read_item(fields)
+            self.payload(EventBatch(item.events))
+            self.own_ranges(item.known)
             return
         try:
             self.payload(read_payload(fields))

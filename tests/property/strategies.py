@@ -63,6 +63,7 @@ from distkv.wire.request import (
     Dismiss,
     EventsWait,
     ExchangeRequest,
+    Follow,
     GetChanges,
     GetConflicts,
     GetEvents,
@@ -295,6 +296,9 @@ requests: st.SearchStrategy[Request] = st.one_of(
         st.dictionaries(node_names, ticks | st.just(0)).map(up_to) | tick_ranges,
         st.floats(0, 3600),
         st.booleans(),
+    ),
+    st.builds(
+        Follow, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0.1, 3600), node_names, lives
     ),
     st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),

@@ -1,0 +1,113 @@
+"""From commits to those who follow: the events of some writers, and the ticks that are known to be superseded.
+
+Knows: what the log got, and which of it somebody follows.  Does not know what followers are told it in (services), when
+a commit is durable (whoever drives it says so), nor when followers have time (`engine.hub`).
+
+Invariant: all followers share one queue, which holds what one of them was not told yet; nothing of it is told before it
+is durable (`engine.shared_queue`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from distkv.config import Limits
+from distkv.engine.shared_queue import News, SharedBatch, SharedQueue, Subscriber
+from distkv.model.event import NodeName
+from distkv.model.ranges import Ranges
+from distkv.wire.message import EventRecord, KnownRecord, Record, ResetRecord
+
+ITEM_BYTES: Final = 256
+"""What an item counts besides its record: so a batch has no more than 256 of them."""
+
+
+@attrs.frozen(slots=True)
+class HeldItem:
+    """What came to be held: an event, or ticks that are superseded."""
+
+    position: int
+    node: NodeName
+    tick: int
+    """The last one."""
+    record: bytes
+    """The event as the log has it; empty: it is none."""
+    known: Ranges | None = None
+
+    @property
+    def size(self) -> int:
+        return ITEM_BYTES + len(self.record) + (0 if self.known is None else 16 * self.known.count())
+
+
+HeldBatch: TypeAlias = SharedBatch[HeldItem]
+
+
+class Follower(Subscriber[HeldItem]):
+    """One who follows these nodes."""
+
+    def __init__(
+        self, queue: SharedQueue[HeldItem], nodes: Iterable[NodeName], begin: int, push: Callable[[HeldBatch], bool]
+    ) -> None:
+        super().__init__(queue, begin, push)
+        self.nodes: Final = frozenset(nodes)
+
+
+class Followers:
+    """All who follow at a node."""
+
+    def __init__(self, limits: Limits, news: News) -> None:
+        self.queue: Final = SharedQueue[HeldItem](limits.follow_events, limits.follow_bytes)
+        self._news: Final = news
+        self._wanted = Counter[NodeName]()
+        self._pending = deque[HeldItem]()  # not durable yet: the records that wait for the disk bound it
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.queue.subscribers)
+
+    def add(self, nodes: Iterable[NodeName], begin: int, push: Callable[[HeldBatch], bool]) -> Follower:
+        """Somebody who is to be told what is held of these nodes behind the position `begin`."""
+        found = Follower(self.queue, nodes, begin, push)
+        self.queue.subscribers[found] = None
+        self._wanted.update(found.nodes)
+        return found
+
+    def remove(self, follower: Follower) -> None:
+        """May be called again."""
+        if follower not in self.queue.subscribers:
+            return
+        del self.queue.subscribers[follower]
+        self._wanted.subtract(follower.nodes)
+        self._wanted = +self._wanted
+        self.queue.forget_told()
+        if not self.queue.subscribers:
+            self._pending.clear()
+
+    def note(self, records: Sequence[Record], encoded: Sequence[bytes], position: int) -> None:
+        """What the log gets, which is durable as soon as `position` records are."""
+        wanted, pending = self._wanted, self._pending
+        for record, data in zip(records, encoded, strict=True):
+            if isinstance(record, EventRecord):
+                node, tick = record.event.link
+                if node in wanted:
+                    pending.append(HeldItem(position, node, tick, data))
+            elif isinstance(record, KnownRecord):
+                for node, ticks in record.ranges.items():
+                    if node in wanted:
+                        pending.append(HeldItem(position, node, ticks.last(), b"", ticks))
+            elif isinstance(record, ResetRecord):
+                pending.clear()
+                self.queue.lose_all()
+                self._news.add(self.queue)
+
+    def deliver(self, durable: int) -> None:
+        """So many records are durable now."""
+        pending, queue = self._pending, self.queue
+        if pending and pending[0].position <= durable:
+            while pending and pending[0].position <= durable:
+                queue.offer(pending.popleft())
+            self._news.add(queue)

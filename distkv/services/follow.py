@@ -1,0 +1,148 @@
+"""Follows: being told of what some nodes made, as it comes to be held here.
+
+Knows: which follows a connection has, and how one waits for disk, stream and silence.  Does not know in which order the
+parts of a follow are sent (`streaming`), nor how commits find their followers (`engine.followers`).
+
+Invariant: whatever ends a follow, it is told of nothing more; nothing is told before the node is ready: until then it
+may have to void what it holds, and download (docs/protocol, LIFE-8).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias, assert_never
+
+import trio
+
+from distkv.engine.driver import Driver
+from distkv.engine.hub import wait
+from distkv.errors import BusyError
+from distkv.model.tree import Tree
+from distkv.services.streaming import StreamEffect, Streaming
+from distkv.services.telling import Durable, Send, SendNowait, Wait
+from distkv.wire.following import encode_alive
+from distkv.wire.replies import addressed, encode_end, encode_start
+from distkv.wire.request import Follow
+
+SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends whole frames, between others of the connection; returns when they have left."""
+
+
+class Follows:
+    """Those of one connection."""
+
+    def __init__(self, driver: Driver, send: SendAll, send_nowait: SendNowait) -> None:
+        self._driver = driver
+        self._send = send
+        self._send_nowait = send_nowait
+        self._open: dict[int, OpenFollow] = {}
+
+    def begin(self, request: Follow) -> OpenFollow:
+        """Take on a follow; what is returned is to be `run`.
+
+        Raises:
+            BusyError: this connection has too many already.
+        """
+        limit = self._driver.limits.event_waits
+        if len(self._open) >= limit:
+            raise BusyError(f"this connection has {len(self._open)} follows already: stop one, or open another one")
+        found = self._open[request.seq] = OpenFollow(self._driver, request, self._send, self._send_nowait, self._forget)
+        return found
+
+    def stop(self, seq: int) -> bool:
+        """End the follow that this request began; whether there was one."""
+        found = self._open.get(seq)
+        if found is not None:
+            found.stop()
+        return found is not None
+
+    def _forget(self, seq: int) -> None:
+        del self._open[seq]
+
+
+class OpenFollow:
+    """One follow."""
+
+    def __init__(
+        self, driver: Driver, request: Follow, send: SendAll, send_nowait: SendNowait, ended: Callable[[int], None]
+    ) -> None:
+        self._driver: Final = driver
+        self._request: Final = request
+        self._send_all: Final = send
+        self._push: Final = send_nowait
+        self._ended: Final = ended
+        self._alive: Final = addressed(encode_alive(), request.seq)
+        self._sent_at = trio.current_time()
+        self._streaming: Streaming | None = None
+        self._stopped: Final = trio.Event()
+
+    def stop(self) -> None:
+        """Let it come to its end, as soon as what is being sent has left."""
+        self._stopped.set()
+        if self._streaming is not None:
+            self._streaming.follower.stop()
+
+    async def run(self) -> None:
+        """Tell everything, until stopped or cancelled."""
+        driver, request = self._driver, self._request
+        try:
+            await self._send(encode_start(request.seq))
+            await self._while_silent(driver.wait_ready)
+            if self._stopped.is_set():
+                await self._send(encode_end(request.seq))
+                return
+            node, followers = _StreamingNode(driver), driver.hub.followers
+            streaming = self._streaming = Streaming(node, followers, request, self._send_nowait)
+            while (effect := streaming.go_on()) is not None:
+                await self._do(effect, streaming)
+        finally:
+            if self._streaming is not None:
+                driver.hub.followers.remove(self._streaming.follower)
+            self._ended(request.seq)
+
+    async def _do(self, effect: StreamEffect, streaming: Streaming) -> None:
+        match effect:
+            case Send(data=data):
+                await self._send(data)
+            case Durable(position=position):
+                await self._driver.committer.wait_durable(position)
+            case Wait():
+                await self._while_silent(lambda: wait(streaming.follower))
+            case _:
+                assert_never(effect)
+
+    async def _while_silent(self, wait_on: Callable[[], Awaitable[object]]) -> None:
+        """Wait for something, or to be stopped; give signs of life meanwhile."""
+        while not self._stopped.is_set():
+            with trio.move_on_at(self._sent_at + self._request.silent_s):
+                await wait_on()
+                return
+            if trio.current_time() >= self._sent_at + self._request.silent_s:
+                await self._send(self._alive)
+
+    async def _send(self, data: bytes) -> None:
+        await self._send_all(data)
+        self._sent_at = trio.current_time()
+
+    def _send_nowait(self, data: bytes) -> bool:
+        is_sent = self._push(data)
+        if is_sent:
+            self._sent_at = trio.current_time()
+        return is_sent
+
+
+class _StreamingNode:
+    """The node of a follow."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver: Final = driver
+        self.counters: Final[Counter[str]] = driver.counters
+
+    @property
+    def tree(self) -> Tree:
+        return self._driver.replica.tree
+
+    @property
+    def position(self) -> int:
+        return self._driver.position

@@ -1,0 +1,76 @@
+"""What a follower is sent, to bytes and back: events, ticks that are superseded, signs of life.
+
+Knows: the form of the items of `follow` (docs: client protocol).  Does not know who follows whom, nor what is believed.
+
+Invariant: an item is packed once, without saying for whom; `replies.addressed` gives it to one follower. What
+`read_item` returns is well-formed, whatever the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from distkv.errors import DecodeError
+from distkv.model.event import Event
+from distkv.model.tick_ranges import TickRanges
+from distkv.wire import packing
+from distkv.wire.fields import Fields, bad, range_map, read_list, read_ranges
+from distkv.wire.message import EventRecord
+from distkv.wire.records import decode_record
+
+ITEM_EVENTS_MAX: Final = 256
+"""An item has no more events than these; a larger one is refused."""
+
+
+@attrs.frozen
+class FollowItem:
+    """One item; of a sign of life both are empty."""
+
+    events: tuple[Event, ...] = ()
+    known: TickRanges = attrs.field(factory=dict)
+    """Ticks that are superseded where the item comes from."""
+
+
+def encode_records(records: Sequence[bytes]) -> bytes:
+    """Events, as they are logged."""
+    return packing.pack({"seq": 0, "records": records})
+
+
+def encode_known(ranges: TickRanges) -> bytes:
+    """Ticks that are superseded, or whose event is gone."""
+    return packing.pack({"seq": 0, "known": range_map(ranges)})
+
+
+def encode_alive() -> bytes:
+    """Nothing came for a while."""
+    return packing.pack({"seq": 0, "ping": True})
+
+
+def read_item(fields: Fields) -> FollowItem:
+    """An item of a follow.
+
+    Raises:
+        DecodeError: it is none.
+    """
+    if "records" in fields:
+        records = read_list(fields["records"], "records")
+        if len(records) > ITEM_EVENTS_MAX:
+            raise DecodeError(f"an item has {len(records)} records; the limit is {ITEM_EVENTS_MAX}", "bad_records")
+        return FollowItem(tuple(map(_read_event, records)))
+    if "known" in fields:
+        return FollowItem(known=read_ranges(fields["known"], "known"))
+    if fields.get("ping") is True:
+        return FollowItem()
+    raise DecodeError("an item of a follow has records, known or ping", "bad_item")
+
+
+def _read_event(data: object) -> Event:
+    if type(data) is not bytes:
+        raise bad("records", "made of byte strings", data)
+    record = decode_record(data)
+    if not isinstance(record, EventRecord):
+        raise bad("records", "made of records of events", data)
+    return record.event
