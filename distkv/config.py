@@ -93,6 +93,24 @@ class Limits:
 
 
 @attrs.frozen
+class LinksConfig:
+    """The connections on which changes come as soon as another node has them on its disk."""
+
+    follow: bool = attrs.field(default=True)
+    """Whether this node follows the others. If not, changes come by gossip and pulls only."""
+    fanout: int = attrs.field(default=16, validator=_above_zero)
+    """How many nodes follow one node for the same writer; in a larger network the others follow through these. The
+    same on all nodes."""
+    silent_s: float = attrs.field(default=3.0)
+    """A node from which nothing came for so many seconds is left."""
+
+    @silent_s.validator
+    def _check_silent(self, _: object, value: float) -> None:
+        if not 0.5 <= value <= 3600:
+            raise SettingsError(f"links.silent is {value}: it must be seconds, from 0.5 to 3600")
+
+
+@attrs.frozen
 class DeleteConfig:
     """How long deletions are remembered."""
 
@@ -220,6 +238,7 @@ class Config:
     delete: DeleteConfig = DeleteConfig()
     history: HistoryConfig = HistoryConfig()
     scrub: ScrubConfig = ScrubConfig()
+    links: LinksConfig = LinksConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
 

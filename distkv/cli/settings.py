@@ -20,13 +20,23 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.config import Config, DeleteConfig, HistoryConfig, Limits, LogConfig, PingConfig, ScrubConfig, SerfConfig
+from distkv.config import (
+    Config,
+    DeleteConfig,
+    HistoryConfig,
+    Limits,
+    LinksConfig,
+    LogConfig,
+    PingConfig,
+    ScrubConfig,
+    SerfConfig,
+)
 from distkv.errors import SettingsError
 from distkv.text.schema import YamlError, scalar
 
 Section: TypeAlias = (
     type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
-    | type[ScrubConfig] | type[Limits]
+    | type[ScrubConfig] | type[LinksConfig] | type[Limits]
 )
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
@@ -160,7 +170,7 @@ def all_settings() -> Iterator[Setting]:
 
 _SECTIONS: Final[dict[Section, str]] = {
     Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
-    ScrubConfig: "scrub", LogConfig: "log", Limits: "limits",
+    ScrubConfig: "scrub", LinksConfig: "links", LogConfig: "log", Limits: "limits",
 }  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
@@ -175,6 +185,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (DeleteConfig, "retention_s"): "delete.retention",
     (HistoryConfig, "retention_s"): "history.retention",
     (ScrubConfig, "every_s"): "scrub.every",
+    (LinksConfig, "silent_s"): "links.silent",
 }
 
 AUTH: Final = "serf.auth"
@@ -307,9 +318,10 @@ def _config(values: dict[str, object]) -> Config:
     delete = DeleteConfig(**fields[DeleteConfig])  # type: ignore[arg-type]
     history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
     scrub = ScrubConfig(**fields[ScrubConfig])  # type: ignore[arg-type]
+    links = LinksConfig(**fields[LinksConfig])  # type: ignore[arg-type]
     log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
-    parts = {"serf": serf, "ping": ping, "delete": delete, "history": history, "scrub": scrub, "log": log}
-    return Config(**top, **parts, limits=limits)  # type: ignore[arg-type]
+    parts = {"serf": serf, "ping": ping, "delete": delete, "history": history, "scrub": scrub, "links": links}
+    return Config(**top, **parts, log=log, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:
@@ -353,7 +365,7 @@ def _converted(key: str, value: object, kind: object) -> object:
         return None
     wanted = next(option for option in options if option is not type(None))
     match wanted, value:
-        case (type() as exact, _) if exact in (str, int) and type(value) is exact:
+        case (type() as exact, _) if exact in (str, int, bool) and type(value) is exact:
             return value
         case (type() as exact, int() | float()) if exact is float and not isinstance(value, bool):
             return float(value)
@@ -378,6 +390,7 @@ def _shown(value: object) -> str:
 _KINDS: Final[dict[object, str]] = {
     str: "text (quote it when it looks like a number)",
     int: "an integer",
+    bool: "true or false",
     float: "a number",
     Path: "the path of a directory",
 }

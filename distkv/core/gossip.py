@@ -137,19 +137,12 @@ class Gossip:
         for event in events:
             if node.is_serving and event.tock > limit:
                 turn.ready.note("tock_jump", node=header.node, tock=event.tock)
-            elif not all(map(self._is_near, event.chain)):
+            elif not all(is_near(node, link) for link in event.chain):
                 turn.ready.note("tick_jump", node=header.node, tick=event.tick)
                 self._compare_later(header.node, turn)
             else:
                 node.deliveries.events_gossiped += 1
                 node.deliveries.events_gossiped_again += not node.apply(event, turn)
-
-    def _is_near(self, link: Link) -> bool:
-        """Whether a tick is as near to those heard before as honest gossip brings it."""
-        node, tick = link
-        book = self._node.store.tree.ledger.book((node, life_of(tick)))
-        last = book.last if book is not None else first_tick(life_of(tick))
-        return tick <= last + TICKS_AHEAD
 
     # -- ping
 
@@ -230,9 +223,17 @@ class Gossip:
         strange = [
             node
             for node, lasts in ticks.items()
-            if node not in nodes or node == store.me or not all(self._is_near((node, last)) for last in lasts)
+            if node not in nodes or node == store.me or not all(is_near(self._node, (node, last)) for last in lasts)
         ]
         store.hear_ticks((node, ticks[node]) for node in ticks if node not in strange)
         own = store.tree.ledger.last(store.me)
         if any(node != store.me or max(ticks[node]) > own for node in strange):
             self._compare_later(name, turn)
+
+
+def is_near(node: Node, link: Link) -> bool:
+    """Whether a tick is as near to those heard before as honest gossip brings it."""
+    name, tick = link
+    book = node.store.tree.ledger.book((name, life_of(tick)))
+    last = book.last if book is not None else first_tick(life_of(tick))
+    return tick <= last + TICKS_AHEAD

@@ -17,6 +17,7 @@ from distkv.core.asks import Asks, Why
 from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
+from distkv.core.following import Following
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
 from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Ready, Rng
 from distkv.core.recovery import Recovery
@@ -56,10 +57,14 @@ class Turn:
 
 @attrs.define(slots=True)
 class Deliveries:
-    """How many events came from others since the start, downloads aside, and how many of them were held already."""
+    """How many events came from others since the start, downloads aside, and how many of them were held already; and
+    how often a node that was followed did not answer any more."""
 
     events_gossiped: int = 0
     events_gossiped_again: int = 0
+    events_linked: int = 0
+    events_linked_again: int = 0
+    links_lost: int = 0
     events_pulled: int = 0
     events_pulled_again: int = 0
 
@@ -79,6 +84,7 @@ class Node:
         self.asks = Asks()
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
+        self.following = Following(name, settings.fanout, rng, is_on=settings.follow and not settings.alone)
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from distkv.errors import DistkvError
-from distkv.model.event import Event, NodeName
+from distkv.model.event import Event, NodeName, Tick
 from distkv.model.pages import Page
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
@@ -115,6 +115,30 @@ class PeerDone:
 
 
 @attrs.frozen(slots=True)
+class FollowBegan:
+    """A peer that is followed answers."""
+
+    follow: int
+
+
+@unchecked_value
+class FollowTold:
+    """An item of what a peer that is followed tells; both are empty in a sign of life."""
+
+    follow: int
+    events: tuple[Event, ...]
+    known: TickRanges
+
+
+@attrs.frozen(slots=True)
+class FollowEnded:
+    """A peer is followed no more: it refused, broke off, or fell silent."""
+
+    follow: int
+    error: DistkvError
+
+
+@attrs.frozen(slots=True)
 class PeerOffered:
     """A peer started an exchange with us; the reply is our own maps."""
 
@@ -151,6 +175,9 @@ Input: TypeAlias = (
     | MembersSeen
     | PeerAnswered
     | PeerDone
+    | FollowBegan
+    | FollowTold
+    | FollowEnded
     | PeerOffered
     | JoinerAsked
     | Wake
@@ -212,6 +239,17 @@ class Ask:
     what: Question
 
 
+@attrs.frozen(slots=True)
+class FollowFrom:
+    """Follow a peer for these nodes from now on, and for no others as before; for none: not any more."""
+
+    follow: int
+    name: NodeName
+    addr: str
+    nodes: Mapping[NodeName, Tick]
+    """The tick of each up to which all is held here."""
+
+
 @unchecked_value
 class WriteDone:
     """The reply to a `LocalSet` or a `LocalDecision`."""
@@ -253,6 +291,10 @@ class CoreSettings:
     """How old a tombstone is at least before it is purged."""
     alone: bool = False
     """Whether there is no transport (solo)."""
+    follow: bool = False
+    """Whether other nodes are followed."""
+    fanout: int = 16
+    """How many follow one node for the same writer."""
     init_value: bytes | None = None
     """`--init`: the root's value, packed; None: join, or go on."""
     restored: bool = False
@@ -303,6 +345,8 @@ class Ready:
     messages: list[Message | Ask] = attrs.field(factory=list)
     """Leave in their order, each when the records of this step and of all before are durable. A message may be dropped,
     and is announced then; an ask never is, and the request that comes of it waits for what it shows."""
+    follows: list[FollowFrom] = attrs.field(factory=list)
+    """Begun at once, and tried once: what they name is the peers' own, or others', and a start names it anew."""
     reply: Reply | None = None
     """The answer to the input, when it asked something. It leaves when the records of this step are durable."""
     changes: list[PathChange] = attrs.field(factory=list)

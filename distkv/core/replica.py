@@ -16,7 +16,9 @@ from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
 from distkv.core.bounds import ObservedBounds
 from distkv.core.clients import Clients
+from distkv.core.following import Following
 from distkv.core.gossip import Gossip
+from distkv.core.links import Links
 from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
@@ -24,6 +26,9 @@ from distkv.core.ready import (
     AskEvents,
     AskMaps,
     CoreSettings,
+    FollowBegan,
+    FollowEnded,
+    FollowTold,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -63,6 +68,7 @@ class Replica:
         self._gossip = Gossip(self._node, rng)
         self._sponsor = Sponsor(self._node)
         self._peers = Peers(self._node, self._sponsor)
+        self._links = Links(self._node)
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
         self._began_ms = 0
@@ -137,6 +143,12 @@ class Replica:
                 self._peers.answered(what, turn)
             case PeerDone():
                 self._peers.done(what, turn)
+            case FollowBegan():
+                self._links.began(what)
+            case FollowTold():
+                self._links.told(what, turn)
+            case FollowEnded():
+                self._links.ended(what, turn)
             case PeerOffered(maps=maps):
                 self._peers.offered(maps, turn)
             case JoinerAsked():
@@ -169,8 +181,8 @@ class Replica:
         repair_ms = node.recovery.wake_ms() if node.store.has_data else None  # without data nothing is repaired
         ageing_ms = self._ageing.wake_ms() if node.is_serving else None
         witnesses_ms = node.lives.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
-        wake_ms = node.startup.wake_ms()
-        for ms in (repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms()):
+        wake_ms, follow_ms = node.startup.wake_ms(), node.following.wake_ms()
+        for ms in (repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms):
             if ms is not None and (wake_ms is None or ms < wake_ms):
                 wake_ms = ms  # after every step; min() over a generator takes four times as long
         return wake_ms
@@ -263,6 +275,19 @@ class Replica:
         asked = self._node.asks.get(ask)
         return asked.name if asked is not None else None
 
+    def followed(self, follow: int) -> NodeName | None:
+        """Whom this follow is for; None when there is another one, or none."""
+        return self._node.following.parent_of(follow)
+
+    @property
+    def following(self) -> Following:
+        """Whom it follows for whom; not to be changed."""
+        return self._node.following
+
+    def unlinked(self, now_ms: int) -> list[NodeName]:
+        """The others that seem alive, and whose changes come by no link."""
+        return self._node.following.unlinked(self._links.alive(now_ms))
+
     def maps(self, what: AskMaps | None = None) -> TickMaps:
         """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""
         node = self._node
@@ -302,6 +327,7 @@ class Replica:
         self._gossip.speak_due(turn)
         if store.has_data:
             self._repair(turn)
+        self._links.do_what_is_due(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 

@@ -164,7 +164,8 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
         )
     _check_restored(config, beginning, replica)
     scrub = Scrub(settler, directory.archive, config.scrub)
-    return Driver(replica, committer, _transport(config, addr), PeerCaller(), config.limits, settler, scrub)
+    transport, silent_s = _transport(config, addr), config.links.silent_s
+    return Driver(replica, committer, transport, PeerCaller(), config.limits, settler, scrub, silent_s)
 
 
 def _check_restored(config: Config, beginning: Beginning, replica: Replica | None) -> None:
@@ -193,6 +194,8 @@ def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
         pull_events_max=config.limits.pull_events,
         delete_retention_ms=int(config.delete.retention_s * 1000),
         alone=config.transport == "solo",
+        follow=config.links.follow,
+        fanout=config.links.fanout,
         init_value=beginning.init_value,
         restored=beginning.restored,
         restarts=beginning.restarts,

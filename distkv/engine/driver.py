@@ -22,6 +22,10 @@ from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
     Ask,
+    FollowBegan,
+    FollowEnded,
+    FollowFrom,
+    FollowTold,
     HeardMessage,
     Input,
     LocalSet,
@@ -50,9 +54,10 @@ from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
+from distkv.wire.following import FollowItem
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
-from distkv.wire.request import Request
+from distkv.wire.request import Follow, Request
 from distkv.wire.room import EVENT_BYTES, events_room
 
 log = logging.getLogger("distkv.engine")
@@ -82,6 +87,17 @@ class Caller(Protocol):
         """Wait, some seconds at the most, until the node at `addr` holds later events than these; raises as `call`."""
 
 
+    async def follow(
+        self,
+        addr: str,
+        request: Follow,
+        silent_s: float,
+        began: Callable[[], None],
+        take: Callable[[FollowItem], Awaitable[None]],
+    ) -> None:
+        """Follow the node at `addr`, and hand every item to `take`, until it ends; raises as `call`, and at its end."""
+
+
 class Driver:
     """One node at work. `step` is synchronous: one thread owns the replica, so a step is atomic."""
 
@@ -94,11 +110,14 @@ class Driver:
         limits: Limits,
         settler: Settler | None = None,
         scrub: Scrub | None = None,
+        silent_s: float = 3.0,
     ) -> None:
+        """`silent_s`: a node that is followed, and of which nothing comes for so long, is left."""
         self.replica = replica
         self.committer = committer
         self.transport = transport
         self.limits = limits
+        self._silent_s = silent_s
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
@@ -112,7 +131,10 @@ class Driver:
         self.change_reads = trio.CapacityLimiter(limits.change_reads)
         """Held while a page of changes is built and sent."""
         self._caller = caller
-        outlets = Outlets(self._write, self._send, self._begin_ask, self._tell, self._end, self._note, self._announce)
+        outlets = Outlets(
+            self._write, self._send, self._begin_ask, self._begin_follow, self._tell, self._end, self._note,
+            self._announce,
+        )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox)
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
@@ -120,6 +142,7 @@ class Driver:
         self._fatal: DistkvError | None = None
         self._fatal_set = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._follows: dict[NodeName, trio.CancelScope] = {}
         committer.listeners.append(self._landed)
 
     # -- time
@@ -304,6 +327,14 @@ class Driver:
         if self._nursery is not None:
             self._nursery.start_soon(self._ask, ask)
 
+    def _begin_follow(self, follow: FollowFrom) -> None:
+        before = self._follows.pop(follow.name, None)
+        if before is not None:
+            before.cancel()
+        if follow.nodes and self._nursery is not None:
+            scope = self._follows[follow.name] = trio.CancelScope()
+            self._nursery.start_soon(self._follow, follow, scope)
+
     def _tell(self, ready: Ready) -> None:
         if self.hub.count:
             self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
@@ -334,6 +365,27 @@ class Driver:
         self.hub.deliver(self.committer.durable)
 
     # -- peers
+
+    async def _follow(self, follow: FollowFrom, scope: trio.CancelScope) -> None:
+        """Take what a peer tells, each item in one step, until it ends or another follow takes its place."""
+        replica, committer = self.replica, self.committer
+
+        async def take(item: FollowItem) -> None:
+            if item.events and not self._has_room_for(events_room(item.events)):
+                raise PeerError("the disk is full, what the peer tells was given up")
+            self.step(FollowTold(follow.follow, item.events, item.known))
+            if committer.waiting_bytes > self.limits.uncommitted_bytes:
+                await committer.wait_durable(self.position)
+
+        def began() -> None:
+            self.step(FollowBegan(follow.follow))
+
+        request = Follow(1, dict(follow.nodes), self._silent_s / 3, replica.name, replica.life or 0)
+        with scope:
+            try:
+                await self._caller.follow(follow.addr, request, self._silent_s, began, take)
+            except (PeerError, RequestError) as error:
+                self.step(FollowEnded(follow.follow, error))
 
     async def _ask(self, ask: Ask) -> None:
         """Carry one request to a peer; its answers are inputs, each durable before the next is read."""

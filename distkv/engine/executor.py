@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from distkv.core.ready import Ask, Note, Ready
+from distkv.core.ready import Ask, FollowFrom, Note, Ready
 from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
 
@@ -42,6 +42,8 @@ class Outlets:
     """Gossip it. Called when all is durable that was decided before it."""
     ask: Callable[[Ask], None]
     """Carry a request to a peer. Called as `send` is."""
+    follow: Callable[[FollowFrom], None]
+    """Follow a peer from now on, or no more."""
     tell: Callable[[Ready], None]
     """Tell watchers of the changes, each of which may be shown when the records are durable."""
     end: Callable[[DistkvError], None]
@@ -73,6 +75,8 @@ class Executor:
             outlets.write(ready, is_awaited)
         for message in ready.messages:
             self._emit(message)
+        for follow in ready.follows:
+            outlets.follow(follow)
         outlets.tell(ready)
         if ready.fatal is not None:
             self._end(ready.fatal)

@@ -177,7 +177,9 @@ class _Linker:
                 self._hear_request(number, moment, heard, "ask snapshot")
             case StepKind.DONE:
                 self._done(heard)
-            case StepKind.MAPS | StepKind.EVENTS | StepKind.KNOWN | StepKind.SNAPSHOT | StepKind.PAGES:
+            case (
+                StepKind.MAPS | StepKind.EVENTS | StepKind.KNOWN | StepKind.SNAPSHOT | StepKind.PAGES | StepKind.LINKED
+            ):
                 if heard.ask in self._asked:
                     self._asked[heard.ask].is_answered = True
                 start = self._answers.get(heard.key)

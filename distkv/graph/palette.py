@@ -22,7 +22,8 @@ GROUPS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             "ask maps", StepKind.OFFERED, StepKind.MAPS, "ask events", StepKind.EVENTS, StepKind.KNOWN,
-            "ask snapshot", StepKind.JOINER, StepKind.SNAPSHOT, "ask pages", StepKind.PAGES, StepKind.DONE,
+            "ask snapshot", StepKind.JOINER, StepKind.SNAPSHOT, "ask pages", StepKind.PAGES, StepKind.LINKED,
+            StepKind.DONE,
         ),
         "peer",
     ),

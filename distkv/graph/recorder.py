@@ -23,6 +23,9 @@ from distkv.core.ready import (
     AskMaps,
     AskPages,
     AskSnapshot,
+    FollowBegan,
+    FollowEnded,
+    FollowTold,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -130,6 +133,10 @@ class Recorder:
                 return kind_of(message), _gossip(message), events
             case PeerAnswered(ask=ask, answer=answer):
                 return self._answered(ask, answer)
+            case FollowBegan(follow=follow) | FollowTold(follow=follow):
+                return StepKind.LINKED, *self._linked(what, replica.followed(follow) or "", replica.name)
+            case FollowEnded():
+                return StepKind.LINKED, None, ()
             case PeerDone(ask=ask, error=error):
                 asked = self._asks.pop(ask, None) or _unknown(replica.name, ask)
                 about = "" if error is None else str(error)
@@ -145,6 +152,14 @@ class Recorder:
             case RetireNode() | LocalDecision():
                 return StepKind.REQUEST, None, ()
         assert_never(what)
+
+    def _linked(self, what: FollowBegan | FollowTold, parent: str, me: str) -> tuple[Said, Iterable[Event]]:
+        if isinstance(what, FollowBegan):
+            return Said("linked", "", parent, me, about="it begins"), ()
+        if what.known:
+            return Said("linked", "", parent, me, about=f"known {ranges_text(what.known)}"), ()
+        ticks = ranges_text(ranges_of(event.link for event in what.events))
+        return Said("linked", "", parent, me, ticks=ticks), what.events
 
     def _answered(
         self, ask: int, answer: TickMaps | EventBatch | PullEnd | SnapshotHead | Page
@@ -357,6 +372,8 @@ def _is_silent(what: Input | None, ready: Ready, replica: Replica) -> bool:
         is_expected = header.node == replica.name and header.start in (None, replica.settings.start)
     elif isinstance(what, PeerDone):
         is_expected = what.error is None
+    elif isinstance(what, FollowTold):
+        is_expected = not (what.events or what.known)
     else:
         is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue)
     records = [record for record in ready.records if not isinstance(record, CeilingRecord)]

@@ -55,6 +55,8 @@ class StepKind(StrEnum):
     KNOWN = "known"
     SNAPSHOT = "snapshot"
     PAGES = "pages"
+    LINKED = "linked"
+    """Something came, or ended, by the link to a node that is followed."""
     DONE = "done"
     """A request to a peer is over; it failed when `about` says why."""
     UP = "up"
@@ -86,7 +88,7 @@ class Said(_Texts):
 
     kind: str
     """A `GossipKind`; over TCP ask maps, ask events, ask snapshot, ask pages; maps, events, known, snapshot, pages,
-    done."""
+    linked, done."""
     key: str
     """The same for one message on all nodes: `a@17` is what a said at tock 17; requests over TCP have `b#3@17`, that is
     b's third, asked at tock 17, and so have the answers that carry no tock (events, known, done)."""

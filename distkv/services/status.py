@@ -51,6 +51,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
+        "links": _links(replica),
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
@@ -59,6 +60,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
             "event_waits": driver.arrivals.count,
+            "followers": driver.hub.followers.count,
             "tombstones": replica.tree.tombstone_count,
             "tombstones_due": replica.tombstones_due,
             "traces": len(driver.tracing.listeners),
@@ -67,6 +69,22 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     if replica.waits_for:
         fields["waits_for"] = replica.waits_for
     return encode_reply(request.seq, fields)
+
+
+def _links(replica: Replica) -> list[dict[str, object]]:
+    """Our own connection to each other registered node."""
+    found = []
+    for name, registered in sorted(replica.registry.nodes.items()):
+        if name != replica.name:
+            parent = replica.following.parents.get(name)
+            is_up = parent is not None and parent.is_up
+            link: dict[str, object] = {"node": name, "addr": registered.addr, "state": "up" if is_up else "down"}
+            if parent is not None and is_up:
+                link["writers"] = sorted(parent.writers)
+            elif parent is not None and parent.reason:
+                link["reason"] = parent.reason
+            found.append(link)
+    return found
 
 
 def _absence(replica: Replica, name: NodeName) -> str:

@@ -8,6 +8,7 @@ is made when it is sent, and is durable on the side that takes it before the nex
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
@@ -33,6 +34,9 @@ class Between(Protocol):
     def agenda(self) -> Agenda: ...
     @property
     def network(self) -> Network: ...
+    @property
+    def notes(self) -> Counter[str]:
+        """What happened how often."""
     @property
     def part_bounds(self) -> PartBounds:
         """How large a part of an answer is."""

@@ -18,6 +18,7 @@ from distkv.core.ready import (
     AnnounceDue,
     Ask,
     CoreSettings,
+    FollowFrom,
     HeardMessage,
     Input,
     MembersSeen,
@@ -31,6 +32,7 @@ from distkv.services.parts import PartBounds
 from distkv.sim.agenda import Agenda
 from distkv.sim.clock import HostClock
 from distkv.sim.conversation import Conversation
+from distkv.sim.following import FollowStream
 from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
 from distkv.sim.rot import Choose
@@ -256,6 +258,9 @@ class Fleet:
         for tell in self.observers.left:
             tell(process, ask)
         Conversation(self, process, ask).begin()
+
+    def follow(self, process: Process, follow: FollowFrom) -> None:
+        FollowStream(self, process, follow).begin()
 
     def gossip(self, process: Process, message: Message) -> None:
         """A message to all, the sender included."""

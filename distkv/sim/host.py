@@ -18,9 +18,12 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, Input, Note, Ready, Reply, Wake
+from distkv.config import Limits
+from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, FollowFrom, Input, Note, Ready, Reply, Wake
 from distkv.core.replica import Replica
 from distkv.engine.executor import Executor, Outlets
+from distkv.engine.followers import Followers
+from distkv.engine.shared_queue import News
 from distkv.errors import DistkvError, NoSpaceError, StaleError
 from distkv.model.event import NodeName
 from distkv.sim.agenda import Agenda
@@ -28,10 +31,13 @@ from distkv.sim.agent import Agent
 from distkv.sim.clock import HostClock
 from distkv.sim.disk import VirtualDisk
 from distkv.wire.message import Message
+from distkv.wire.records import encode_record
 from distkv.wire.room import EVENT_BYTES
 
 OUTBOX_MAX: Final = 256
 """Messages that wait for the disk; past it they are announced."""
+FOLLOW_LIMITS: Final = Limits(follow_events=64, follow_bytes=1 << 20)
+"""Few, so that followers fall out of the queue."""
 
 
 class PendingAnswer(Protocol):
@@ -39,6 +45,13 @@ class PendingAnswer(Protocol):
 
     def reset(self) -> None:
         """The process has ended."""
+
+
+class OpenStream(Protocol):
+    """A follow that is under way."""
+
+    def close(self) -> None:
+        """It is wanted no more."""
 
 
 class Surroundings(Protocol):
@@ -60,6 +73,9 @@ class Surroundings(Protocol):
 
     def ask(self, process: Process, ask: Ask) -> None:
         """A request to a peer."""
+
+    def follow(self, process: Process, follow: FollowFrom) -> None:
+        """Follow a peer from now on, or no more."""
 
     def begin_again(self, process: Process) -> None:
         """Its disk turns out to be an old one."""
@@ -158,9 +174,16 @@ class Process:
         """True time of the next wake, if nothing happens before."""
         self.serving: dict[PendingAnswer, None] = {}
         """The requests that it is answering."""
+        self.following: dict[NodeName, OpenStream] = {}
+        """Whom it follows."""
+        self._news: Final = News()
+        self.followers: Final = Followers(FOLLOW_LIMITS, self._news)
+        """Who follows it."""
         self._around = around
         self._agenda = around.agenda
-        outlets = Outlets(self._write, self._send, self._ask, self._tell, self._end, self._note, self._announce)
+        outlets = Outlets(
+            self._write, self._send, self._ask, self._follow, self._tell, self._end, self._note, self._announce
+        )
         self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
 
     @property
@@ -224,10 +247,17 @@ class Process:
     def landed(self) -> None:
         """The disk followed: what waited for it leaves, in its order."""
         self._executor.landed()
+        if self.followers.count:
+            self.followers.deliver(self.host.disk.durable)
+            for _ in self._news.turns():
+                pass
 
     def stop(self) -> None:
         """It has ended, whatever it was about to do."""
         self._executor.stop()
+        for stream in [*self.following.values()]:
+            stream.close()
+        self.following.clear()
 
     # -- inside, in the order of `Outlets`
 
@@ -239,6 +269,9 @@ class Process:
 
     def _write(self, ready: Ready, _: bool) -> None:
         self.host.disk.append(ready.records)
+        if self.followers.count:
+            encoded = [encode_record(record) for record in ready.records]
+            self.followers.note(ready.records, encoded, self.host.disk.appended)
         self._around.commit(self)
 
     def _send(self, message: Message) -> None:
@@ -247,6 +280,9 @@ class Process:
 
     def _ask(self, ask: Ask) -> None:
         self._around.ask(self, ask)
+
+    def _follow(self, follow: FollowFrom) -> None:
+        self._around.follow(self, follow)
 
     def _tell(self, ready: Ready) -> None:
         """Watchers are observers here, and see the whole step."""

@@ -20,9 +20,10 @@ from distkv.naming import parse_address
 from distkv.wire.asking import encode_request
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.fields import Fields, read_ranges
+from distkv.wire.following import FollowItem, read_item
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import EventsWait, Request
+from distkv.wire.request import EventsWait, Follow, Request
 
 CONNECT_S: Final = 3.0
 IDLE_S: Final = 10.0
@@ -34,6 +35,7 @@ RECEIVE_BYTES: Final = 1 << 18
 Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
 Take: TypeAlias = Callable[[Fields], Awaitable[None]]
+TakeItem: TypeAlias = Callable[[FollowItem], Awaitable[None]]
 
 
 class PeerCaller:
@@ -72,7 +74,26 @@ class PeerCaller:
         await self._call(addr, EventsWait(1, up_to(nodes), IDLE_S / 2), take_fields)
         return found
 
-    async def _call(self, addr: str, request: Request, take: Take) -> None:
+    async def follow(
+        self, addr: str, request: Follow, silent_s: float, began: Callable[[], None], take: TakeItem
+    ) -> None:
+        """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers.
+
+        Raises:
+            RequestError: it refuses, or ends it.
+            PeerError: it cannot be reached, was silent for `silent_s`, or does not speak the protocol.
+        """
+
+        async def take_fields(fields: Fields) -> None:
+            await take(read_item(fields))
+            await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
+
+        await self._call(addr, request, take_fields, silent_s, began)
+        raise PeerError(f"{addr}: ended the follow")
+
+    async def _call(
+        self, addr: str, request: Request, take: Take, idle_s: float = IDLE_S, began: Callable[[], None] | None = None
+    ) -> None:
         try:
             host, port = parse_address(addr, "a peer's address")
             with trio.fail_after(CONNECT_S):
@@ -85,7 +106,7 @@ class PeerCaller:
             try:
                 with trio.fail_after(IDLE_S):
                     await stream.send_all(encode_request(request))
-                refusal = await self._read_answer(addr, stream, take)
+                refusal = await self._read_answer(addr, stream, take, idle_s, began)
             except (trio.BrokenResourceError, trio.TooSlowError) as error:
                 raise PeerError(f"{addr}: the connection broke: {type(error).__name__}: {error}") from error
             except (DecodeError, TooLargeError) as error:
@@ -93,12 +114,14 @@ class PeerCaller:
         if refusal is not None:
             raise refusal
 
-    async def _read_answer(self, addr: str, stream: trio.abc.Stream, take: Take) -> DistkvError | None:
+    async def _read_answer(
+        self, addr: str, stream: trio.abc.Stream, take: Take, idle_s: float, began: Callable[[], None] | None
+    ) -> DistkvError | None:
         """Take a whole answer; what is returned is the peer's refusal."""
         reader = FrameReader(self._answer_bytes_max)
         is_greeted = is_long = False
         while True:
-            with trio.fail_after(IDLE_S):
+            with trio.fail_after(idle_s):
                 data = await stream.receive_some(RECEIVE_BYTES)
             if not data:
                 raise PeerError(f"{addr}: closed the connection before the answer was complete")
@@ -113,6 +136,8 @@ class PeerCaller:
                     is_greeted = True
                 elif is_start(fields):
                     is_long = True
+                    if began is not None:
+                        began()
                 elif is_end(fields):
                     return None
                 else:

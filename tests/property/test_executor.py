@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.core.ready import Ask, AskSnapshot, Note, Ready
+from distkv.core.ready import Ask, AskSnapshot, FollowFrom, Note, Ready
 from distkv.engine.executor import Executor, Outlets
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.wire.message import ResetRecord
@@ -56,6 +56,9 @@ class World:
     def _ask(self, ask: Ask) -> None:
         self.durable_at[ask.id] = self.durable
         self.left.append(("ask", ask.id))
+
+    def _follow(self, follow: FollowFrom) -> None:
+        self.left.append(("follow", follow))
 
     def _tell(self, ready: Ready) -> None:
         self.left.append(("tell", ready))

@@ -1,0 +1,175 @@
+"""Whom this node follows for which writer: a connection for each, on which changes come as soon as they are durable.
+
+Knows: the ring of each writer, what became of the connections, and when to try again.  Does not know the ledger, nor
+what comes: it says whom to follow for whom.  Does not talk.
+
+Up to `fanout` others, everybody follows each writer itself. In a larger network the names, in their order, are a ring
+that begins behind the writer: the node at place d follows it through the node at place (d - 1) // fanout, the writer
+itself being 0. So each writer has a shallow tree of its own, and nothing is agreed upon.
+
+Invariant: a node follows a writer only through nodes that stand before it in that writer's ring, whatever each believes
+of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from distkv.core.ready import Rng
+from distkv.model.event import NodeName
+
+CHECK_MS: Final = 1000
+"""How often it is seen who is alive."""
+RETRY_MS: Final = 250
+"""After so long a connection that broke is tried again; then after twice as long, and so on."""
+RETRY_MAX_MS: Final = 8000
+
+
+@attrs.define(slots=True)
+class Parent:
+    """A node that is followed, or was."""
+
+    writers: frozenset[NodeName] = frozenset()
+    """For whom it is followed now; none: not at all."""
+    follow: int = 0
+    """The number of the follow."""
+    is_up: bool = False
+    """Whether it answers."""
+    failures: int = 0
+    """How often in a row it did not."""
+    retry_ms: int | None = None
+    """When it may be tried again."""
+    reason: str = ""
+    """Why it did not answer the last time."""
+
+
+class Following:
+    """The machine. All times are monotonic milliseconds."""
+
+    def __init__(self, me: NodeName, fanout: int, rng: Rng, *, is_on: bool) -> None:
+        self.parents: Final = dict[NodeName, Parent]()
+        """All that were followed since the start, and are registered."""
+        self.is_on: Final = is_on
+        self._me: Final = me
+        self._fanout: Final = fanout
+        self._rng: Final = rng
+        self._count = 0
+        self._check_ms = 0
+        self._by_follow: Final = dict[int, NodeName]()
+
+    # -- when
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether `plan` is to be asked now."""
+        return self.is_on and now_ms >= self._check_ms
+
+    def wake_ms(self) -> int | None:
+        """When it is."""
+        return self._check_ms if self.is_on else None
+
+    def look_again(self) -> None:
+        """Something changed: who is registered, say."""
+        self._check_ms = 0
+
+    # -- what came of it
+
+    def parent_of(self, follow: int) -> NodeName | None:
+        """Who is followed by this number; None: nobody any more."""
+        return self._by_follow.get(follow)
+
+    def began(self, follow: int) -> None:
+        """The peer answers."""
+        name = self._by_follow.get(follow)
+        if name is not None:
+            parent = self.parents[name]
+            parent.is_up, parent.reason = True, ""
+            self.look_again()  # what came by another one meanwhile need not any more
+
+    def told(self, follow: int) -> None:
+        """Something came: the peer is not one that only begins."""
+        name = self._by_follow.get(follow)
+        if name is not None:
+            self.parents[name].failures = 0
+
+    def ended(self, follow: int, reason: str, now_ms: int) -> None:
+        """It broke, was refused, or fell silent."""
+        name = self._by_follow.pop(follow, None)
+        if name is None:
+            return
+        parent = self.parents[name]
+        wait_ms = min(RETRY_MS << min(parent.failures, 16), RETRY_MAX_MS)
+        parent.writers, parent.is_up, parent.reason = frozenset(), False, reason
+        parent.failures += 1
+        parent.retry_ms = now_ms + wait_ms // 2 + int(self._rng.random() * wait_ms)
+        self.look_again()
+
+    # -- whom
+
+    def plan(self, now_ms: int, alive: Sequence[NodeName]) -> dict[NodeName, int]:
+        """Whom to follow from now on for others than before, and the number of each follow; `alive` are the other
+        registered nodes that seem alive, by name."""
+        self._check_ms = now_ms + CHECK_MS
+        wanted = dict[NodeName, set[NodeName]]()
+        ring = sorted([*alive, self._me])
+        for writer in alive:
+            for name in self._chosen(writer, ring, now_ms):
+                wanted.setdefault(name, set()).add(writer)
+        changed = dict[NodeName, int]()
+        for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
+            parent = self.parents.setdefault(name, Parent())
+            writers = frozenset(wanted.get(name, ()))
+            if writers != parent.writers:
+                self._by_follow.pop(parent.follow, None)
+                self._count += 1
+                parent.writers, parent.follow, parent.is_up = writers, self._count, False
+                if writers:
+                    self._by_follow[self._count] = name
+                changed[name] = self._count
+        self._wake_for_retries(now_ms)
+        return changed
+
+    def unlinked(self, alive: Sequence[NodeName]) -> list[NodeName]:
+        """Of the others that seem alive, those whose changes come by no link."""
+        linked = {writer for parent in self.parents.values() if parent.is_up for writer in parent.writers}
+        return [name for name in alive if name not in linked]
+
+    # -- inside
+
+    def _chosen(self, writer: NodeName, ring: Sequence[NodeName], now_ms: int) -> Iterator[NodeName]:
+        """Through whom a writer is followed: the best that may be tried; and, until that one answers, the best that
+        does already."""
+        first: NodeName | None = None
+        for name in self._candidates(writer, ring):
+            parent = self.parents.get(name)
+            is_up = parent is not None and parent.is_up
+            if first is None and (is_up or self._may_try(parent, now_ms)):
+                first = name
+                yield name
+            elif first is not None and is_up:
+                yield name
+            if first is not None and is_up:
+                return
+
+    def _candidates(self, writer: NodeName, ring: Sequence[NodeName]) -> Iterator[NodeName]:
+        """Through whom a writer may be followed, the best first: the parent in its tree, the parent's parent, and so
+        on to the writer; then whoever else stands before us."""
+        begin = bisect_left(ring, writer)
+        mine = place = (bisect_left(ring, self._me) - begin) % len(ring)
+        above = list[int]()
+        while place:
+            place = (place - 1) // self._fanout
+            above.append(place)
+        yield from (ring[(begin + at) % len(ring)] for at in above)
+        yield from (ring[(begin + at) % len(ring)] for at in range(1, mine) if at not in above)
+
+    def _may_try(self, parent: Parent | None, now_ms: int) -> bool:
+        return parent is None or parent.retry_ms is None or now_ms >= parent.retry_ms
+
+    def _wake_for_retries(self, now_ms: int) -> None:
+        """Who broke is tried again before the next look."""
+        later = [parent.retry_ms for parent in self.parents.values() if (parent.retry_ms or 0) > now_ms]
+        self._check_ms = min([self._check_ms, *(ms for ms in later if ms is not None)])

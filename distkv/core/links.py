@@ -1,0 +1,103 @@
+"""What a node makes of what comes from those whom it follows.
+
+Knows: what may be believed of it, and from which tick on a writer is to be followed.  Does not know how it travels, nor
+whom to follow (`following`).
+
+Invariant: only what was asked for counts: events of the writers for which the peer is followed, of registered nodes,
+not far ahead. Ticks that a peer calls superseded become heard of, and no more: pulls bring what superseded them
+(PULL-5).
+"""
+
+from __future__ import annotations
+
+from distkv.core.gossip import is_near
+from distkv.core.node import Node, Turn
+from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold
+from distkv.model.event import NodeName, Tick, life_of
+
+
+class Links:
+    """The follows of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._as_of = 0
+
+    def began(self, what: FollowBegan) -> None:
+        """A peer answers."""
+        self._node.following.began(what.follow)
+
+    def told(self, what: FollowTold, turn: Turn) -> None:
+        """An item came."""
+        node = self._node
+        following = node.following
+        parent = following.parent_of(what.follow)
+        if parent is None:
+            return  # it was on its way when it was not wanted any more
+        following.told(what.follow)
+        node.recovery.saw(parent, "", turn.now_ms)
+        writers = following.parents[parent].writers
+        limit = node.store.tock + node.settings.tock_jump
+        for event in what.events:
+            if event.node not in writers or event.node not in node.store.registry.nodes:
+                turn.ready.note("link_unasked", node=parent, tick=event.tick)
+            elif node.is_serving and event.tock > limit:
+                turn.ready.note("tock_jump", node=parent, tock=event.tock)
+            elif not all(is_near(node, link) for link in event.chain):
+                turn.ready.note("tick_jump", node=parent, tick=event.tick)
+            else:
+                node.deliveries.events_linked += 1
+                node.deliveries.events_linked_again += not node.apply(event, turn)
+        for name, ticks in what.known.items():
+            last = (name, Tick(ticks.last()))
+            if name in writers and is_near(node, last):
+                node.store.hear_ticks([(name, [last[1]])])
+            else:
+                turn.ready.note("link_unasked", node=parent, tick=last[1])
+
+    def ended(self, what: FollowEnded, turn: Turn) -> None:
+        """A peer is followed no more."""
+        node = self._node
+        parent = node.following.parent_of(what.follow)
+        if parent is not None:
+            node.deliveries.links_lost += node.following.parents[parent].is_up
+            node.following.ended(what.follow, str(what.error), turn.now_ms)
+            turn.ready.note("link_lost", node=parent, error=str(what.error))
+
+    def do_what_is_due(self, turn: Turn) -> None:
+        """Follow others than before, if it is time to see that."""
+        node = self._node
+        following, registry = node.following, node.store.registry
+        if not following.is_on:
+            return
+        if registry.changes != self._as_of:
+            self._as_of = registry.changes
+            following.look_again()
+        if not following.is_due(turn.now_ms):
+            return
+        peers = node.recovery.peers
+        alive = self.alive(turn.now_ms) if node.is_serving else []
+        for name, follow in following.plan(turn.now_ms, alive).items():
+            addr = peers[name].addr if name in peers else ""
+            nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
+            turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
+
+    def alive(self, now_ms: int) -> list[NodeName]:
+        """The other registered nodes that seem alive and have an address, by name."""
+        node = self._node
+        peers, is_alive = node.recovery.peers, node.recovery.is_alive
+        return sorted(
+            name for name in node.store.others() if name in peers and peers[name].addr and is_alive(name, now_ms)
+        )
+
+    # -- inside
+
+    def _whole_up_to(self, writer: NodeName) -> Tick:
+        """The tick of its latest life up to which nothing that was heard of is missing, but what nobody has."""
+        ledger = self._node.store.tree.ledger
+        last = ledger.last(writer)
+        missing = ledger.missing(but_lost=True).get(writer)
+        if missing:
+            gaps = [begin for begin, _ in missing.pairs() if life_of(Tick(begin)) == life_of(last)]
+            last = Tick(gaps[0] - 1) if gaps else last
+        return last
