@@ -113,6 +113,7 @@ class _Draft:
             chain_length=rng.choice([2, 3, 5]),
             pull_events=rng.choice([20, 100, 20_000]),
             delete_retention_ms=self._part("retention").choice([500, 5000, 30_000, 86_400_000]),
+            fanout=self._part("links").choice([None, None, 16, 2, 1]),
             commit_ms=slow if has(Fault.SLOW_DISK) else usual,  # never at once: what overlaps is what goes wrong
             packets_per_s=tight if has(Fault.BUDGET) else None,
             rates=tuple(rates),

@@ -16,7 +16,6 @@ from typing import Final, assert_never
 
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, Input
 from distkv.errors import PeerError
-from distkv.model.event import NodeName
 from distkv.model.tree import Tree
 from distkv.services.streaming import Streaming
 from distkv.services.telling import Durable, Send, Wait
@@ -80,7 +79,7 @@ class FollowStream:
             self._fail("nobody listens")
         elif self._may_pass(host):
             request = decode_request(
-                encode_request(Follow(1, dict(self._follow.nodes), node=NodeName(self._asker.host.name)))
+                encode_request(Follow(1, dict(self._follow.nodes), node=self._asker.host.node))
             )
             if not isinstance(request, Follow):
                 raise TypeError(f"{request} is no follow")

@@ -125,6 +125,8 @@ class Scenario:
     chain_length: int
     pull_events: int
     delete_retention_ms: int
+    fanout: int | None
+    """How many follow one node for the same writer; None: nobody follows anybody."""
     commit_ms: tuple[int, int]
     packets_per_s: float | None
     """What the agents carry; None: everything."""
@@ -163,6 +165,7 @@ class Scenario:
             "chain_length_max": self.chain_length,
             "pull_events_max": self.pull_events,
             "delete_retention_ms": self.delete_retention_ms,
+            **({} if self.fanout is None else {"follow": True, "fanout": self.fanout}),
         })  # fmt: skip
         yield Agents(names, self.stream_events, self.doubts_ms, self.packets_per_s)
         for name, rate, off_s in zip(names, self.rates, self.wall_off_s, strict=True):

@@ -63,7 +63,7 @@ from distkv.wire.message import State
 GOSSIP: Final = tuple(GossipKind)
 _DIVERTED: Final = "|".join((*GOSSIP, ANY))
 
-TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "done")
+TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "linked", "done")
 OTHER: Final = ("write", "note", "state", "missing", "members")
 """What else a moment may be shown for: an own write, a note, another state, other ticks missing, other members."""
 WAYS: Final = ("sent", "heard")

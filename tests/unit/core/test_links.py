@@ -1,0 +1,140 @@
+"""What is believed of what comes by a link, and what a link changes: a few replicas in virtual time.
+
+Knows: docs/protocol, 'Links'.  Does not know whom a node follows (`tests/property/test_following`).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.core.gossip import TICKS_AHEAD
+from distkv.core.ready import FollowBegan, FollowEnded, FollowTold
+from distkv.errors import PeerError
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.path import Path
+from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges
+from tests.fleet import Fleet
+
+A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
+
+
+def linked(*names: str) -> Fleet:
+    """A fleet in which all follow all; updates do not come by gossip."""
+    fleet = Fleet()
+    fleet.start("a", init=1, follow=True)
+    fleet.run(3000)
+    for name in names:
+        fleet.start(name, follow=True)
+    assert fleet.run_until(fleet.all_ready, 60_000)
+    assert fleet.run_until(lambda: all(_is_linked(fleet, name) for name in fleet.members), 60_000)
+    fleet.faults.update_loss = 1.0
+    return fleet
+
+
+def _is_linked(fleet: Fleet, name: str) -> bool:
+    others = [NodeName(other) for other in fleet.members if other != name]
+    return fleet[name].following.unlinked(others) == []
+
+
+def _follow(fleet: Fleet, name: str, parent: NodeName) -> int:
+    return fleet[name].following.parents[parent].follow
+
+
+def _event(fleet: Fleet, node: NodeName, ahead: int = 1, tock: int = 1) -> Event:
+    tick = Tick(fleet["b"].tree.ledger.last(node) + ahead)
+    return Event(Path(["x"]), Kind.SET, b"\x01", ((node, tick),), Tock(tock), 1.0, False)
+
+
+def test_change_comes_by_the_link_within_milliseconds() -> None:
+    fleet = linked("b", "c")
+    fleet.set("a", "x", 1)
+    fleet.run(20)
+    assert all(fleet[name].tree.head(Path(["x"])) is not None for name in "abc")
+    assert fleet["b"].deliveries.events_linked >= 1
+    assert fleet["b"].deliveries.events_pulled == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "note"),
+    [
+        (lambda fleet: _event(fleet, C), "link_unasked"),
+        (lambda fleet: _event(fleet, NodeName("stranger")), "link_unasked"),
+        (lambda fleet: _event(fleet, A, TICKS_AHEAD + 1), "tick_jump"),
+        (lambda fleet: _event(fleet, A, tock=1 << 60), "tock_jump"),
+    ],
+    ids=["writer that is not asked for", "stranger", "tick far ahead", "tock far ahead"],
+)
+def test_what_cannot_be_believed_is_dropped_and_counted(event: object, note: str) -> None:
+    fleet = linked("b", "c")
+    assert callable(event)
+    before = fleet["b"].tree.digest, fleet["b"].tree.ledger.ticks()
+    ready = fleet.step("b", FollowTold(_follow(fleet, "b", A), (event(fleet),), {}))
+    assert [one.id for one in ready.notes] == [note]
+    assert (fleet["b"].tree.digest, fleet["b"].tree.ledger.ticks()) == before
+    assert not ready.records
+    assert not ready.changes
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {C: Ranges([(1, 2)])},
+        {NodeName("stranger"): Ranges([(1, 2)])},
+        {A: Ranges([(TICKS_AHEAD * 2, TICKS_AHEAD * 2 + 1)])},
+    ],
+    ids=["writer that is not asked for", "stranger", "tick far ahead"],
+)
+def test_known_ticks_that_cannot_be_believed_are_dropped_and_counted(known: TickRanges) -> None:
+    fleet = linked("b", "c")
+    before = fleet["b"].tree.ledger.ticks()
+    ready = fleet.step("b", FollowTold(_follow(fleet, "b", A), (), known))
+    assert [one.id for one in ready.notes] == ["link_unasked"]
+    assert fleet["b"].tree.ledger.ticks() == before
+
+
+def test_known_ticks_are_missing_until_a_pull_brings_what_superseded_them() -> None:
+    fleet = linked("b")
+    last = fleet["b"].tree.ledger.last(A)
+    fleet.step("b", FollowTold(_follow(fleet, "b", A), (), {A: Ranges([(last + 1, last + 3)])}))
+    assert fleet["b"].tree.ledger.missing() == {A: Ranges([(last + 1, last + 3)])}
+
+
+def test_item_of_a_follow_that_is_over_changes_nothing() -> None:
+    fleet = linked("b")
+    event, follow = _event(fleet, A), _follow(fleet, "b", A)
+    fleet.step("b", FollowEnded(follow, PeerError("a:1: broken")))
+    ready = fleet.step("b", FollowTold(follow, (event,), {}))
+    assert not ready.records
+    assert not fleet.step("b", FollowBegan(follow)).follows
+
+
+def test_link_that_breaks_is_counted_and_begun_again_where_it_was() -> None:
+    fleet = linked("b")
+    fleet.set("a", "x", 1)
+    fleet.run(100)
+    follow = _follow(fleet, "b", A)
+    fleet.step("b", FollowEnded(follow, PeerError("a:1: broken")))
+    fleet.set("a", "y", 1)
+    fleet.run(1500)
+    assert fleet["b"].deliveries.links_lost == 1
+    assert fleet["b"].tree.head(Path(["y"])) is not None
+    assert fleet["b"].deliveries.events_pulled == 0
+    assert _follow(fleet, "b", A) != follow
+
+
+def test_node_that_is_told_not_to_follows_nobody() -> None:
+    fleet = Fleet()
+    fleet.start("a", init=1)
+    fleet.run(3000)
+    fleet.start("b")
+    assert fleet.run_until(fleet.all_ready, 60_000)
+    fleet.run(5000)
+    assert fleet["a"].following.parents == fleet["b"].following.parents == {}
+
+
+def test_node_that_is_gone_is_followed_no_more() -> None:
+    fleet = linked("b", "c")
+    fleet.crash("c")
+    fleet.run(20_000)
+    assert not fleet["a"].following.parents[C].writers
