@@ -87,7 +87,7 @@ class Path(tuple[NameKey, ...]):
         """The same path as by `Path(names)`, which looks first whether all are text: faster where they are not."""
         if len(names) > NAMES_MAX:
             raise BadPathError(f"a path has at most {NAMES_MAX} names, this one has {len(names)}")
-        return _new_tuple(cls, [_name_key(name) for name in names])
+        return _new_tuple(cls, map(_name_key, names))
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[Name, ...]]]:
         """Pickled as its names; those of a plain path would be the path itself, for ever."""
