@@ -10,7 +10,7 @@ so a path is a tuple in which everything that is neither text nor bytes carries 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Self, TypeAlias
 
 from distkv.errors import BadPathError
@@ -23,10 +23,11 @@ NAMES_MAX: Final = 64
 """How many names a path may have (docs/protocol, PATH-1)."""
 
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
-_ESCAPES: Final = str.maketrans({".": ":.", ":": "::", " ": ":_"})
 _PLAIN: Final = {".": ".", ":": ":", "_": " "}
 _new_tuple: Final = tuple.__new__
 _NULL: Final[NameKey] = ("NoneType", None)
+_FALSE: Final[NameKey] = ("bool", False)
+_TRUE: Final[NameKey] = ("bool", True)
 _WORDS: Final[dict[str, Name]] = {"e": "", "t": True, "f": False, "n": None}
 _NO_NAMES: Final = (str, bytes, bytearray, dict, set, frozenset)
 """What can be iterated, but does not give names in an order that was meant."""
@@ -61,16 +62,14 @@ class Path(tuple[NameKey, ...]):
             pass
         if isinstance(names, Path):
             return given  # its keys, which are no names
-        if len(given) > NAMES_MAX:
-            raise BadPathError(f"a path has at most {NAMES_MAX} names, this one has {len(given)}")
-        return _new_tuple(cls, [_name_key(_clean(name)) for name in given])  # type: ignore[arg-type]
+        return cls.of_mixed(given)
 
     @property
     def names(self) -> tuple[Name, ...]:
         """The names as they are."""
         for key in self:
             if type(key) is tuple:
-                return tuple(map(name_of, self))
+                return tuple([key[1] if isinstance(key, tuple) else key for key in self])
         return self  # type: ignore[return-value]  # text and bytes are their own key
 
     @property
@@ -82,6 +81,13 @@ class Path(tuple[NameKey, ...]):
     def of_ascii(cls, names: list[str]) -> Self:
         """The path of at most `NAMES_MAX` names which are known to be ASCII text: not checked again, so faster."""
         return _new_tuple(cls, names)
+
+    @classmethod
+    def of_mixed(cls, names: Sequence[object]) -> Self:
+        """The same path as by `Path(names)`, which looks first whether all are text: faster where they are not."""
+        if len(names) > NAMES_MAX:
+            raise BadPathError(f"a path has at most {NAMES_MAX} names, this one has {len(names)}")
+        return _new_tuple(cls, map(_name_key, names))
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[Name, ...]]]:
         """Pickled as its names; those of a plain path would be the path itself, for ever."""
@@ -100,14 +106,15 @@ class Path(tuple[NameKey, ...]):
         """The text form; `Path.parse(str(path)) == path` for every path."""
         if not self:
             return ":"
-        try:
-            text = ".".join(self)  # type: ignore[arg-type]  # or it raises
-        except TypeError:
-            return ".".join(map(_name_text, self.names))
-        # Each set makes this text, for the digest, and nearly always no name needs an escape.
-        if ":" in text or " " in text or text.count(".") >= len(self) or "" in self:
-            return ".".join(map(_name_text, self.names))
-        return text
+        for key in self:
+            if not key or type(key) is not str:  # to see it is cheaper than to fail at it
+                break
+        else:
+            # Each set makes this text, for the digest, and nearly always no name needs an escape.
+            text = ".".join(self)  # type: ignore[arg-type]  # all are text
+            if not (":" in text or " " in text or text.count(".") >= len(self)):
+                return text
+        return ".".join(map(_key_text, self))
 
     @property
     def is_reserved(self) -> bool:
@@ -135,42 +142,35 @@ def _no_names(given: object) -> str:
     return f"a path is made of names, such as Path(['sensors', 7]), not of {type(given).__name__}"
 
 
-def _clean(name: Name) -> Name:
-    """Check one name; fold the spellings that are the same name."""
-    kind = type(name)
-    if kind is str:
-        assert isinstance(name, str)
-        _check_text(name)
-        return name
-    if name is None or kind is bool:
-        return name
-    if kind is bytes:
-        return name or ""
-    if kind is int:
-        assert isinstance(name, int)
+def _name_key(name: object) -> NameKey:
+    """Check one name, and make its key; the spellings of one name have one key."""
+    if type(name) is str:
+        return name if name.isascii() else _checked_text(name)
+    if type(name) is int:
         if not _INT_MIN <= name <= _INT_MAX:
             raise BadPathError("an integer in a path needs more than 64 bits")
-        return name
-    if kind is float:
-        assert isinstance(name, float)
+        return "int", name
+    if type(name) is float:
         if math.isnan(name):
             raise BadPathError("NaN cannot be a name in a path: it equals nothing, not even itself")
-        return name or 0.0  # -0.0 is 0.0
-    raise BadPathError(f"a name in a path is text, bytes, a number, true, false or null, not {kind.__name__}")
+        return "float", name or 0.0  # -0.0 is 0.0
+    if type(name) is bytes:
+        return name or ""
+    if name is None:
+        return _NULL
+    if type(name) is bool:
+        return _TRUE if name else _FALSE
+    kind = type(name).__name__
+    raise BadPathError(f"a name in a path is text, bytes, a number, true, false or null, not {kind}")
 
 
-def _check_text(name: str) -> None:
+def _checked_text(name: str) -> str:
     """Refuse what the command line makes of bytes that are no text, before a packer or a digest meets it."""
     try:
         name.encode()
     except UnicodeEncodeError:
         raise BadPathError(f"the name {name!r} in a path is not Unicode (a lone surrogate)") from None
-
-
-def _name_key(name: Name) -> NameKey:
-    if isinstance(name, str | bytes):
-        return name
-    return (type(name).__name__, name)
+    return name
 
 
 def name_of(key: NameKey) -> Name:
@@ -181,19 +181,20 @@ def name_of(key: NameKey) -> Name:
 # -- text ---------------------------------------------------------------------------------------------------------
 
 
-def _name_text(name: Name) -> str:
-    if isinstance(name, str):
-        return name.translate(_ESCAPES) if name else ":e"
-    if isinstance(name, bytes):
-        return ":y" + name.hex()
+def _key_text(key: NameKey) -> str:
+    if isinstance(key, str):
+        return key.replace(":", "::").replace(".", ":.").replace(" ", ":_") or ":e"
+    if isinstance(key, bytes):
+        return ":y" + key.hex()
+    name = key[1]
+    if type(name) is int:
+        return f":{name}"
     if name is None:
         return ":n"
-    if name is True:
-        return ":t"
-    if name is False:
-        return ":f"
+    if type(name) is bool:
+        return ":t" if name else ":f"
     # A float is written with every dot escaped, so that splitting at dots needs no look ahead.
-    return ":" + repr(name).replace(".", ":.")
+    return f":{name!r}".replace(".", ":.")
 
 
 def split_text(text: str) -> list[str]:

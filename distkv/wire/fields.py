@@ -174,16 +174,19 @@ def read_path(value: object) -> Path:
     """
     if type(value) is not list:
         raise BadPathError(f"a path is a list of names, such as ['sensors', 'kitchen'], not {shown(value)}")
-    try:
+    text = ""
+    for name in value:
+        if type(name) is not str:  # to see it is cheaper than to fail at it
+            break
+    else:
         text = "".join(value)
-    except TypeError:  # some name is none
-        text = ""
     if text.isascii() and 0 < len(text) <= PATH_BYTES_MAX // 2 and len(value) <= NAMES_MAX:
         return Path.of_ascii(value)  # the usual case: nothing more needs to be looked at
-    path = Path(value)
-    size = len(packing.pack(path.names))
-    if size > PATH_BYTES_MAX:
-        raise BadPathError(f"the path has {size} bytes when packed; the limit is {PATH_BYTES_MAX}")
+    path = Path.of_mixed(value)
+    if len(packing.pack_plain(value)) > PATH_BYTES_MAX:  # no name gets longer than it was sent
+        size = len(packing.pack_plain([*path.names]))
+        if size > PATH_BYTES_MAX:
+            raise BadPathError(f"the path has {size} bytes when packed; the limit is {PATH_BYTES_MAX}")
     return path
 
 

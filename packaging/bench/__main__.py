@@ -25,12 +25,12 @@ from bench import continuous, durability, machine, past, pipeline, replication, 
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
 from bench.figures import rounds_table, summarize
 from bench.load import Generator, LoadError, build
-from bench.rounds import CELLS, run_rounds
-from bench.servers import ROOT, ServerError, distkv, etcd, open_servers, redis
+from bench.rounds import CELLS, DEEP_CELLS, run_rounds
+from bench.servers import ROOT, ServerError, distkv, etcd, open_servers, redis, with_numbers
 from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
-PARTS: Final = ("rounds", "fanout", "restart", "replication")
+PARTS: Final = ("rounds", "names", "fanout", "restart", "replication")
 ASKED: Final = ("pipeline", "past", "continuous")
 """What is measured only when it is asked for: it needs Spark."""
 
@@ -160,6 +160,18 @@ def _rounds(report: Report, generator: Generator, directory: Path) -> None:
         report.failures.append(reason)
 
 
+def _names(report: Report, generator: Generator, directory: Path) -> None:
+    made, plan = distkv(directory), report.plan
+    with open_servers({made.name: made}):
+        servers = {server.name: server for server in (made, with_numbers(made))}
+        samples = run_rounds(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say, cells=DEEP_CELLS)
+    figures = summarize(samples, [cell.name for cell in DEEP_CELLS])
+    report.data["names"] = [attrs.asdict(sample) for sample in samples]
+    report.data["names_figures"] = [attrs.asdict(figure) for figure in figures]
+    report.add(f"Names that are text, and numbers: medians of {plan.rounds} rounds", rounds_table(figures))
+    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+
+
 def _fanout(report: Report, generator: Generator, directory: Path) -> None:
     made = [distkv(directory), redis(directory, is_durable=False)]
     plan = report.plan
@@ -213,6 +225,7 @@ def _continuous(report: Report, _: Generator, directory: Path) -> None:
 
 _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "rounds": _rounds,
+    "names": _names,
     "fanout": _fanout,
     "restart": _restart,
     "replication": _replication,

@@ -2,13 +2,14 @@
  *
  *   load PORT PROTOCOL VERB CONNECTIONS DEPTH SECONDS KEYS FAMILY TAG SIZE
  *
- * PROTOCOL  distkv | redis | etcd
+ * PROTOCOL  distkv | numbers | redis | etcd
  * VERB      get     random keys, for SECONDS
  *           set     random keys, for SECONDS
  *           fill    every key once
  *
  * Every connection keeps DEPTH requests under way.  The first 15 % of SECONDS are not counted.  Key number n is FAMILY (one
- * letter) and 8 digits; its value has SIZE bytes, and n and TAG in it, so that no other value can be taken for it.
+ * letter) and 8 digits; its value has SIZE bytes, and n and TAG in it, so that no other value can be taken for it.  The path in
+ * distkv is ["bench", key]; with `numbers` it is [FAMILY, n], where n is an integer.
  *
  * What is believed: nothing.  A reply counts when it is the one to this request: in order (distkv: with its seq), and with
  * every byte of the value.  Anything else is an error, and is not an operation.  After `set` and `fill` a sample of what was
@@ -26,6 +27,7 @@ struct slot { uint64_t sent_ns; uint32_t key; };
 struct connection { int fd; uint32_t seq, answered; uint32_t head, count; struct slot *slots; size_t fill; char *in; };
 
 static char protocol, family;
+static bool has_numbers; /* names that are numbers */
 static uint32_t keys, tag, depth;
 static size_t size;
 static char *value, *value64; /* of the key that was written into them last */
@@ -75,18 +77,22 @@ static void set_value_of(uint32_t key) {
 
 /* -- requests ------------------------------------------------------------------------------------------------------- */
 
-static size_t build_distkv(char *to, enum verb verb, const char *key, uint32_t seq) {
+static char *number(char *to, uint32_t from) { /* msgpack: an integer of 32 bits */
+    uint32_t big = htonl(from);
+    *to++ = (char)0xce;
+    memcpy(to, &big, 4);
+    return to + 4;
+}
+
+static size_t build_distkv(char *to, enum verb verb, const char *name, uint32_t key, uint32_t seq) {
+    const char top[] = {family, 0};
     char *at = to;
     *at++ = (char)(verb == SET ? 0x84 : 0x83);
-    at = text(at, "seq");
-    *at++ = (char)0xce;
-    uint32_t big = htonl(seq);
-    memcpy(at, &big, 4);
-    at = text(at + 4, "action");
+    at = text(number(text(at, "seq"), seq), "action");
     at = text(at, verb == SET ? "set_value" : "get_value");
     at = text(at, "path");
     *at++ = (char)0x92;
-    at = text(text(at, "bench"), key);
+    at = has_numbers ? number(text(at, top), key) : text(text(at, "bench"), name);
     if (verb == SET) {
         at = text(at, "value");
         *at++ = (char)0xda;
@@ -116,7 +122,7 @@ static size_t build(char *to, enum verb verb, uint32_t key, uint32_t seq) {
     char name[10] = {family};
     digits8(name + 1, key);
     if (verb == SET) set_value_of(key);
-    if (protocol == 'd') return build_distkv(to, verb, name, seq);
+    if (protocol == 'd') return build_distkv(to, verb, name, key, seq);
     return protocol == 'r' ? build_redis(to, verb, name) : build_etcd(to, verb, name);
 }
 
@@ -277,9 +283,10 @@ static uint32_t read_back(uint16_t port) {
 }
 
 int main(int count, char **words) {
-    if (count != 11 || !strchr("dre", words[2][0])) return 2;
+    if (count != 11 || !strchr("dnre", words[2][0])) return 2;
     uint16_t port = (uint16_t)atoi(words[1]);
-    protocol = words[2][0];
+    has_numbers = words[2][0] == 'n';
+    protocol = has_numbers ? 'd' : words[2][0];
     bool is_fill = !strcmp(words[3], "fill");
     enum verb verb = !strcmp(words[3], "get") ? GET : SET;
     uint32_t connections = (uint32_t)atoi(words[4]);

@@ -98,7 +98,7 @@ class Generator:
         """Load the server at `port` of loopback.
 
         Args:
-            protocol: distkv, redis or etcd.
+            protocol: distkv, redis or etcd; or numbers, which is distkv with names that are numbers.
             port: where it listens.
             verb: `fill` writes every key once, whatever `seconds` says.
             connections: how many there are.

@@ -47,6 +47,8 @@ CELLS: Final = tuple(
     for verb in ("get", "set")
     for connections, depth in ((1, 1), (32, 1), (1, 32), (32, 32))
 )
+DEEP_CELLS: Final = tuple(cell for cell in CELLS if cell.depth > 1)
+"""Where the processor has the most to do."""
 
 
 @attrs.frozen
@@ -84,7 +86,13 @@ def turned(names: Sequence[str], count: int) -> list[str]:
 
 
 def run_rounds(
-    servers: Mapping[str, Server], generator: Generator, *, rounds: int, seconds: float, say: Callable[[str], None]
+    servers: Mapping[str, Server],
+    generator: Generator,
+    *,
+    rounds: int,
+    seconds: float,
+    say: Callable[[str], None],
+    cells: Sequence[Cell] = CELLS,
 ) -> list[Sample]:
     """Load what is read, then measure.
 
@@ -98,7 +106,7 @@ def run_rounds(
     samples: list[Sample] = []
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
-        for cell in CELLS:
+        for cell in cells:
             names = [name for name in servers if takes_part(name, cell)]
             for name in turned(names, number):
                 tag = LOADED_TAG + 1 + len(samples)
@@ -108,6 +116,7 @@ def run_rounds(
 
 def wait_rest(servers: Sequence[Server]) -> None:
     """Until no server works on anything, or for so long that it will not end."""
+    servers = list({server.pid: server for server in servers}.values())  # one process may be asked in two ways
     deadline = time.monotonic() + REST_MAX_S
     before = sum(server.cpu_s() for server in servers)
     while time.monotonic() < deadline:

@@ -27,6 +27,7 @@ import attrs
 ROOT: Final = Path(__file__).parents[2]
 REDIS_CONFIG: Final = Path("/etc/redis/redis.conf")
 """Debian's; what its systemd unit starts Redis with."""
+NUMBERS: Final = "distkv-numbers"
 READY_S: Final = 60.0
 STOP_S: Final = 30.0
 PAUSE_S: Final = 0.002
@@ -46,7 +47,7 @@ class Server:
 
     name: str
     protocol: str
-    """How it is talked to: distkv, redis, etcd, or serf."""
+    """How it is talked to: distkv, numbers, redis, etcd, or serf."""
     port: int
     directory: Path
     """Its log and its data."""
@@ -157,6 +158,11 @@ def distkv(
     command = [sys.executable, "-m", "distkv", "-c", str(config), "server", name, "--bind", f"127.0.0.1:{port}"]
     command += ["--data-dir", str(home / "data"), *options]
     return Server(name, "distkv", port, home, command, _distkv_is_ready, ["--init", "bench"] if is_first else [])
+
+
+def with_numbers(node: Server) -> Server:
+    """The same process of a node that runs, asked for paths whose names are numbers."""
+    return attrs.evolve(node, name=NUMBERS, protocol="numbers")
 
 
 def redis(directory: Path, *, is_durable: bool) -> Server:

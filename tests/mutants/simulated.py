@@ -324,8 +324,8 @@ SIMULATED = (
         "tick-jump",
         "ticks far ahead are not believed from gossip (INFO-2)",
         "core/gossip.py",
-        "        return tick <= last + TICKS_AHEAD\n",
-        "        return tick >= last - TICKS_AHEAD\n",
+        "    return tick <= last + TICKS_AHEAD\n",
+        "    return tick >= last - TICKS_AHEAD\n",
         seed=1,
     ),
     _of(

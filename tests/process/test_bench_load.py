@@ -18,7 +18,7 @@ from bench.load import Generator, Load, build
 from distkv.errors import BusyError
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import encode_error, encode_reply
-from distkv.wire.request import GetValue
+from distkv.wire.request import GetValue, SetValue
 from distkv.wire.values import pack_value
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
@@ -68,7 +68,7 @@ def _value(number: int) -> str:
 
 
 def _load(generator: Generator, protocol: str, verb: str, answer: Answer, *, seconds: float = WRONG_S) -> Load:
-    greeting = encode_reply(0, {"node": "a"}) if protocol == "distkv" else b""
+    greeting = encode_reply(0, {"node": "a"}) if protocol in ("distkv", "numbers") else b""
     with _fake_server(greeting, answer) as port:
         run = partial(generator.run, protocol, port, keys=KEYS, family="k", tag=TAG, seconds=seconds)
         return run("get") if verb == "get" else run("fill")
@@ -87,6 +87,18 @@ def _distkv(request: bytes, *, shift: int = 0, suffix: str = "", changed: bool =
     return encode_reply(seq, {"changed": changed, "tick": 1, "tock": 1})
 
 
+def _distkv_numbers(request: bytes) -> bytes:
+    """Knows the keys by their numbers only."""
+    asked = decode_request(request)
+    assert isinstance(asked, GetValue | SetValue)
+    top, number = asked.path.names
+    assert (top, type(number)) == ("k", int)
+    if isinstance(asked, SetValue):
+        assert asked.value == pack_value(_value(number))
+        return encode_reply(asked.seq, {"changed": True, "tick": 1, "tock": 1})
+    return encode_reply(asked.seq, {"tock": 1, "time": 1.5}, pack_value(_value(number)))
+
+
 def _refuse(request: bytes) -> bytes:
     asked = decode_request(request)
     return encode_error(asked.seq, BusyError("later"))
@@ -95,6 +107,13 @@ def _refuse(request: bytes) -> bytes:
 @pytest.mark.parametrize("verb", ["get", "set"])
 def test_right_answers_are_operations(generator: Generator, verb: str) -> None:
     found = _load(generator, "distkv", verb, _distkv, seconds=RIGHT_S)
+    assert found.failure == ""
+    assert found.checked == (KEYS if verb == "set" else 0)
+
+
+@pytest.mark.parametrize("verb", ["get", "set"])
+def test_names_that_are_numbers_are_asked_for_by_integers(generator: Generator, verb: str) -> None:
+    found = _load(generator, "numbers", verb, _distkv_numbers, seconds=RIGHT_S)
     assert found.failure == ""
     assert found.checked == (KEYS if verb == "set" else 0)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import attrs
 import pytest
 from bench.fanout import FAN_OUTS
-from bench.figures import AIMS, Ratio, quantile, ratio, rounds_table, summarize, table
+from bench.figures import AIMS, AIMS_MAX, Ratio, quantile, ratio, rounds_table, summarize, table
 from bench.load import Load
-from bench.rounds import CELLS, Sample, takes_part, turned
+from bench.rounds import CELLS, DEEP_CELLS, Sample, takes_part, turned
+from bench.servers import NUMBERS
 
 NAMES = [cell.name for cell in CELLS]
 GOOD = Load(1000, 1.0, 10, 20, 1000, 0, 0, 0, 0.5, "")
@@ -91,6 +92,16 @@ def test_failed_cell_shows_no_rate_and_says_why() -> None:
 def test_aim_is_met_from_its_value_on(rate: int, word: str) -> None:
     text = rounds_table(summarize([_sample("distkv", 0, rate), _sample("redis", 0, 100)], NAMES))
     assert text.splitlines()[-1].split()[-1] == word
+
+
+@pytest.mark.parametrize(("rate", "word"), [(87, "met"), (86, "missed")])
+def test_names_that_are_numbers_are_to_cost_no_more_than_their_aim(rate: int, word: str) -> None:
+    samples = [_sample("distkv", 0, 100, "set 1x32"), _sample(NUMBERS, 0, rate, "set 1x32")]
+    assert rounds_table(summarize(samples, ["set 1x32"])).splitlines()[-1].split()[-4:] == ["<=", "1.15", "x", word]
+
+
+def test_every_cell_with_an_aim_at_the_most_is_measured() -> None:
+    assert {cell for cell, _ in AIMS_MAX} <= {cell.name for cell in DEEP_CELLS}
 
 
 def test_busy_generator_is_told() -> None:

@@ -155,6 +155,11 @@ def test_names_may_come_in_any_row(kind: Callable[[list[Name]], Iterable[Name]])
     assert Path(kind(names)).names == ("a", 1, None)
 
 
+def test_member_of_an_enum_is_the_name_that_it_says() -> None:
+    path = Path([Place.KITCHEN])
+    assert (str(path), path) == ("sensors:.kitchen", Path(["sensors.kitchen"]))
+
+
 # -- copies -------------------------------------------------------------------------------------------------------
 
 ANY_PATHS = [Path(), Path(["sensors", "kitchen"]), Path(["a", b"b", 1, 1.0, True, None, "ä", ""]), Path([None])]

@@ -451,7 +451,16 @@ def test_path_of_up_to_4_kib_packed_is_read(path: list[str]) -> None:
     assert _decoded_event({"path": path}).path == Path(path)
 
 
-@pytest.mark.parametrize("path", [["ä" * 2047], ["x" * 4093], [1.5] * 63 + ["x" * 3600]], ids=["wide", "long", "mixed"])
+def test_path_that_is_shorter_packed_than_it_came_is_read() -> None:
+    """The one empty name is said by text, which takes a byte less than bytes."""
+    assert _decoded_event({"path": [b"", "x" * 4091]}).path == Path(["", "x" * 4091])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [["ä" * 2047], ["x" * 4093], [1.5] * 63 + ["x" * 3600], [b"", "x" * 4092]],
+    ids=["wide", "long", "mixed", "empty"],
+)
 def test_path_of_more_than_4_kib_packed_is_refused(path: list[object]) -> None:
     with pytest.raises(DecodeError, match="limit is 4096") as caught:
         _decoded_event({"path": path})
