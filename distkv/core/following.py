@@ -60,16 +60,20 @@ class Following:
         self._count = 0
         self._check_ms = 0
         self._by_follow: Final = dict[int, NodeName]()
+        self.followers = frozenset[NodeName]()
+        """Who follows this node for what it makes itself."""
+        self.reaches_all = False
+        """Whether these are all other nodes that seem alive: then nobody needs its updates by gossip."""
 
     # -- when
 
     def is_due(self, now_ms: int) -> bool:
         """Whether `plan` is to be asked now."""
-        return self.is_on and now_ms >= self._check_ms
+        return self._is_needed and now_ms >= self._check_ms
 
     def wake_ms(self) -> int | None:
         """When it is."""
-        return self._check_ms if self.is_on else None
+        return self._check_ms if self._is_needed else None
 
     def look_again(self) -> None:
         """Something changed: who is registered, say."""
@@ -107,6 +111,12 @@ class Following:
         parent.retry_ms = now_ms + wait_ms // 2 + int(self._rng.random() * wait_ms)
         self.look_again()
 
+    def seen(self, followers: frozenset[NodeName]) -> None:
+        """Who follows this node."""
+        self.reaches_all &= self.followers <= followers
+        self.followers = followers
+        self.look_again()
+
     # -- whom
 
     def plan(self, now_ms: int, alive: Sequence[NodeName]) -> dict[NodeName, int]:
@@ -115,7 +125,7 @@ class Following:
         self._check_ms = now_ms + CHECK_MS
         wanted = dict[NodeName, set[NodeName]]()
         ring = sorted([*alive, self._me])
-        for writer in alive:
+        for writer in alive if self.is_on else ():
             for name in self._chosen(writer, ring, now_ms):
                 wanted.setdefault(name, set()).add(writer)
         changed = dict[NodeName, int]()
@@ -137,7 +147,15 @@ class Following:
         linked = {writer for parent in self.parents.values() if parent.is_up for writer in parent.writers}
         return [name for name in alive if name not in linked]
 
+    def look_at(self, alive: Sequence[NodeName]) -> None:
+        """Who seems alive, also those that cannot be followed."""
+        self.reaches_all = bool(alive) and self.followers.issuperset(alive)
+
     # -- inside
+
+    @property
+    def _is_needed(self) -> bool:
+        return self.is_on or bool(self.followers)
 
     def _chosen(self, writer: NodeName, ring: Sequence[NodeName], now_ms: int) -> Iterator[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, the best that

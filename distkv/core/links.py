@@ -68,29 +68,29 @@ class Links:
         """Follow others than before, if it is time to see that."""
         node = self._node
         following, registry = node.following, node.store.registry
-        if not following.is_on:
-            return
         if registry.changes != self._as_of:
             self._as_of = registry.changes
             following.look_again()
         if not following.is_due(turn.now_ms):
             return
         peers = node.recovery.peers
-        alive = self.alive(turn.now_ms) if node.is_serving else []
-        for name, follow in following.plan(turn.now_ms, alive).items():
+        alive = self._alive(turn.now_ms) if node.is_serving else []
+        following.look_at(alive)
+        for name, follow in following.plan(turn.now_ms, self._with_address(alive)).items():
             addr = peers[name].addr if name in peers else ""
             nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
             turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
 
-    def alive(self, now_ms: int) -> list[NodeName]:
-        """The other registered nodes that seem alive and have an address, by name."""
-        node = self._node
-        peers, is_alive = node.recovery.peers, node.recovery.is_alive
-        return sorted(
-            name for name in node.store.others() if name in peers and peers[name].addr and is_alive(name, now_ms)
-        )
-
     # -- inside
+
+    def _alive(self, now_ms: int) -> list[NodeName]:
+        """The other registered nodes that seem alive, by name."""
+        is_alive = self._node.recovery.is_alive
+        return sorted(name for name in self._node.store.others() if is_alive(name, now_ms))
+
+    def _with_address(self, names: list[NodeName]) -> list[NodeName]:
+        peers = self._node.recovery.peers
+        return [name for name in names if peers[name].addr]
 
     def _whole_up_to(self, writer: NodeName) -> Tick:
         """The tick of its latest life up to which nothing that was heard of is missing, but what nobody has."""

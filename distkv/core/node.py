@@ -171,6 +171,8 @@ class Node:
         """An own event: log it, tell the others, tell the watchers."""
         store, own = self.store, self.store.own
         self.record(applied, turn)
+        if self.following.reaches_all:
+            return  # all have it sooner than gossip would bring it
         header = Header(store.me, own.tick, store.tock, own.life or 0, self.network_id, None)
         turn.ready.messages.append(Update(header, (applied.event,)))
 

@@ -139,6 +139,13 @@ class FollowEnded:
 
 
 @attrs.frozen(slots=True)
+class FollowersSeen:
+    """Who gets what this node makes by a link from it, and says so all the time."""
+
+    names: frozenset[NodeName]
+
+
+@attrs.frozen(slots=True)
 class PeerOffered:
     """A peer started an exchange with us; the reply is our own maps."""
 
@@ -178,6 +185,7 @@ Input: TypeAlias = (
     | FollowBegan
     | FollowTold
     | FollowEnded
+    | FollowersSeen
     | PeerOffered
     | JoinerAsked
     | Wake

@@ -28,6 +28,7 @@ from distkv.core.ready import (
     CoreSettings,
     FollowBegan,
     FollowEnded,
+    FollowersSeen,
     FollowTold,
     HeardMessage,
     Input,
@@ -145,6 +146,8 @@ class Replica:
                 self._peers.done(what, turn)
             case FollowBegan():
                 self._links.began(what)
+            case FollowersSeen(names=names):
+                node.following.seen(names)
             case FollowTold():
                 self._links.told(what, turn)
             case FollowEnded():
@@ -283,10 +286,6 @@ class Replica:
     def following(self) -> Following:
         """Whom it follows for whom; not to be changed."""
         return self._node.following
-
-    def unlinked(self, now_ms: int) -> list[NodeName]:
-        """The others that seem alive, and whose changes come by no link."""
-        return self._node.following.unlinked(self._links.alive(now_ms))
 
     def maps(self, what: AskMaps | None = None) -> TickMaps:
         """Our side of a tick-map exchange, with what goes with a request of ours; made when it leaves."""

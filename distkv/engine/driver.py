@@ -24,6 +24,7 @@ from distkv.core.ready import (
     Ask,
     FollowBegan,
     FollowEnded,
+    FollowersSeen,
     FollowFrom,
     FollowTold,
     HeardMessage,
@@ -143,6 +144,7 @@ class Driver:
         self._fatal_set = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._follows: dict[NodeName, trio.CancelScope] = {}
+        self._followers: Counter[NodeName] = Counter()
         committer.listeners.append(self._landed)
 
     # -- time
@@ -210,6 +212,17 @@ class Driver:
             DistkvError: it cannot be reached, or refuses.
         """
         return await self._caller.wait_held(addr, nodes)
+
+    def follower_came(self, name: NodeName) -> None:
+        """A node follows this one for what it makes, and says that it does."""
+        self._followers[name] += 1
+        self.step(FollowersSeen(frozenset(self._followers)))
+
+    def follower_went(self, name: NodeName) -> None:
+        """It does not any more, or is not heard."""
+        self._followers[name] -= 1
+        self._followers = +self._followers
+        self.step(FollowersSeen(frozenset(self._followers)))
 
     # -- work
 

@@ -25,6 +25,7 @@ from distkv.core.ready import (
     AskSnapshot,
     FollowBegan,
     FollowEnded,
+    FollowersSeen,
     FollowTold,
     HeardMessage,
     Input,
@@ -135,7 +136,7 @@ class Recorder:
                 return self._answered(ask, answer)
             case FollowBegan(follow=follow) | FollowTold(follow=follow):
                 return StepKind.LINKED, *self._linked(what, replica.followed(follow) or "", replica.name)
-            case FollowEnded():
+            case FollowEnded() | FollowersSeen():
                 return StepKind.LINKED, None, ()
             case PeerDone(ask=ask, error=error):
                 asked = self._asks.pop(ask, None) or _unknown(replica.name, ask)
@@ -375,6 +376,6 @@ def _is_silent(what: Input | None, ready: Ready, replica: Replica) -> bool:
     elif isinstance(what, FollowTold):
         is_expected = not (what.events or what.known)
     else:
-        is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue)
+        is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue | FollowersSeen)
     records = [record for record in ready.records if not isinstance(record, CeilingRecord)]
     return is_expected and not (records or ready.messages or ready.changes or ready.notes or ready.fatal)

@@ -18,12 +18,16 @@ import trio
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError
+from distkv.model.event import NodeName
 from distkv.model.tree import Tree
 from distkv.services.streaming import StreamEffect, Streaming
 from distkv.services.telling import Durable, Send, SendNowait, Wait
 from distkv.wire.following import encode_alive
 from distkv.wire.replies import addressed, encode_end, encode_start
 from distkv.wire.request import Follow
+
+SIGNS: Final = 3
+"""A node of which nothing was heard while it should have given so many signs of life counts as gone."""
 
 SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends whole frames, between others of the connection; returns when they have left."""
@@ -32,8 +36,10 @@ SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]
 class Follows:
     """Those of one connection."""
 
-    def __init__(self, driver: Driver, send: SendAll, send_nowait: SendNowait) -> None:
+    def __init__(self, driver: Driver, send: SendAll, send_nowait: SendNowait, heard: Callable[[], int]) -> None:
+        """`heard` gives the last `seq` that came on the connection."""
         self._driver = driver
+        self._heard = heard
         self._send = send
         self._send_nowait = send_nowait
         self._open: dict[int, OpenFollow] = {}
@@ -47,7 +53,9 @@ class Follows:
         limit = self._driver.limits.event_waits
         if len(self._open) >= limit:
             raise BusyError(f"this connection has {len(self._open)} follows already: stop one, or open another one")
-        found = self._open[request.seq] = OpenFollow(self._driver, request, self._send, self._send_nowait, self._forget)
+        found = self._open[request.seq] = OpenFollow(
+            self._driver, request, self._send, self._send_nowait, self._heard, self._forget
+        )
         return found
 
     def stop(self, seq: int) -> bool:
@@ -65,7 +73,13 @@ class OpenFollow:
     """One follow."""
 
     def __init__(
-        self, driver: Driver, request: Follow, send: SendAll, send_nowait: SendNowait, ended: Callable[[int], None]
+        self,
+        driver: Driver,
+        request: Follow,
+        send: SendAll,
+        send_nowait: SendNowait,
+        heard: Callable[[], int],
+        ended: Callable[[int], None],
     ) -> None:
         self._driver: Final = driver
         self._request: Final = request
@@ -76,6 +90,7 @@ class OpenFollow:
         self._sent_at = trio.current_time()
         self._streaming: Streaming | None = None
         self._stopped: Final = trio.Event()
+        self._heard: Final = heard
 
     def stop(self) -> None:
         """Let it come to its end, as soon as what is being sent has left."""
@@ -94,12 +109,31 @@ class OpenFollow:
                 return
             node, followers = _StreamingNode(driver), driver.hub.followers
             streaming = self._streaming = Streaming(node, followers, request, self._send_nowait)
-            while (effect := streaming.go_on()) is not None:
-                await self._do(effect, streaming)
+            async with trio.open_nursery() as nursery:
+                if request.node is not None and driver.replica.name in request.nodes:
+                    nursery.start_soon(self._see_node, request.node)
+                while (effect := streaming.go_on()) is not None:
+                    await self._do(effect, streaming)
+                nursery.cancel_scope.cancel()
         finally:
             if self._streaming is not None:
                 driver.hub.followers.remove(self._streaming.follower)
             self._ended(request.seq)
+
+    async def _see_node(self, name: NodeName) -> None:
+        """Say that a node follows this one for what it makes, while something is heard of it."""
+        driver, heard = self._driver, -1
+        is_seen = False
+        try:
+            while True:
+                before, heard = heard, self._heard()
+                if (heard > before) != is_seen:
+                    is_seen = not is_seen
+                    (driver.follower_came if is_seen else driver.follower_went)(name)
+                await trio.sleep(SIGNS * self._request.silent_s)
+        finally:
+            if is_seen:
+                driver.follower_went(name)
 
     async def _do(self, effect: StreamEffect, streaming: Streaming) -> None:
         match effect:

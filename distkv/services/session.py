@@ -70,7 +70,7 @@ class Session:
         self._watches = Watches(driver, self.sender.send, self.sender.send_nowait)
         self._traces = Traces(driver, self.sender.send)
         self._waits = ConnectionWaits(driver, self.sender.send)
-        self._follows = Follows(driver, self.sender.send, self.sender.send_nowait)
+        self._follows = Follows(driver, self.sender.send, self.sender.send_nowait, lambda: self._seq)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
         self._stoppable = (self._watches, self._traces, self._waits, self._follows, self._replicated)
 

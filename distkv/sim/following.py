@@ -45,7 +45,8 @@ class FollowStream:
         self._reader: Final = FrameReader()
         self._is_over = False
         self._is_sending = False
-        self._heard_ms = between.agenda.now_ms
+        self._heard_ms = self._answered_ms = between.agenda.now_ms
+        self._is_seen = False
         self._sent_ms = between.agenda.now_ms
 
     def begin(self) -> None:
@@ -77,7 +78,7 @@ class FollowStream:
             return
         if host is None or peer is None:
             self._fail("nobody listens")
-        elif self._may_pass(host):
+        elif self._may_pass(self._asker.host, host):
             request = decode_request(
                 encode_request(Follow(1, dict(self._follow.nodes), node=self._asker.host.node))
             )
@@ -95,6 +96,7 @@ class FollowStream:
         """Begin when the node serves; a sign of life each second without another item."""
         if self._is_over or not peer.is_running:
             return
+        self._see(peer)
         if self._streaming is None and peer.replica.is_serving:
             node = _StreamingProcess(peer, self._between)
             self._streaming = Streaming(node, peer.followers, request, self._send_nowait)
@@ -102,6 +104,16 @@ class FollowStream:
         elif self._between.agenda.now_ms - self._sent_ms >= ALIVE_MS and not self._is_sending:
             self._send(encode_alive())
         self._between.agenda.later(ALIVE_MS, lambda: peer.host.give(peer, partial(self._keep_alive, peer, request)))
+
+    def _see(self, peer: Process) -> None:
+        """Whether the other side is there: it gives signs of life, too."""
+        asker, now_ms = self._asker, self._between.agenda.now_ms
+        if not asker.host.is_paused and self._may_pass(asker.host, peer.host):
+            self._answered_ms = now_ms
+        is_seen = self._streaming is not None and now_ms - self._answered_ms < SILENT_MS
+        if is_seen != self._is_seen and peer.host.node in self._follow.nodes:
+            self._is_seen = is_seen
+            peer.followed(asker.host.node, is_seen=is_seen)
 
     def _go_on(self, peer: Process) -> None:
         """As far as nothing has to be waited for."""
@@ -151,7 +163,7 @@ class FollowStream:
 
     def _come(self, data: bytes) -> None:
         asker, peer = self._asker, self._peer
-        if self._is_over or peer is None or not self._may_pass(peer.host):
+        if self._is_over or peer is None or not self._may_pass(asker.host, peer.host):
             return
         if self._between.network.breaks(asker.host.name, peer.host.name):
             self._fail("the connection broke")
@@ -211,8 +223,8 @@ class FollowStream:
         between = self._between
         between.agenda.later(between.network.answer_ms(self._asker.host.name, self._follow.addr), then)
 
-    def _may_pass(self, other: Host) -> bool:
-        return self._between.network.connects(self._asker.host.name, other.name)
+    def _may_pass(self, one: Host, other: Host) -> bool:
+        return self._between.network.connects(one.name, other.name)
 
     def _fail(self, why: str) -> None:
         if self._is_over:
@@ -228,6 +240,9 @@ class FollowStream:
         peer, streaming = self._peer, self._streaming
         if peer is not None:
             peer.serving.pop(self, None)
+            if self._is_seen and peer.is_running:
+                self._is_seen = False
+                peer.host.give(peer, partial(peer.followed, self._asker.host.node, is_seen=False))
             if streaming is not None:
                 peer.followers.remove(streaming.follower)
         self._streaming = None

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from distkv.config import Limits
-from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, FollowFrom, Input, Note, Ready, Reply, Wake
+from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, FollowersSeen, FollowFrom, Input, Note, Ready, Reply, Wake
 from distkv.core.replica import Replica
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.followers import Followers
@@ -179,6 +179,7 @@ class Process:
         self._news: Final = News()
         self.followers: Final = Followers(FOLLOW_LIMITS, self._news)
         """Who follows it."""
+        self._seen = Counter[NodeName]()
         self._around = around
         self._agenda = around.agenda
         outlets = Outlets(
@@ -258,6 +259,12 @@ class Process:
         for stream in [*self.following.values()]:
             stream.close()
         self.following.clear()
+
+    def followed(self, name: NodeName, *, is_seen: bool) -> None:
+        """A node follows this one for what it makes, or does not any more."""
+        self._seen[name] += 1 if is_seen else -1
+        self._seen = +self._seen
+        self.step(FollowersSeen(frozenset(self._seen)))
 
     # -- inside, in the order of `Outlets`
 

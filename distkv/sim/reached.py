@@ -17,6 +17,7 @@ from distkv.core.ready import (
     AskMaps,
     AskPages,
     AskSnapshot,
+    FollowTold,
     HeardMessage,
     Input,
     JoinerAsked,
@@ -114,6 +115,11 @@ SIGNS: Final[dict[str, str]] = {
     "two_contents": "ORDER-4",
     "tock_jump": "TOCK-3",
     "tick_jump": "INFO-2",
+    "an event comes by a link": "LINK-1",
+    "a node has its writer through another one": "LINK-2",
+    "link_lost": "LINK-3",
+    "follow_overtaken": "LINK-1",
+    "nobody needs updates by gossip": "LINK-7",
     "peer_failed": "XCHG-3",
     "peer_empty": "XCHG-4",
     "same_address": "NAME-2",
@@ -199,6 +205,12 @@ class Reached(Observer):
     def delivered(self, host: Host, what: Input) -> None:
         if isinstance(what, HeardMessage) and isinstance(what.message, Update) and host.live.life is None:
             self.signs["an update reaches a node without data"] += 1
+        if isinstance(what, FollowTold) and what.events:
+            self.signs["an event comes by a link"] += 1
+            self.signs["a node has its writer through another one"] += (
+                host.live.followed(what.follow) != what.events[0].node
+            )
+            self.signs["nobody needs updates by gossip"] += host.live.following.reaches_all
         if isinstance(what, PeerAnswered) and isinstance(what.answer, PullEnd) and what.answer.lacks:
             self.signs["ticks that a peer lacks"] += 1
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ready import HeardMessage, Input, PeerAnswered
+from distkv.core.ready import FollowTold, HeardMessage, Input, PeerAnswered
 from distkv.errors import DistkvError
 from distkv.sim.host import Host
 from distkv.sim.reached import Reached
@@ -77,6 +77,8 @@ class _Traffic(Observer):
             events = len(what.message.events)
         elif isinstance(what, PeerAnswered) and isinstance(what.answer, EventBatch):
             events = len(what.answer.events)
+        elif isinstance(what, FollowTold):
+            events = len(what.events)
         self.deliveries += events
 
     def befell(self, at_ms: int, name: str, what: str) -> None:  # noqa: ARG002

@@ -8,7 +8,9 @@ or the error with which the peer refused.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import trio
@@ -23,7 +25,7 @@ from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import FollowItem, read_item
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import EventsWait, Follow, Request
+from distkv.wire.request import EventsWait, Follow, PingRequest, Request
 
 CONNECT_S: Final = 3.0
 IDLE_S: Final = 10.0
@@ -31,6 +33,8 @@ IDLE_S: Final = 10.0
 ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
 RECEIVE_BYTES: Final = 1 << 18
+SEQ: Final = 1
+"""Of the request for which a connection is opened."""
 
 Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
@@ -39,7 +43,8 @@ TakeItem: TypeAlias = Callable[[FollowItem], Awaitable[None]]
 
 
 class PeerCaller:
-    """Opens a connection per request: they are few, and a broken one then disturbs nothing else."""
+    """Opens a connection per request: they are few, and a broken one then disturbs nothing else. A follow keeps its
+    connection."""
 
     def __init__(
         self, *, connect: Connect = trio.open_tcp_stream, answer_bytes_max: int = ANSWER_BYTES_MAX
@@ -77,7 +82,8 @@ class PeerCaller:
     async def follow(
         self, addr: str, request: Follow, silent_s: float, began: Callable[[], None], take: TakeItem
     ) -> None:
-        """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers.
+        """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers. The node is
+        told all the time that it is heard.
 
         Raises:
             RequestError: it refuses, or ends it.
@@ -88,12 +94,40 @@ class PeerCaller:
             await take(read_item(fields))
             await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
 
-        await self._call(addr, request, take_fields, silent_s, began)
-        raise PeerError(f"{addr}: ended the follow")
+        async with self._connected(addr) as stream:
+            seqs, every_s = itertools.count(SEQ + 1), request.silent_s
+            say_at = trio.current_time() + every_s
 
-    async def _call(
-        self, addr: str, request: Request, take: Take, idle_s: float = IDLE_S, began: Callable[[], None] | None = None
-    ) -> None:
+            async def receive() -> bytes | bytearray:
+                nonlocal say_at
+                deadline = trio.current_time() + silent_s
+                while trio.current_time() < deadline:
+                    if trio.current_time() >= say_at:
+                        say_at = trio.current_time() + every_s
+                        await self._send(stream, PingRequest(next(seqs)))
+                    with trio.move_on_at(min(deadline, say_at)):
+                        return await stream.receive_some(RECEIVE_BYTES)
+                raise trio.TooSlowError("it is silent")
+
+            await self._send(stream, request)
+            refusal = await self._read_answer(addr, receive, take_fields, began)
+        raise refusal or PeerError(f"{addr}: ended the follow")
+
+    async def _call(self, addr: str, request: Request, take: Take) -> None:
+        async with self._connected(addr) as stream:
+
+            async def receive() -> bytes | bytearray:
+                with trio.fail_after(IDLE_S):
+                    return await stream.receive_some(RECEIVE_BYTES)
+
+            await self._send(stream, request)
+            refusal = await self._read_answer(addr, receive, take)
+        if refusal is not None:
+            raise refusal
+
+    @asynccontextmanager
+    async def _connected(self, addr: str) -> AsyncIterator[trio.abc.Stream]:
+        """A connection; what breaks it within the block is a PeerError."""
         try:
             host, port = parse_address(addr, "a peer's address")
             with trio.fail_after(CONNECT_S):
@@ -104,25 +138,28 @@ class PeerCaller:
             raise PeerError(f"{addr}: cannot connect: {error}") from error
         async with stream:
             try:
-                with trio.fail_after(IDLE_S):
-                    await stream.send_all(encode_request(request))
-                refusal = await self._read_answer(addr, stream, take, idle_s, began)
+                yield stream
             except (trio.BrokenResourceError, trio.TooSlowError) as error:
                 raise PeerError(f"{addr}: the connection broke: {type(error).__name__}: {error}") from error
             except (DecodeError, TooLargeError) as error:
                 raise PeerError(f"{addr}: the answer cannot be read: {error}") from error
-        if refusal is not None:
-            raise refusal
+
+    async def _send(self, stream: trio.abc.Stream, request: Request) -> None:
+        with trio.fail_after(IDLE_S):
+            await stream.send_all(encode_request(request))
 
     async def _read_answer(
-        self, addr: str, stream: trio.abc.Stream, take: Take, idle_s: float, began: Callable[[], None] | None
+        self,
+        addr: str,
+        receive: Callable[[], Awaitable[bytes | bytearray]],
+        take: Take,
+        began: Callable[[], None] = lambda: None,
     ) -> DistkvError | None:
         """Take a whole answer; what is returned is the peer's refusal."""
         reader = FrameReader(self._answer_bytes_max)
         is_greeted = is_long = False
         while True:
-            with trio.fail_after(idle_s):
-                data = await stream.receive_some(RECEIVE_BYTES)
+            data = await receive()
             if not data:
                 raise PeerError(f"{addr}: closed the connection before the answer was complete")
             reader.feed(bytes(data))
@@ -134,10 +171,11 @@ class PeerCaller:
                 if not is_greeted:
                     read_hello(fields)
                     is_greeted = True
+                elif fields["seq"] != SEQ:
+                    continue  # it answers a sign of life
                 elif is_start(fields):
                     is_long = True
-                    if began is not None:
-                        began()
+                    began()
                 elif is_end(fields):
                     return None
                 else:
