@@ -6,6 +6,7 @@ Knows: what a user of the client sees.  Does not know a real node: tests/process
 from __future__ import annotations
 
 import socket
+import threading
 
 import attrs
 import pytest
@@ -17,6 +18,7 @@ from distkv.errors import (
     BadValueError,
     BusyError,
     ChainMismatchError,
+    ConnectionLostError,
     DistkvError,
     ExistsError,
     NoSpaceError,
@@ -297,6 +299,37 @@ def test_request_that_is_refused_while_it_is_sent_is_told_why(size: int) -> None
         pytest.raises(TooLargeError, match="at most 1000 bytes"),
     ):
         client.set_packed("a", value)
+
+
+def test_request_that_the_socket_takes_in_parts_arrives_whole() -> None:
+    value = pack_value("x" * 900_000)
+    with open_server(reply({"changed": True}), reply({})) as server, connect(server) as client:
+        assert client.set_packed("a", value).changed
+        client.ping()
+    assert server.requests == [SetValue(1, Path(("a",)), value, nchain=1), PingRequest(2)]
+
+
+def test_server_that_takes_nothing_in_is_told_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        name = listener.getsockname()
+        accepted: list[socket.socket] = []
+        greeter = threading.Thread(target=lambda: accepted.append(_greeted(listener)))
+        greeter.start()
+        with (
+            Client([name], reply_s=0.1) as client,
+            pytest.raises(ConnectionLostError, match="takes nothing in"),
+        ):
+            client.set_packed("a", b"\xc6" + (32_000_000).to_bytes(4, "big") + bytes(32_000_000))
+        greeter.join()
+        accepted[0].close()
+
+
+def _greeted(listener: socket.socket) -> socket.socket:
+    """A connection that was greeted, and that nobody reads."""
+    connection, _ = listener.accept()
+    connection.sendall(encode_hello(HELLO))
+    return connection
 
 
 def test_closed_client_asks_nothing() -> None:
