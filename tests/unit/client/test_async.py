@@ -16,11 +16,13 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from distkv.client.async_client import open_client
+from distkv.client.questions import Set
 from distkv.errors import ConnectionLostError, NotReadyError, UnreachableError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire.replies import encode_end, encode_error, encode_hello, encode_reply, encode_start
 from distkv.wire.request import GetState, PingRequest
+from distkv.wire.value_requests import Batch, SetValue
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import HELLO, Last, ScriptedServer, close, open_server, reply, silence
 from tests.unit.client.shells import DEADLINE_S, LOOPS, hosts, opened, running_loop
@@ -283,15 +285,17 @@ async def test_question_of_a_task_that_is_cancelled_already_is_not_sent(anyio_ba
 
 async def test_questions_that_the_socket_takes_in_parts_arrive_whole_and_in_order(anyio_backend: str) -> None:
     """The first has no room in the socket at once; those behind it must not pass it, nor tear it."""
-    values = ["x" * 900_000, "y" * 900_000, "z"]
-    with open_server(*[reply({"changed": True})] * 3) as server:
+    operations = [Set(f"p{number}", "x" * 900_000) for number in range(12)]
+    done = reply({"results": [{"changed": True}] * len(operations)})
+    with open_server(done, reply({}), done, limit=20_000_000) as server:
         async with opened(anyio_backend, server) as client, anyio.create_task_group() as tasks:
-            for number, value in enumerate(values):
-                tasks.start_soon(client.set, f"p{number}", value)
-                await anyio.wait_all_tasks_blocked()
-    assert [(request.path, request.value) for request in server.requests] == [  # type: ignore[attr-defined]
-        (Path((f"p{number}",)), pack_value(value)) for number, value in enumerate(values)
-    ]
+            tasks.start_soon(client.batch, operations)
+            tasks.start_soon(client.ping)
+            tasks.start_soon(client.batch, operations)
+    sent = tuple(SetValue(0, Path((str(op.path),)), pack_value(op.value), nchain=1) for op in operations)
+    requests = sorted(server.requests, key=lambda request: request.seq)  # type: ignore[attr-defined]
+    assert requests == server.requests
+    assert [request.ops for request in requests if isinstance(request, Batch)] == [sent, sent]
 
 
 async def test_each_task_waits_as_long_as_its_own_question_may_take(anyio_backend: str) -> None:

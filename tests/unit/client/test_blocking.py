@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from distkv.client.blocking import Client
-from distkv.client.questions import Entry, Written
+from distkv.client.questions import Entry, Set, Written
 from distkv.errors import (
     BadPathError,
     BadValueError,
@@ -34,6 +34,7 @@ from distkv.model.path import Path
 from distkv.wire.message import State
 from distkv.wire.replies import encode_error, encode_hello, encode_reply
 from distkv.wire.request import GetState, GetValue, PingRequest, SetValue
+from distkv.wire.value_requests import Batch
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import (
     HELLO,
@@ -302,11 +303,13 @@ def test_request_that_is_refused_while_it_is_sent_is_told_why(size: int) -> None
 
 
 def test_request_that_the_socket_takes_in_parts_arrives_whole() -> None:
-    value = pack_value("x" * 900_000)
-    with open_server(reply({"changed": True}), reply({})) as server, connect(server) as client:
-        assert client.set_packed("a", value).changed
+    operations = [Set(f"p{number}", "x" * 900_000) for number in range(12)]
+    done = reply({"results": [{"changed": True}] * len(operations)})
+    with open_server(done, reply({}), limit=20_000_000) as server, connect(server) as client:
+        assert len(client.batch(operations)) == len(operations)
         client.ping()
-    assert server.requests == [SetValue(1, Path(("a",)), value, nchain=1), PingRequest(2)]
+    sent = [SetValue(0, Path((str(op.path),)), pack_value(op.value), nchain=1) for op in operations]
+    assert server.requests == [Batch(1, tuple(sent)), PingRequest(2)]
 
 
 def test_server_that_takes_nothing_in_is_told_in_time() -> None:
