@@ -1,33 +1,33 @@
 """One connection that many tasks use at once, made again when it breaks.
 
-Knows: sockets and tasks as anyio shows them, under trio and under asyncio.  Does not know what is said (`protocol`)
-nor what it means (`questions`).
+Knows: when to connect again, who waits for that, and what is asked again then.  Does not know sockets
+(`shared_line`, `async_stream`), what is said (`protocol`) nor what it means (`questions`).
 
-Invariant: what a task asks is sent whole or not at all, whatever becomes of the task; a task that waits is woken by an
-answer, by a break, or by its deadline.
+Invariant: a task gets an answer or an error within its time, also while there is no connection; there are never more
+questions under way than there is room for.
 """
 
 from __future__ import annotations
 
 import random
-import socket
-from collections.abc import Sequence
-from typing import Final, Generic
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import anyio
+import anyio.lowlevel
 import attrs
-from anyio.abc import ByteStream, SocketAttribute
 
 from distkv.client import failures
-from distkv.client.addresses import Address, UnixAddress, address_text, in_turn
+from distkv.client.addresses import Address, in_turn
+from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
-from distkv.client.protocol import Asker, Backoff, Call, ClientProtocol
+from distkv.client.event_loop import running_clock
+from distkv.client.protocol import Backoff, Call
 from distkv.client.questions import Answer, Question, ping
-from distkv.errors import DistkvError, PeerError, UnreachableError
+from distkv.client.shared_line import SharedLine, Waiter, open_line
+from distkv.errors import DistkvError, UnreachableError
 from distkv.wire.fields import Fields
 from distkv.wire.replies import Hello
-
-RECEIVE_BYTES: Final = 1 << 16
 
 
 async def open_connection(
@@ -38,21 +38,23 @@ async def open_connection(
     Raises:
         UnreachableError, PeerError, BusyError: as `connection.open_connection`.
     """
-    link = _Link(await _open_first(addresses, connect_s))
-    return AsyncConnection(addresses, link, connect_s=connect_s, reply_s=reply_s, open_max=open_max)
+    room = anyio.Semaphore(open_max, fast_acquire=True)
+    line = await open_line(addresses, room, connect_s=connect_s, patience_s=reply_s)
+    return AsyncConnection(addresses, line, room, connect_s=connect_s, reply_s=reply_s)
 
 
 class AsyncConnection:
     """A connection for many tasks, which lasts."""
 
     def __init__(
-        self, addresses: Sequence[Address], link: _Link, *, connect_s: float, reply_s: float, open_max: int
+        self, addresses: Sequence[Address], line: SharedLine, room: anyio.Semaphore, *, connect_s: float, reply_s: float
     ) -> None:
         self._addresses: Final = tuple(addresses)
         self._connect_s: Final = connect_s
         self._reply_s: Final = reply_s
-        self._link: _Link = link
-        self._room: Final = anyio.Semaphore(open_max)
+        self._line = line
+        self._room: Final = room
+        self._clock: Final[Callable[[], float]] = running_clock()
         self._backoff: Final = Backoff()
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
@@ -61,12 +63,12 @@ class AsyncConnection:
     @property
     def hello(self) -> Hello:
         """How the node greeted, when it was connected last."""
-        return self._link.line.hello
+        return self._line.greeted.hello
 
     @property
     def name(self) -> str:
         """The address of the node that was connected last."""
-        return self._link.line.name
+        return self._line.greeted.name
 
     async def aclose(self) -> None:
         """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""
@@ -85,22 +87,19 @@ class AsyncConnection:
             ConnectionLostError: it is unknown whether a write took place.
             DistkvError: the refusal.
         """
+        await anyio.lowlevel.checkpoint_if_cancelled()
         call = Call(question)
-        waiter: _Waiter | None = None
-        with anyio.move_on_after(self._reply_s + question.wait_s):
-            while waiter is None or waiter.answer is None:
-                if waiter is not None:
-                    call.lose(waiter.link.failure)
-                waiter = None
-                waiter = await self._send(call)
-                await waiter.event.wait()
-        if waiter is not None and waiter.answer is not None:
-            self._backoff.reset()
-            return call.conclude(waiter.answer)
-        if waiter is not None:
-            waiter.link.stop(failures.silent(self.name))
-            raise call.give_up(waiter.link.failure)
-        raise call.give_up(self._need.failure or failures.silent(self.name))
+        deadline = self._clock() + self._reply_s + question.wait_s
+        while True:
+            waiter = self._send_nowait(call, deadline) or await self._send(call, deadline)
+            await waiter.sleeper.sleep()
+            if waiter.answer is not None:
+                self._backoff.reset()
+                return call.conclude(waiter.answer)
+            if waiter.is_late:
+                waiter.line.stop(failures.silent(self.name))
+                raise call.give_up(waiter.line.failure)
+            call.lose(waiter.line.failure)
 
     # -- long results, each on a line of its own
 
@@ -108,10 +107,10 @@ class AsyncConnection:
         """One more connection, to the same node if it can be, on which a long question was asked."""
         self._need.check(self.name)
         try:
-            line: GreetedStream[None] = await _open_first(self._in_turn(), self._connect_s)
+            line: GreetedStream[None] = await open_first(self._in_turn(), self._connect_s)
         except UnreachableError:
             await self.ask(ping())  # which waits until there is a node again
-            line = await _open_first(self._in_turn(), self._connect_s)
+            line = await open_first(self._in_turn(), self._connect_s)
         self._lines.add(line)
         try:
             self._need.check(self.name)  # whoever closed the client meanwhile has not seen this line
@@ -132,7 +131,7 @@ class AsyncConnection:
         with anyio.move_on_after(self._reply_s if reply_s is None else reply_s):
             while not found:
                 try:
-                    data = await _receive(line.stream, line.name)
+                    data = await receive(line.stream, line.name)
                 except UnreachableError:
                     self._need.check(line.name)  # it is we who closed it
                     raise
@@ -145,7 +144,7 @@ class AsyncConnection:
     async def close_line(self, line: GreetedStream[None]) -> None:
         """May be called again."""
         self._lines.discard(line)
-        await _close(line.stream)
+        await close(line.stream)
 
     @property
     def is_over(self) -> bool:
@@ -162,31 +161,51 @@ class AsyncConnection:
         """Serve those who ask, until cancelled."""
         try:
             while True:
-                await self._link.serve(self._room)
+                await self._line.serve()
                 await self._connect_again()
         finally:
             await self._leave()
 
     async def _leave(self) -> None:
         self._need.end()
-        await self._link.close()
+        await self._line.close()
         for line in list(self._lines):
             await self.close_line(line)
 
-    async def _send(self, call: Call[Answer]) -> _Waiter:
-        """Send a question as soon as there is a connection, and room for it."""
-        while True:
-            while self._link.is_broken:
-                self._need.check(self.name)
-                await self._need.wait_met()
-            await self._room.acquire()
-            link = self._link
-            if not link.is_broken:
-                break
-            self._room.release()
+    def _send_nowait(self, call: Call[Answer], deadline: float) -> Waiter | None:
+        """Send a question if there is a connection and room for it; None: `_send` waits for both."""
+        if self._line.is_broken:
+            return None
         try:
-            call.begin(link.line.hello.node)
-            return link.ask(call.question)
+            self._room.acquire_nowait()
+        except anyio.WouldBlock:
+            return None
+        return self._begin(call, deadline)
+
+    async def _send(self, call: Call[Answer], deadline: float) -> Waiter:
+        """Send a question as soon as there is a connection, and room for it.
+
+        Raises:
+            UnreachableError, ConnectionLostError: there was none in time.
+        """
+        with anyio.move_on_after(deadline - self._clock()):
+            while True:
+                while self._line.is_broken:
+                    self._need.check(self.name)
+                    await self._need.wait_met()
+                await self._room.acquire()
+                line = self._line
+                if not line.is_broken:
+                    return self._begin(call, deadline)
+                self._room.release()
+        raise call.give_up(self._need.failure or failures.silent(self.name))
+
+    def _begin(self, call: Call[Answer], deadline: float) -> Waiter:
+        """Send a question on the line, which has kept room for it."""
+        line = self._line
+        try:
+            call.begin(line.greeted.hello.node)
+            return line.ask(call.question, deadline)
         except BaseException:
             self._room.release()
             raise
@@ -197,7 +216,9 @@ class AsyncConnection:
             await self._need.wait()
             await anyio.sleep(self._backoff.next_s(random.random()))
             try:
-                self._link = _Link(await _open_first(self._in_turn(), self._connect_s))
+                self._line = await open_line(
+                    self._in_turn(), self._room, connect_s=self._connect_s, patience_s=self._reply_s
+                )
             except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
                 self._need.failure = UnreachableError(str(error))
             else:
@@ -205,24 +226,10 @@ class AsyncConnection:
                 return
 
     def _in_turn(self) -> Sequence[Address]:
-        return in_turn(self._addresses, self._link.line.address)
+        return in_turn(self._addresses, self._line.greeted.address)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-@attrs.define(eq=False)
-class _Waiter:
-    """A task that waits for its answer."""
-
-    link: _Link
-    event: anyio.Event = attrs.field(factory=anyio.Event)
-    answer: Fields | DistkvError | None = None
-    """None when it is woken: the connection broke."""
-
-    def wake(self, answer: Fields | DistkvError | None) -> None:
-        self.answer = answer
-        self.event.set()
 
 
 @attrs.define(eq=False)
@@ -266,156 +273,3 @@ class _Need:
         """There will be none any more."""
         self.is_over = True
         self._met.set()
-
-
-class _Link:
-    """A connection that many tasks share, until it breaks."""
-
-    def __init__(self, line: GreetedStream[_Waiter]) -> None:
-        self.line: Final = line
-        self.failure = failures.ended(line.name)
-        """Why it broke."""
-        self._stream: Final = line.stream
-        self._conversation: Final = line.conversation
-        self._outgoing: list[bytes] = []
-        self._has_outgoing = anyio.Event()
-        self._scope: Final = anyio.CancelScope()
-
-    @property
-    def is_broken(self) -> bool:
-        return self._scope.cancel_called or self._conversation.failure is not None
-
-    def ask(self, question: Question[Answer]) -> _Waiter:
-        """Queue a question."""
-        waiter = _Waiter(self)
-        self._outgoing.append(self._conversation.ask(question, waiter))
-        self._has_outgoing.set()
-        return waiter
-
-    def stop(self, why: UnreachableError) -> None:
-        """Break it; does nothing when it is broken."""
-        if not self.is_broken:
-            self.failure = why
-            self._scope.cancel()
-
-    async def serve(self, room: anyio.Semaphore) -> None:
-        """Send and receive until it breaks; then wake all who wait.  Each answer makes room."""
-        try:
-            with self._scope:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._write)
-                    await self._read(room)
-        finally:
-            self._scope.cancel()
-            nonsense = self._conversation.failure
-            for waiter in self._conversation.lose():
-                waiter.wake(nonsense if isinstance(nonsense, PeerError) else None)
-                room.release()
-            await self.close()
-
-    async def close(self) -> None:
-        """May be called again."""
-        await _close(self._stream)
-
-    async def _read(self, room: anyio.Semaphore) -> None:
-        while not self.is_broken:
-            try:
-                data = await _receive(self._stream, self.line.name)
-            except UnreachableError as error:
-                self.stop(error)
-                return
-            for answered in self._conversation.feed(data):
-                answered.asker.wake(answered.answer)
-                room.release()
-        if self._conversation.failure is not None:
-            self.failure = UnreachableError(str(self._conversation.failure))
-        self._scope.cancel()
-
-    async def _write(self) -> None:
-        while True:
-            await self._has_outgoing.wait()
-            self._has_outgoing = anyio.Event()
-            data = b"".join(self._outgoing)
-            self._outgoing.clear()
-            try:
-                await self._stream.send(data)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return  # whoever reads will see it too, after what the server said last
-
-
-# -- connecting ---------------------------------------------------------------------------------------------------
-
-
-@attrs.frozen(eq=False)
-class GreetedStream(Generic[Asker]):
-    """A connection whose greeting was heard."""
-
-    address: Address
-    stream: ByteStream
-    conversation: ClientProtocol[Asker]
-    hello: Hello
-
-    @property
-    def name(self) -> str:
-        return address_text(self.address)
-
-
-async def _open_first(addresses: Sequence[Address], connect_s: float) -> GreetedStream[Asker]:
-    found: list[DistkvError] = []
-    for address in addresses:
-        try:
-            return await _open(address, connect_s)
-        except DistkvError as error:  # busy, or what is none of ours: another address may do better
-            found.append(error)
-    raise failures.none_of(found)
-
-
-async def _open(address: Address, connect_s: float) -> GreetedStream[Asker]:
-    name = address_text(address)
-    with anyio.move_on_after(connect_s) as scope:
-        stream = await _dial(address)
-    if scope.cancelled_caught:
-        raise failures.unanswered(name, TimeoutError())
-    try:
-        with anyio.move_on_after(connect_s):
-            return await _greeted(address, stream)
-        raise failures.silent(name)
-    except BaseException:
-        await _close(stream)
-        raise
-
-
-async def _dial(address: Address) -> ByteStream:
-    try:
-        if isinstance(address, UnixAddress):
-            return await anyio.connect_unix(address.path)
-        stream = await anyio.connect_tcp(*address)
-    except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
-        cause = error.__cause__
-        raise failures.unanswered(address_text(address), cause if isinstance(cause, OSError) else error) from None
-    stream.extra(SocketAttribute.raw_socket).setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return stream
-
-
-async def _greeted(address: Address, stream: ByteStream) -> GreetedStream[Asker]:
-    conversation: ClientProtocol[Asker] = ClientProtocol(address_text(address))
-    while conversation.hello is None:
-        conversation.feed(await _receive(stream, address_text(address)))
-        if conversation.failure is not None:
-            raise conversation.failure
-    return GreetedStream(address, stream, conversation, conversation.hello)
-
-
-async def _receive(stream: ByteStream, name: str) -> bytes:
-    try:
-        return await stream.receive(RECEIVE_BYTES)
-    except anyio.EndOfStream:
-        raise failures.closed(name) from None
-    except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-        raise failures.closed(name, error.__cause__ if isinstance(error.__cause__, OSError) else None) from None
-
-
-async def _close(stream: ByteStream) -> None:
-    """At once, and to the end also when we are being cancelled."""
-    with anyio.CancelScope(shield=True):
-        await anyio.aclose_forcefully(stream)

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from distkv.client import failures
-from distkv.client.async_connection import AsyncConnection, GreetedStream
+from distkv.client.async_connection import AsyncConnection
+from distkv.client.async_stream import GreetedStream
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Answer, Question
 from distkv.client.watch import SILENCE_S, Begun, WatchEvent, Watching

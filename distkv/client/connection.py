@@ -5,10 +5,14 @@ Knows: addresses, deadlines, how a socket fails.  Does not know what is said (`p
 
 Invariant: after an error that leaves it unclear which reply comes next, the connection is closed; a closed one only
 raises `UnreachableError`. One thread uses it at a time; any thread may `stop` it.
+
+A question takes four system calls: a look at whether the server is still there, one send, one wait that ends with the
+deadline, one receive. So the socket itself never waits: with a timeout of its own Python would wait before each send.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Generator, Sequence
@@ -62,7 +66,10 @@ class Connection:
             self._socket: socket.socket | None = _dial(address, connect_s)
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
             raise failures.unanswered(self.name, error) from None
+        self._arrival: Final = select.poll()
         try:
+            self._socket.setblocking(False)
+            self._arrival.register(self._socket, select.POLLIN)
             if not isinstance(address, UnixAddress):
                 self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.hello: Final = self._greeting(deadline)
@@ -96,16 +103,7 @@ class Connection:
 
     def is_alive(self) -> bool:
         """Whether it is open, and nothing came that says that the server is gone: nothing comes without a question."""
-        if self._socket is None:
-            return False
-        try:
-            self._socket.settimeout(0)
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        return self._socket is not None and not self._arrival.poll(0)
 
     def ask(self, question: Question[Answer], deadline: float) -> Fields | DistkvError:
         """Send a question and wait for its reply, or the refusal.
@@ -191,14 +189,24 @@ class Connection:
         """Until when to wait for the reply."""
         assert self._socket is not None
         try:
-            self._socket.settimeout(_seconds_until(deadline))
-            self._socket.sendall(data)
+            sent = _sent(self._socket, data)
+            if sent < len(data):
+                self._send_rest(memoryview(data)[sent:], deadline)
         except TimeoutError:
             raise failures.choked(self.name) from None
         except OSError:
             # It may have said why before it closed: what it sent can still be read.
             return min(deadline, time.monotonic() + LAST_WORDS_S)
         return deadline
+
+    def _send_rest(self, data: memoryview, deadline: float) -> None:
+        """What the socket did not take at once."""
+        assert self._socket is not None
+        self._socket.settimeout(_seconds_until(deadline))
+        try:
+            self._socket.sendall(data)
+        finally:
+            self._socket.setblocking(False)
 
     def _receive(self, deadline: float) -> list[Answered[object]]:
         found = self._conversation.feed(self._bytes(deadline, RECEIVE_BYTES))
@@ -209,8 +217,10 @@ class Connection:
     def _bytes(self, deadline: float, count_max: int) -> bytes:
         assert self._socket is not None
         try:
-            self._socket.settimeout(_seconds_until(deadline))
-            data = self._socket.recv(count_max)
+            data = None
+            while data is None:
+                self._arrival.poll(1000 * _seconds_until(deadline))
+                data = _received(self._socket, count_max)
         except TimeoutError:
             raise failures.silent(self.name) from None
         except OSError as error:
@@ -231,6 +241,22 @@ def _dial(address: Address, connect_s: float) -> socket.socket:
         found.close()
         raise
     return found
+
+
+def _sent(line: socket.socket, data: bytes) -> int:
+    """How much of it the socket took."""
+    try:
+        return line.send(data)
+    except BlockingIOError:
+        return 0
+
+
+def _received(line: socket.socket, count_max: int) -> bytes | None:
+    """What came; None when nothing did."""
+    try:
+        return line.recv(count_max)
+    except BlockingIOError:
+        return None
 
 
 def _after(seconds: float) -> float:

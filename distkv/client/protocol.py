@@ -17,7 +17,7 @@ from distkv import __version__
 from distkv.client.questions import Answer, Question, Repeat
 from distkv.errors import ConnectionLostError, DecodeError, DistkvError, PeerError, TooLargeError, UnreachableError
 from distkv.model.event import NodeName
-from distkv.model.lean import lean_value
+from distkv.model.unchecked import unchecked_value
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import Hello, decode_reply, is_end, is_start, read_hello, reply_error
@@ -31,7 +31,7 @@ Asker = TypeVar("Asker")
 # -- one connection -----------------------------------------------------------------------------------------------
 
 
-@lean_value
+@unchecked_value
 class Answered(Generic[Asker]):
     """Something that came for the asker of a question."""
 
@@ -41,7 +41,7 @@ class Answered(Generic[Asker]):
     is_last: bool = True
 
 
-@lean_value
+@unchecked_value
 class _OpenQuestion(Generic[Asker]):
     asker: Asker
     is_long: bool
@@ -100,9 +100,13 @@ class ClientProtocol(Generic[Asker]):
             self._failure = error
         return found
 
+    def waiting(self) -> list[Asker]:
+        """Who waits for an end, in the order in which they asked."""
+        return [opened.asker for opened in self._open.values()]
+
     def lose(self) -> list[Asker]:
         """The connection is gone: who waits in vain, in the order in which they asked."""
-        waiting = [opened.asker for opened in self._open.values()]
+        waiting = self.waiting()
         self._open.clear()
         return waiting
 

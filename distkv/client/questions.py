@@ -20,6 +20,7 @@ from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, Tock
 from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, Name, Path
+from distkv.model.unchecked import unchecked_value
 from distkv.wire.asking import encode_request
 from distkv.wire.events import read_ttl
 from distkv.wire.fields import (
@@ -55,7 +56,7 @@ class Repeat(enum.Enum):
     """Done twice, it could undo what somebody else did in between."""
 
 
-@lean_value
+@unchecked_value
 class Question(Generic[Answer]):
     """One request."""
 

@@ -23,16 +23,21 @@ else:
 
     def lean_value(kind: type[Any]) -> type[Any]:
         """A class decorator: as `attrs.frozen`, for a class with at least one attribute."""
-        made = attrs.frozen(kind, eq=False, repr=False)
-        names = [field.name for field in attrs.fields(made)]
-        content = attrgetter(*names)
+        return give_content(attrs.frozen(kind, eq=False, repr=False))
 
-        def is_equal(self: Any, other: object) -> bool:
-            return content(self) == content(other) if type(other) is type(self) else NotImplemented
 
-        def shown(self: Any) -> str:
-            fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-            return f"{type(self).__qualname__}({fields})"
+def give_content(made: type[Any]) -> type[Any]:
+    """Equality, hash and text by content, for a class of attrs that was made without them; none is compiled anew."""
+    names = [field.name for field in attrs.fields(made)]
+    content = attrgetter(*names)
 
-        made.__eq__, made.__hash__, made.__repr__ = is_equal, lambda self: hash(content(self)), shown
-        return made
+    def is_equal(self: Any, other: object) -> bool:
+        return content(self) == content(other) if type(other) is type(self) else NotImplemented
+
+    def shown(self: Any) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({fields})"
+
+    for name, method in (("eq", is_equal), ("hash", lambda self: hash(content(self))), ("repr", shown)):
+        setattr(made, f"__{name}__", method)
+    return made

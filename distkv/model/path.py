@@ -132,6 +132,10 @@ class Path(tuple[NameKey, ...]):
             raise BadPathError(f"a path is written as text, such as 'sensors.kitchen', not as {type(text).__name__}")
         if text == ":":
             return ROOT
+        if ":" not in text and text.isascii():
+            names = text.split(".")
+            if "" not in names and len(names) <= NAMES_MAX:
+                return cls.of_ascii(names)  # nearly always; the rest is for names that need a closer look
         return cls(_parse_name(part, text) for part in split_text(text))
 
 

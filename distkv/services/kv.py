@@ -14,7 +14,14 @@ from distkv.engine.driver import Driver
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.event import Event, Kind
 from distkv.wire.fields import chain_map
-from distkv.wire.replies import encode_found, encode_reply, encode_result, encode_results, encode_written
+from distkv.wire.replies import (
+    encode_found,
+    encode_found_with_link,
+    encode_reply,
+    encode_result,
+    encode_results,
+    encode_written,
+)
 from distkv.wire.room import EVENT_BYTES
 from distkv.wire.value_requests import Batch, GetValue, SetValue
 
@@ -30,6 +37,8 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     if head.kind is not Kind.SET:
         return encode_reply(request.seq, {}), driver.is_durable(head)
     if request.nchain:
+        if not head.older and not head.truncated and head.ttl is None:
+            return encode_found_with_link(request.seq, head), driver.is_durable(head)
         return encode_reply(request.seq, shown(head, request.nchain), head.value), driver.is_durable(head)
     return encode_found(request.seq, head), driver.is_durable(head)
 

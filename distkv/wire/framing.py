@@ -64,6 +64,8 @@ class FrameReader:
         """
         if self._error is not None:
             raise self._error
+        if self._start == len(self._data):
+            return None
         try:
             end = self._skipper.skip()
         except DecodeError as error:

@@ -200,6 +200,8 @@ def is_container(data: bytes) -> bool:
 def pack_map(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:
     """A map of `fields`, and of fields that are packed already."""
     packed = pack(fields)
+    if not raw:
+        return packed
     count = len(fields) + len(raw)
     header = bytes((0x80 | count,)) if count < 16 else b"\xde" + count.to_bytes(2, "big")
     parts = [header, packed[1 if len(fields) < 16 else 3 :]]

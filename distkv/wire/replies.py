@@ -23,7 +23,17 @@ _VALUE_KEY: Final = packing.pack("value")
 _SEQ_AT: Final = 1 + len(packing.pack("seq"))
 """Where the number of the request stands in an item: behind the header of the map, which is one byte, and this key."""
 _FOUND: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "tock", "time", "value"))) + b"%b"
+_FOUND_WITH_LINK: Final = (
+    b"\x85"
+    + b"%b".join(map(packing.pack, ("seq", "tock", "time", "chain")))
+    + b"\x83"
+    + b"%b".join(map(packing.pack, ("node", "tick", "prev")))
+    + packing.pack(None)
+    + packing.pack("value")
+    + b"%b"
+)
 _WRITTEN: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "changed", "tick", "tock"))) + b"%b"
+_TEXT: Final = frozenset((str,))
 _HEADERS: Final = tuple(bytes((0x80 | count,)) for count in range(16))
 
 
@@ -65,6 +75,13 @@ def encode_found(seq: int, event: Event) -> bytes:
     """The reply to the usual read, which asks for no chain; the same as by `encode_reply`, in a third of the time."""
     pack = packing.pack_scalar
     return _FOUND % (pack(seq), pack(event.tock), pack(event.time), event.value)
+
+
+def encode_found_with_link(seq: int, event: Event) -> bytes:
+    """The reply to a read that asks for the chain, of an event whose chain is one link, as most are."""
+    pack = packing.pack_scalar
+    seq_tock_time = pack(seq), pack(event.tock), pack(event.time)
+    return _FOUND_WITH_LINK % (*seq_tock_time, pack(event.node), pack(event.tick), event.value)
 
 
 def encode_written(seq: int, event: Event, *, changed: bool) -> bytes:
@@ -143,7 +160,7 @@ def addressed(item: bytes, seq: int) -> bytes:
 # -- what a client reads ------------------------------------------------------------------------------------------
 
 
-def decode_reply(frame: bytes) -> dict[str, object]:
+def decode_reply(frame: bytes) -> Fields:
     """The fields of a reply, an item or a greeting, as Python values; `seq` is there and 0 or more.
 
     `reply_error` tells an error, `is_start` and `is_end` the frame of a long result, `codec.read_payload` takes what
@@ -154,9 +171,9 @@ def decode_reply(frame: bytes) -> dict[str, object]:
     """
     fields = read_map(packing.unpack(frame), "reply")
     read_int(fields, "seq")
-    if not all(isinstance(name, str) for name in fields):
+    if not _TEXT.issuperset(map(type, fields)):
         raise DecodeError("the names of the fields of a reply must be text", "bad_reply")
-    return dict(fields)
+    return fields
 
 
 def reply_error(fields: Fields) -> DistkvError | None:

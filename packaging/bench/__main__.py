@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,8 @@ from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
 PARTS: Final = ("rounds", "names", "fanout", "restart", "replication")
-ASKED: Final = ("pipeline", "past", "continuous")
-"""What is measured only when it is asked for: it needs Spark."""
+ASKED: Final = ("pipeline", "past", "continuous", "clients")
+"""What is measured only when it is asked for: it needs Spark, or another client."""
 
 
 @attrs.frozen
@@ -52,15 +53,18 @@ class Plan:
     """Writes in the past of a fleet."""
     continuous_s: float
     """So long is written beside a running archive."""
+    client_rounds: int
+    client_s: float
+    """For each Python client in each cell of a round."""
 
 
 FULL: Final = Plan(
     rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000, events=500_000,
-    past=1_000_000, continuous_s=120.0,
+    past=1_000_000, continuous_s=120.0, client_rounds=11, client_s=1.0,
 )
 QUICK: Final = Plan(
     rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000, past=30_000,
-    continuous_s=15.0,
+    continuous_s=15.0, client_rounds=2, client_s=0.3,
 )
 
 
@@ -201,6 +205,21 @@ def _replication(report: Report, generator: Generator, directory: Path) -> None:
     report.add("Three nodes with Serf agents", replication.replication_table(latency, rate))
 
 
+def _clients(report: Report, _: Generator, directory: Path) -> None:
+    from bench import clients  # redis-py is there only when this part is asked for
+
+    made = [distkv(directory), redis(directory, is_durable=False), redis(directory, is_durable=True)]
+    plan = report.plan
+    with open_servers({server.name: server for server in made}) as servers:
+        samples = clients.run_clients(servers, rounds=plan.client_rounds, seconds=plan.client_s, say=_say)
+    figures = summarize(samples, [cell.name for cell in clients.CLIENT_CELLS])
+    report.data["clients"] = [attrs.asdict(sample) for sample in samples]
+    report.data["clients_figures"] = [attrs.asdict(figure) for figure in figures]
+    title = f"Python clients, redis-py {version('redis')}: medians of {plan.client_rounds} rounds"
+    report.add(title, clients.clients_table(figures))
+    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+
+
 def _pipeline(report: Report, _: Generator, directory: Path) -> None:
     made = distkv(directory)
     with open_servers({made.name: made}):
@@ -232,6 +251,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "pipeline": _pipeline,
     "past": _past,
     "continuous": _continuous,
+    "clients": _clients,
 }
 
 

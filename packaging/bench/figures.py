@@ -28,6 +28,11 @@ AIMS: Final = {
     ("set 32x1", "etcd"): 2.5,
     ("set 32x1", "redis-always"): 1.0,
     ("watch 100x32", "redis"): 0.5,
+    ("get blocking", "redis-py"): 0.9,
+    ("get asyncio 1", "redis-py"): 1.0,
+    ("get asyncio 32", "redis-py"): 1.6,
+    ("set blocking", "redis-py"): 1.3,
+    ("set asyncio 32", "redis-py"): 1.2,
 }
 """How many times as fast as this server distkv is to be in this cell, at the least."""
 
@@ -61,6 +66,8 @@ class Figure:
     """The server's processor time for one operation, with the work that it put off."""
     busy: float
     """The generator's part of a processor, at the most."""
+    caller_us: float
+    """The generator's processor time for one operation."""
     failure: str
     """What went wrong in one of the rounds."""
     resyncs: int
@@ -113,6 +120,7 @@ def _figure(samples: Sequence[Sample], ours: Sequence[Sample]) -> Figure:
         p99_us=median(load.p99_us for load in loads),
         cpu_us=median(1e6 * sample.cpu_s / max(sample.load.acknowledged, 1) for sample in samples),
         busy=max(load.busy for load in loads),
+        caller_us=median(1e6 * load.busy / load.rate if load.ops else 0.0 for load in loads),
         failure=next((load.failure for load in loads if load.failure), ""),
         resyncs=sum(load.resyncs for load in loads),
         ratio=ratio(ours, samples) if server != OURS else None,
@@ -137,7 +145,7 @@ def rounds_table(figures: Sequence[Figure]) -> str:
         failed = bool(figure.failure)
         rate = "failed" if failed else f"{figure.rate:,.0f}"
         rows.append([figure.cell, figure.server, rate, f"{figure.p50_us:,.0f}", f"{figure.p99_us:,.0f}",
-                     f"{figure.cpu_us:,.1f}", *_ratio_cells(figure)])  # fmt: skip
+                     f"{figure.cpu_us:,.1f}", *ratio_cells(figure)])  # fmt: skip
         if failed:
             remarks.append(f"{figure.server}, {figure.cell}: {figure.failure}")
         if figure.resyncs:
@@ -147,7 +155,8 @@ def rounds_table(figures: Sequence[Figure]) -> str:
     return "\n".join([table(head, rows), *remarks])
 
 
-def _ratio_cells(figure: Figure) -> list[str]:
+def ratio_cells(figure: Figure) -> list[str]:
+    """The last four cells of a line: the ratio, its range, what is aimed at, and whether that is met."""
     least, most, found = figure.aim, figure.aim_max, figure.ratio
     aim = f">= {least:g} x" if least is not None else f"<= {most:g} x" if most is not None else ""
     if found is None:

@@ -5,21 +5,27 @@ Knows: what pipelining, cancellation and closing look like to tasks.  What both 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import aclosing
 
 import anyio
 import attrs
 import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from distkv.client.async_client import open_client
+from distkv.client.questions import Set
 from distkv.errors import ConnectionLostError, NotReadyError, UnreachableError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
 from distkv.wire.replies import encode_end, encode_error, encode_hello, encode_reply, encode_start
 from distkv.wire.request import GetState, PingRequest
-from tests.unit.client.scripted_server import HELLO, Last, close, open_server, reply, silence
-from tests.unit.client.shells import LOOPS, opened, running_loop
+from distkv.wire.value_requests import Batch, SetValue
+from distkv.wire.values import pack_value
+from tests.unit.client.scripted_server import HELLO, Last, ScriptedServer, close, open_server, reply, silence
+from tests.unit.client.shells import DEADLINE_S, LOOPS, hosts, opened, running_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -263,8 +269,73 @@ async def test_tree_that_breaks_is_unreachable(anyio_backend: str, step: Callabl
             await _expect(UnreachableError, tree.__anext__)
 
 
+# -- what leaves when ---------------------------------------------------------------------------------------------
+
+
+async def test_question_of_a_task_that_is_cancelled_already_is_not_sent(anyio_backend: str) -> None:
+    with open_server(reply({})) as server:
+        async with opened(anyio_backend, server) as client:
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await client.set("a", 1)
+            assert scope.cancelled_caught
+            await client.ping()
+    assert server.requests == [PingRequest(1)]
+
+
+async def test_questions_that_the_socket_takes_in_parts_arrive_whole_and_in_order(anyio_backend: str) -> None:
+    """The first has no room in the socket at once; those behind it must not pass it, nor tear it."""
+    operations = [Set(f"p{number}", "x" * 900_000) for number in range(12)]
+    done = reply({"results": [{"changed": True}] * len(operations)})
+    with open_server(done, reply({}), done, limit=20_000_000) as server:
+        async with opened(anyio_backend, server) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.batch, operations)
+            tasks.start_soon(client.ping)
+            tasks.start_soon(client.batch, operations)
+    sent = tuple(SetValue(0, Path((str(op.path),)), pack_value(op.value), nchain=1) for op in operations)
+    requests = sorted(server.requests, key=lambda request: request.seq)  # type: ignore[attr-defined]
+    assert requests == server.requests
+    assert [request.ops for request in requests if isinstance(request, Batch)] == [sent, sent]
+
+
+async def test_each_task_waits_as_long_as_its_own_question_may_take(anyio_backend: str) -> None:
+    """The one that was asked first has an hour, the other one 0.1 s."""
+    is_asked = threading.Event()
+
+    def hear(seq: int) -> bytes:
+        is_asked.set()
+        return silence(seq)
+
+    with open_server(hear, silence) as server:
+        async with opened(anyio_backend, server, reply_s=0.1) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(_expect, ConnectionLostError, lambda: client.set("a", 1, replicas=2, timeout_s=3600.0))
+            await anyio.to_thread.run_sync(is_asked.wait, DEADLINE_S)
+            await _expect(UnreachableError, client.ping)
+    assert len(server.requests) == 2
+
+
+def test_time_is_watched_again_after_nobody_waited_for_long() -> None:
+    clock = MockClock()
+    is_asked = threading.Event()
+
+    def hear(seq: int) -> bytes:
+        is_asked.set()
+        return silence(seq)
+
+    async def main(server: ScriptedServer) -> None:
+        async with open_client(hosts([server]), reply_s=30.0) as client, trio.open_nursery() as nursery:
+            await client.ping()
+            clock.jump(1000.0)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(_expect, UnreachableError, client.ping)
+            await trio.to_thread.run_sync(is_asked.wait, DEADLINE_S)
+            clock.jump(31.0)
+
+    with open_server(reply({}), hear) as server:
+        trio.run(main, server, clock=clock)
+    assert len(server.requests) == 2
+
+
 async def _expect(kind: type[Exception], call: Callable[[], object]) -> None:
     with pytest.raises(kind):
         await call()  # type: ignore[misc]
-
-

@@ -6,17 +6,19 @@ Knows: what a user of the client sees.  Does not know a real node: tests/process
 from __future__ import annotations
 
 import socket
+import threading
 
 import attrs
 import pytest
 
 from distkv.client.blocking import Client
-from distkv.client.questions import Entry, Written
+from distkv.client.questions import Entry, Set, Written
 from distkv.errors import (
     BadPathError,
     BadValueError,
     BusyError,
     ChainMismatchError,
+    ConnectionLostError,
     DistkvError,
     ExistsError,
     NoSpaceError,
@@ -32,6 +34,7 @@ from distkv.model.path import Path
 from distkv.wire.message import State
 from distkv.wire.replies import encode_error, encode_hello, encode_reply
 from distkv.wire.request import GetState, GetValue, PingRequest, SetValue
+from distkv.wire.value_requests import Batch
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import (
     HELLO,
@@ -297,6 +300,39 @@ def test_request_that_is_refused_while_it_is_sent_is_told_why(size: int) -> None
         pytest.raises(TooLargeError, match="at most 1000 bytes"),
     ):
         client.set_packed("a", value)
+
+
+def test_request_that_the_socket_takes_in_parts_arrives_whole() -> None:
+    operations = [Set(f"p{number}", "x" * 900_000) for number in range(12)]
+    done = reply({"results": [{"changed": True}] * len(operations)})
+    with open_server(done, reply({}), limit=20_000_000) as server, connect(server) as client:
+        assert len(client.batch(operations)) == len(operations)
+        client.ping()
+    sent = [SetValue(0, Path((str(op.path),)), pack_value(op.value), nchain=1) for op in operations]
+    assert server.requests == [Batch(1, tuple(sent)), PingRequest(2)]
+
+
+def test_server_that_takes_nothing_in_is_told_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        name = listener.getsockname()
+        accepted: list[socket.socket] = []
+        greeter = threading.Thread(target=lambda: accepted.append(_greeted(listener)))
+        greeter.start()
+        with (
+            Client([name], reply_s=0.1) as client,
+            pytest.raises(ConnectionLostError, match="takes nothing in"),
+        ):
+            client.set_packed("a", b"\xc6" + (32_000_000).to_bytes(4, "big") + bytes(32_000_000))
+        greeter.join()
+        accepted[0].close()
+
+
+def _greeted(listener: socket.socket) -> socket.socket:
+    """A connection that was greeted, and that nobody reads."""
+    connection, _ = listener.accept()
+    connection.sendall(encode_hello(HELLO))
+    return connection
 
 
 def test_closed_client_asks_nothing() -> None:

@@ -26,6 +26,7 @@ from distkv.wire.replies import (
     encode_end,
     encode_error,
     encode_found,
+    encode_found_with_link,
     encode_hello,
     encode_reply,
     encode_start,
@@ -65,6 +66,11 @@ VALUE = Event(Path(["p"]), Kind.SET, b"\xcd\0\x05", ((NodeName("a"), Tick(1 << 4
 
 def test_usual_read_is_answered_with_the_bytes_of_the_general_form() -> None:
     assert encode_found(70_000, VALUE) == encode_reply(70_000, {"tock": 300, "time": 1.75e9}, VALUE.value)
+
+
+def test_read_that_asks_for_the_chain_is_answered_with_the_values_of_the_general_form() -> None:
+    fields = {"tock": 300, "time": 1.75e9, "chain": chain_map(VALUE.chain, truncated=False)}
+    assert encode_found_with_link(70_000, VALUE) == encode_reply(70_000, fields, VALUE.value)
 
 
 @pytest.mark.parametrize("changed", [True, False])
