@@ -120,6 +120,8 @@ class _Linker:
         self._asked: dict[str, _TracedRequest] = {}
         self._latest: dict[tuple[str, str, str], _TracedRequest] = {}
         """By kind, asker and peer."""
+        self._held: dict[tuple[str, str], int] = {}
+        """A node and a tick -> the first moment in which it had the event."""
         self._answers: dict[str, int] = {}
         """The key of an answer to a peer -> the moment that gave it."""
 
@@ -132,6 +134,8 @@ class _Linker:
             self._hear(number, moment, moment.heard)
         for said in moment.sent:
             self._say(number, moment, said)
+        for event in moment.events:
+            self._held.setdefault((moment.node, event.tick), number)
 
     def lost(self, end_ms: int) -> Iterator[Arrow]:
         """What was said to all and did not reach everybody."""
@@ -177,9 +181,11 @@ class _Linker:
                 self._hear_request(number, moment, heard, "ask snapshot")
             case StepKind.DONE:
                 self._done(heard)
-            case (
-                StepKind.MAPS | StepKind.EVENTS | StepKind.KNOWN | StepKind.SNAPSHOT | StepKind.PAGES | StepKind.LINKED
-            ):
+            case StepKind.LINKED:
+                ticks = dict(zip(range(TICKS_MAX), single_ticks(heard.ticks), strict=False)).values()
+                for start in {self._held.get((heard.sender, tick)): None for tick in ticks} or (None,):
+                    self.found.append(Arrow(heard, heard.sender, moment.node, start, number))
+            case StepKind.MAPS | StepKind.EVENTS | StepKind.KNOWN | StepKind.SNAPSHOT | StepKind.PAGES:
                 if heard.ask in self._asked:
                     self._asked[heard.ask].is_answered = True
                 start = self._answers.get(heard.key)

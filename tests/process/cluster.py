@@ -40,6 +40,7 @@ class Cluster:
     agents: Agents
     servers: Servers
     clock_s: float
+    links: bool = True
     _by_name: dict[str, Agent] = attrs.field(factory=dict)
 
     # -- its parts
@@ -70,7 +71,8 @@ class Cluster:
         self._by_name[agent.name] = agent
         server = self.servers.add(agent.name)
         file = server.directory / "config.yaml"
-        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {agent.rpc_port}}}\n")
+        links = "" if self.links else "links: {follow: false}\n"
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {agent.rpc_port}}}\n{links}")
         server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
         return server
 
@@ -118,11 +120,17 @@ class Cluster:
 
 @contextmanager
 def open_cluster(
-    directory: Path, names: Sequence[str] = NAMES, *, clock_s: float = CLOCK_S, installed: Path | None = None
+    directory: Path,
+    names: Sequence[str] = NAMES,
+    *,
+    clock_s: float = CLOCK_S,
+    installed: Path | None = None,
+    links: bool = True,
 ) -> Iterator[Cluster]:
-    """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`."""
+    """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`. Without `links`, a node
+    whose agent is gone gets nothing of the others."""
     directory.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s)
+    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links)
     cluster.agents.directory.mkdir()
     try:
         for name in names:
