@@ -14,13 +14,15 @@ of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.model.event import NodeName
+from distkv.model.event import TICK_MAX, NodeName
+from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, joined, without
 
 CHECK_MS: Final = 1000
 """How often it is seen who is alive."""
@@ -45,6 +47,10 @@ class Parent:
     """When it may be tried again."""
     reason: str = ""
     """Why it did not answer the last time."""
+    told: dict[NodeName, int] = attrs.field(factory=dict)
+    """Up to where it told of each writer."""
+    is_idle: bool = False
+    """Whether it has told all that it holds."""
 
 
 class Following:
@@ -93,11 +99,33 @@ class Following:
             parent.is_up, parent.reason = True, ""
             self.look_again()  # what came by another one meanwhile need not any more
 
-    def told(self, follow: int) -> None:
-        """Something came: the peer is not one that only begins."""
+    def told(self, follow: int, lasts: Mapping[NodeName, int]) -> None:
+        """An item came, up to these ticks; without ticks it is a sign of life, as comes when there is nothing else."""
         name = self._by_follow.get(follow)
         if name is not None:
-            self.parents[name].failures = 0
+            parent = self.parents[name]
+            parent.failures, parent.is_idle = 0, not lasts
+            for writer, tick in lasts.items():
+                parent.told[writer] = max(tick, parent.told.get(writer, 0))
+
+    def heard(self, name: NodeName) -> None:
+        """A node that did not answer is there again."""
+        parent = self.parents.get(name)
+        if parent is not None and not parent.writers:
+            parent.failures, parent.retry_ms = 0, None
+            self.look_again()
+
+    def unexpected(self, missing: TickRanges) -> TickRanges:
+        """What of this no link is about to bring: links bring ticks in their order, and say when that was all."""
+        if not missing:
+            return missing
+        expected: TickRanges = {}
+        for parent in self.parents.values():
+            if not parent.is_idle and (parent.is_up or not parent.failures):
+                for writer in parent.writers & missing.keys():
+                    ahead = missing[writer] & Ranges([(parent.told.get(writer, 0) + 1, TICK_MAX)])
+                    expected = joined(expected, {writer: ahead})
+        return without(missing, expected)
 
     def ended(self, follow: int, reason: str, now_ms: int) -> None:
         """It broke, was refused, or fell silent."""
@@ -135,7 +163,7 @@ class Following:
             if writers != parent.writers:
                 self._by_follow.pop(parent.follow, None)
                 self._count += 1
-                parent.writers, parent.follow, parent.is_up = writers, self._count, False
+                parent.writers, parent.follow, parent.is_up, parent.is_idle = writers, self._count, False, False
                 if writers:
                     self._by_follow[self._count] = name
                 changed[name] = self._count

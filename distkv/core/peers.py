@@ -215,6 +215,7 @@ class Peers:
             return True
         store.tock = max(store.tock, header.tock)
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
+        node.following.heard(header.node)
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
         node.startup.map_arrived(node.store.missing())
@@ -250,7 +251,7 @@ class Peers:
         if node.recovery.is_pulling:
             return
         missing = node.store.tree.ledger.missing()
-        wanted = common(missing, held)
+        wanted = common(node.following.unexpected(missing), held)
         room = node.settings.pull_events_max - count(wanted)
         doubted = self._next_losers(held, room) if asks_losers and room > 0 else {}
         if wanted or doubted:

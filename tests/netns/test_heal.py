@@ -39,7 +39,8 @@ def test_events_move_once_after_a_heal(tmp_path: Path, record_property: Record) 
         record_property("equal after", f"{time.monotonic() - healed_s:.1f} s, 3 clocks being {3 * lab.clock_s:g} s")
         _wait_pings(lab)
         came = {key: _counters(lab)[key] - before[key] for key in before}
-        moved, again = (came[f"events_gossiped{word}"] + came[f"events_pulled{word}"] for word in ("", "_again"))
+        ways = ("gossiped", "linked", "pulled")
+        moved, again = (sum(came[f"events_{way}{word}"] for way in ways) for word in ("", "_again"))
         record_property("events moved", f"{moved}, of which twice {again} ({again / moved:.2%}): {came}")
         needed = len(NAMES) * WRITES
         assert needed <= moved <= (1 + AGAIN_MAX) * needed

@@ -40,7 +40,8 @@ class Cluster:
     agents: Agents
     servers: Servers
     clock_s: float
-    links: bool = True
+    links: str = ""
+    """Settings of the section, as in a file."""
     _by_name: dict[str, Agent] = attrs.field(factory=dict)
 
     # -- its parts
@@ -71,8 +72,8 @@ class Cluster:
         self._by_name[agent.name] = agent
         server = self.servers.add(agent.name)
         file = server.directory / "config.yaml"
-        links = "" if self.links else "links: {follow: false}\n"
-        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {{port: {agent.rpc_port}}}\n{links}")
+        serf, links = f"{{port: {agent.rpc_port}}}", f"{{{self.links}}}"
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {serf}\nlinks: {links}\n")
         server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
         return server
 
@@ -125,10 +126,10 @@ def open_cluster(
     *,
     clock_s: float = CLOCK_S,
     installed: Path | None = None,
-    links: bool = True,
+    links: str = "",
 ) -> Iterator[Cluster]:
-    """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`. Without `links`, a node
-    whose agent is gone gets nothing of the others."""
+    """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`. `links`: settings of
+    the section, as in a file."""
     directory.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links)
     cluster.agents.directory.mkdir()

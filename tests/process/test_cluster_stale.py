@@ -20,7 +20,7 @@ OPTIONS = ("-v", "-C", "delete.retention=1")
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Two nodes that forget deletions after a second."""
-    with open_cluster(tmp_path / "cluster", ("a", "b"), links=False) as found:
+    with open_cluster(tmp_path / "cluster", ("a", "b"), links="follow: false") as found:
         for name in ("a", "b"):
             found[name].terminate()
         for name in ("a", "b"):

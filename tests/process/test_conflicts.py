@@ -35,7 +35,7 @@ class Healed:
 @pytest.fixture(scope="module")
 def healed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Healed]:
     """Every test has paths of its own, and leaves all nodes ready."""
-    with open_cluster(tmp_path_factory.mktemp("cluster"), links=False) as cluster, ExitStack() as stack:
+    with open_cluster(tmp_path_factory.mktemp("cluster"), links="follow: false") as cluster, ExitStack() as stack:
         watches = [stack.enter_context(CommandWatch(server, "told")) for server in cluster]
         for watch in watches:
             watch.wait_watching()

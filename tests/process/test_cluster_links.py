@@ -1,0 +1,107 @@
+"""Links between real servers: changes come by them alone, whoever is killed or frozen.
+
+Knows: what a client and an operator see.  Does not know how soon a change comes: the benchmark measures that.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.cluster import Cluster, open_cluster
+from tests.process.servers import Server
+
+DEADLINE_S = 120.0
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Three nodes that follow each other."""
+    with open_cluster(tmp_path / "cluster") as found:
+        _wait_linked(found, *"abc")
+        yield found
+
+
+def _links(server: Server) -> dict[str, dict[str, Any]]:
+    return {link["node"]: link for link in server.state()["links"]}
+
+
+def _writers(server: Server, parent: str) -> object:
+    return _links(server)[parent].get("writers")
+
+
+def _wait_linked(cluster: Cluster, *names: str) -> None:
+    """Until these nodes follow each other."""
+
+    def are_up() -> bool:
+        return all(_links(cluster[name])[other]["state"] == "up" for name in names for other in names if name != other)
+
+    cluster.wait(are_up, f"links between {' '.join(names)}", DEADLINE_S)
+
+
+def _wait_value(cluster: Cluster, name: str, path: str, value: object) -> None:
+    def is_there() -> bool:
+        with cluster[name].client() as client:
+            entry = client.get(path)
+        return entry is not None and entry.value == value
+
+    cluster.wait(is_there, f"{path} on {name}", DEADLINE_S)
+
+
+def test_changes_come_while_all_agents_are_dead(cluster: Cluster) -> None:
+    for name in "abc":
+        cluster.agent(name).kill()
+    for name in "abc":
+        cluster.wait_state(name, "cut-off", DEADLINE_S)
+    for name in "abc":
+        with cluster[name].client() as client:
+            client.set(f"of.{name}", name)
+    for name in "abc":
+        for writer in "abc":
+            _wait_value(cluster, name, f"of.{writer}", writer)
+        assert cluster[name].state()["counters"]["events_pulled"] == 0
+
+
+def test_killed_node_is_said_to_be_down_and_has_all_when_it_is_back(cluster: Cluster) -> None:
+    cluster["c"].kill()
+    cluster.wait(lambda: _links(cluster["a"])["c"]["state"] == "down", "the link to c is down", DEADLINE_S)
+    assert _links(cluster["a"])["c"]["reason"]
+    with cluster["a"].client() as client:
+        for number in range(300):
+            client.set(f"many.{number}", number)
+    _wait_value(cluster, "b", "many.299", 299)
+    assert _links(cluster["a"])["b"]["state"] == "up"
+    cluster.start("c")
+    cluster.wait_equal(DEADLINE_S)
+    _wait_linked(cluster, *"abc")
+
+
+def test_frozen_relay_is_left_and_taken_again(tmp_path: Path) -> None:
+    with open_cluster(tmp_path / "cluster", links="fanout: 1") as cluster:
+        cluster.wait(lambda: _writers(cluster["c"], "b") == ["a", "b"], "c has from b what a writes", DEADLINE_S)
+        cluster["b"].send_signal(signal.SIGSTOP)
+        try:
+            with cluster["a"].client() as client:
+                client.set("while.frozen", 1)
+            _wait_value(cluster, "c", "while.frozen", 1)
+        finally:
+            cluster["b"].send_signal(signal.SIGCONT)
+        _wait_value(cluster, "b", "while.frozen", 1)
+        cluster.wait_equal(DEADLINE_S)
+
+
+def test_node_that_follows_nobody_replicates_with_those_that_do(tmp_path: Path) -> None:
+    with open_cluster(tmp_path / "cluster", ("a", "b"), links="follow: false") as cluster:
+        cluster["b"].terminate()
+        cluster["b"].start(options=("-v", "-C", "links.follow=true"))
+        cluster["b"].wait_ready()
+        cluster.wait(lambda: _links(cluster["b"])["a"]["state"] == "up", "b follows a", DEADLINE_S)
+        assert _links(cluster["a"])["b"]["state"] == "down"
+        for name in "ab":
+            with cluster[name].client() as client:
+                client.set(f"of.{name}", name)
+        cluster.wait_equal(DEADLINE_S)
