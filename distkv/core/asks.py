@@ -45,6 +45,10 @@ class Asked:
     why: Why
     missing: TickRanges
     """What was missing here when it was asked, if that was more than one pull asks for (GAP-4)."""
+    left: frozenset[NodeName] = frozenset()
+    """The writers that a pull leaves to links (LINK-8)."""
+    heard_ms: int = 0
+    """When something was last heard of the peer, or it was asked."""
     brought: bool = False
     differs: bool = False
     """Whether a short answer said that the peer holds something else."""
@@ -65,11 +69,21 @@ class Asks:
         """Whether nothing was asked yet."""
         return self._count == 0
 
-    def begin(self, name: NodeName, addr: str, what: Question, why: Why, missing: TickRanges) -> Ask:
+    def begin(
+        self,
+        name: NodeName,
+        addr: str,
+        what: Question,
+        why: Why,
+        now_ms: int,
+        *,
+        missing: TickRanges,
+        left: frozenset[NodeName],
+    ) -> Ask:
         """A request to the node `name` at `addr` is about to leave."""
         self._count += 1
         ask = Ask(self._count, addr, what)
-        self._open[ask.id] = Asked(name, ask, why, missing)
+        self._open[ask.id] = Asked(name, ask, why, missing, left, now_ms)
         return ask
 
     def get(self, number: int) -> Asked | None:
@@ -80,9 +94,13 @@ class Asks:
         """It is over; None: it was so already."""
         return self._open.pop(number, None)
 
+    def find(self, why: Why) -> Asked | None:
+        """One for this reason that is under way, if there is one."""
+        return next((asked for asked in self._open.values() if asked.why is why), None)
+
     def has(self, why: Why) -> bool:
         """Whether one for this reason is under way."""
-        return any(asked.why is why for asked in self._open.values())
+        return self.find(why) is not None
 
     def void_all_but(self, kept: Asked) -> None:
         """The state is another one from now on."""

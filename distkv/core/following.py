@@ -14,15 +14,14 @@ of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.model.event import TICK_MAX, NodeName
-from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, joined, without
+from distkv.model.event import NodeName
+from distkv.model.tick_ranges import TickRanges
 
 CHECK_MS: Final = 1000
 """How often it is seen who is alive."""
@@ -47,10 +46,13 @@ class Parent:
     """When it may be tried again."""
     reason: str = ""
     """Why it did not answer the last time."""
-    told: dict[NodeName, int] = attrs.field(factory=dict)
-    """Up to where it told of each writer."""
-    is_idle: bool = False
-    """Whether it has told all that it holds."""
+    is_whole: bool = False
+    """Whether it has told all that it held when it began to answer."""
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is about to tell what it holds already."""
+        return not self.is_whole and (self.is_up or not self.failures)
 
 
 class Following:
@@ -99,33 +101,31 @@ class Following:
             parent.is_up, parent.reason = True, ""
             self.look_again()  # what came by another one meanwhile need not any more
 
-    def told(self, follow: int, lasts: Mapping[NodeName, int]) -> None:
-        """An item came, up to these ticks; without ticks it is a sign of life, as comes when there is nothing else."""
+    def told(self, follow: int, *, is_sign: bool) -> None:
+        """An item came; as a sign of life it says that nothing else is left to be told."""
         name = self._by_follow.get(follow)
         if name is not None:
             parent = self.parents[name]
-            parent.failures, parent.is_idle = 0, not lasts
-            for writer, tick in lasts.items():
-                parent.told[writer] = max(tick, parent.told.get(writer, 0))
+            parent.failures = 0
+            parent.is_whole |= is_sign
 
     def heard(self, name: NodeName) -> None:
-        """A node that did not answer is there again."""
+        """An exchange with a node took place: if it was left, it is there again, and so may be others that were."""
         parent = self.parents.get(name)
-        if parent is not None and not parent.writers:
-            parent.failures, parent.retry_ms = 0, None
+        if parent is not None and parent.failures and not parent.is_up:
+            for left in self.parents.values():
+                if left.failures and not left.writers:
+                    left.failures, left.retry_ms = 0, None
             self.look_again()
 
     def unexpected(self, missing: TickRanges) -> TickRanges:
-        """What of this no link is about to bring: links bring ticks in their order, and say when that was all."""
-        if not missing:
-            return missing
-        expected: TickRanges = {}
-        for parent in self.parents.values():
-            if not parent.is_idle and (parent.is_up or not parent.failures):
-                for writer in parent.writers & missing.keys():
-                    ahead = missing[writer] & Ranges([(parent.told.get(writer, 0) + 1, TICK_MAX)])
-                    expected = joined(expected, {writer: ahead})
-        return without(missing, expected)
+        """What of this no link is about to bring."""
+        coming = self.coming() if missing else ()
+        return {name: ranges for name, ranges in missing.items() if name not in coming}
+
+    def coming(self) -> frozenset[NodeName]:
+        """The writers of whom a link is about to bring what was missed."""
+        return frozenset(writer for parent in self.parents.values() if parent.is_coming for writer in parent.writers)
 
     def ended(self, follow: int, reason: str, now_ms: int) -> None:
         """It broke, was refused, or fell silent."""
@@ -147,15 +147,19 @@ class Following:
 
     # -- whom
 
-    def plan(self, now_ms: int, alive: Sequence[NodeName]) -> dict[NodeName, int]:
+    def plan(
+        self, now_ms: int, alive: Sequence[NodeName], pulled: Container[NodeName] = ()
+    ) -> dict[NodeName, int]:
         """Whom to follow from now on for others than before, and the number of each follow; `alive` are the other
-        registered nodes that seem alive, by name."""
+        registered nodes that seem alive, by name. What `pulled` made is on its way by a pull, so that a new link would
+        bring it again."""
         self._check_ms = now_ms + CHECK_MS
         wanted = dict[NodeName, set[NodeName]]()
         ring = sorted([*alive, self._me])
         for writer in alive if self.is_on else ():
             for name in self._chosen(writer, ring, now_ms):
-                wanted.setdefault(name, set()).add(writer)
+                if writer not in pulled or self._brings(name, writer):
+                    wanted.setdefault(name, set()).add(writer)
         changed = dict[NodeName, int]()
         for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
             parent = self.parents.setdefault(name, Parent())
@@ -163,7 +167,7 @@ class Following:
             if writers != parent.writers:
                 self._by_follow.pop(parent.follow, None)
                 self._count += 1
-                parent.writers, parent.follow, parent.is_up, parent.is_idle = writers, self._count, False, False
+                parent.writers, parent.follow, parent.is_up, parent.is_whole = writers, self._count, False, False
                 if writers:
                     self._by_follow[self._count] = name
                 changed[name] = self._count
@@ -186,8 +190,8 @@ class Following:
         return self.is_on or bool(self.followers)
 
     def _chosen(self, writer: NodeName, ring: Sequence[NodeName], now_ms: int) -> Iterator[NodeName]:
-        """Through whom a writer is followed: the best that may be tried; and, until that one answers, the best that
-        does already."""
+        """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
+        it already. To follow yet another node meanwhile would bring most twice."""
         first: NodeName | None = None
         for name in self._candidates(writer, ring):
             parent = self.parents.get(name)
@@ -195,9 +199,10 @@ class Following:
             if first is None and (is_up or self._may_try(parent, now_ms)):
                 first = name
                 yield name
-            elif first is not None and is_up:
+            elif first is not None and is_up and self._brings(name, writer):
                 yield name
-            if first is not None and is_up:
+                return
+            if name == first and is_up:
                 return
 
     def _candidates(self, writer: NodeName, ring: Sequence[NodeName]) -> Iterator[NodeName]:
@@ -211,6 +216,9 @@ class Following:
             above.append(place)
         yield from (ring[(begin + at) % len(ring)] for at in above)
         yield from (ring[(begin + at) % len(ring)] for at in range(1, mine) if at not in above)
+
+    def _brings(self, name: NodeName, writer: NodeName) -> bool:
+        return name in self.parents and writer in self.parents[name].writers
 
     def _may_try(self, parent: Parent | None, now_ms: int) -> bool:
         return parent is None or parent.retry_ms is None or now_ms >= parent.retry_ms

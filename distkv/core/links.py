@@ -10,10 +10,16 @@ not far ahead. Ticks that a peer calls superseded become heard of, and no more: 
 
 from __future__ import annotations
 
+from typing import Final
+
+from distkv.core.asks import Why
 from distkv.core.gossip import is_near
 from distkv.core.node import Node, Turn
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold
 from distkv.model.event import NodeName, Tick, life_of
+
+PULL_SILENT_MS: Final = 1000
+"""A pull of which nothing was heard for so long is not waited for."""
 
 
 class Links:
@@ -21,7 +27,8 @@ class Links:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._as_of = 0
+        self._as_of = (0, False)
+        """The registry, and whether the node served clients, when it was last seen whom to follow."""
 
     def began(self, what: FollowBegan) -> None:
         """A peer answers."""
@@ -34,8 +41,7 @@ class Links:
         parent = following.parent_of(what.follow)
         if parent is None:
             return  # it was on its way when it was not wanted any more
-        lasts = {event.node: event.tick for event in what.events}
-        following.told(what.follow, lasts | {name: ticks.last() for name, ticks in what.known.items()})
+        following.told(what.follow, is_sign=not what.events and not what.known)
         node.recovery.saw(parent, "", turn.now_ms)
         writers = following.parents[parent].writers
         limit = node.store.tock + node.settings.tock_jump
@@ -69,21 +75,29 @@ class Links:
         """Follow others than before, if it is time to see that."""
         node = self._node
         following, registry = node.following, node.store.registry
-        if registry.changes != self._as_of:
-            self._as_of = registry.changes
+        as_of = registry.changes, node.is_serving
+        if as_of != self._as_of:
+            self._as_of = as_of
             following.look_again()
         if not following.is_due(turn.now_ms):
             return
         peers = node.recovery.peers
         alive = self._alive(turn.now_ms) if node.is_serving else []
         following.look_at(alive)
-        for name, follow in following.plan(turn.now_ms, self._with_address(alive)).items():
+        pulled = self._pulled(alive, turn.now_ms)
+        for name, follow in following.plan(turn.now_ms, self._with_address(alive), pulled).items():
             addr = peers[name].addr if name in peers else ""
             nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
-            following.parents[name].told = dict[NodeName, int](nodes)
             turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
 
     # -- inside
+
+    def _pulled(self, alive: list[NodeName], now_ms: int) -> list[NodeName]:
+        """Whose changes a pull is bringing."""
+        pull = self._node.asks.find(Why.PULL)
+        if pull is None or now_ms - pull.heard_ms >= PULL_SILENT_MS:
+            return []
+        return [name for name in alive if name not in pull.left]
 
     def _alive(self, now_ms: int) -> list[NodeName]:
         """The other registered nodes that seem alive, by name."""

@@ -24,7 +24,7 @@ from distkv.core.recovery import Recovery
 from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.errors import DistkvError
-from distkv.model.event import Event, NodeName, Tock
+from distkv.model.event import Event, NodeName, Tock, last_tick, life_of
 from distkv.model.tick_ranges import TickRanges, count
 from distkv.model.tree import Applied
 from distkv.model.unchecked import unchecked_value
@@ -279,15 +279,22 @@ class Node:
 
     def ask(self, name: NodeName, addr: str, what: Question, why: Why, turn: Turn) -> int:
         """Ask the node `name` at `addr` for something; the number of the question."""
+        left = frozenset[NodeName]()
         if isinstance(what, AskEvents) and why is Why.PULL:
             if self.store.me in what.ranges:
                 own = what.ranges[self.store.me]
                 self.follow(self.lives.lacks_own(own, is_serving=self.is_serving), turn)
-            ledger = self.store.tree.ledger
-            what = AskEvents(ledger.missing(), what.doubted, ledger.ticks(), self.settings.pull_events_max)
+            what, left = self._pull(what.doubted)
         missing = self.store.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):
             missing = {}  # pulls tell of it soon enough
-        ask = self.asks.begin(name, addr, what, why, missing)
+        ask = self.asks.begin(name, addr, what, why, turn.now_ms, missing=missing, left=left)
         turn.ready.messages.append(ask)
         return ask.id
+
+    def _pull(self, doubted: TickRanges) -> tuple[AskEvents, frozenset[NodeName]]:
+        """A pull of all that is missing, but of writers of whom links are about to bring it."""
+        ledger, coming = self.store.tree.ledger, self.following.coming()
+        missing, ticks = self.following.unexpected(ledger.missing()), ledger.ticks()
+        ticks |= {name: [last_tick(life_of(tick)) for tick in ticks[name]] for name in coming & ticks.keys()}
+        return AskEvents(missing, doubted, ticks, self.settings.pull_events_max), coming

@@ -36,6 +36,8 @@ class Peers:
         self._sponsor = sponsor
         self._download = Download(node)
         self._comparison = Comparison(node)
+        self._compared: TickMaps | None = None
+        """What a peer said in this step, before it was seen whom to follow."""
         self._losers_asked: tuple[NodeName, Tick] | None = None
         """The last open loser that was asked for, where others still wait for their turn."""
 
@@ -47,6 +49,7 @@ class Peers:
         asked = node.asks.get(what.ask)
         if asked is None or asked.is_void:
             return
+        asked.heard_ms = turn.now_ms
         if asked.why is Why.COMPARISON:
             self._comparison.answered(asked, what, turn)
             return
@@ -63,7 +66,8 @@ class Peers:
                 asked.brought |= bool(events)
             case AskEvents(doubted=doubted), PullEnd(known=known, lacks=lacks):
                 # Of other ticks nobody's word is taken: what nobody made yet would never be applied when it comes.
-                questions = joined(node.store.tree.ledger.missing(), doubted)
+                # What superseded them may be among what was left to links (PULL-5).
+                questions = joined(node.store.tree.ledger.missing(), doubted) if not asked.left else {}
                 asked.brought |= bool(node.learn_known(common(questions, known), turn))
                 asked.ended = True
                 whole = not node.store.missing()
@@ -90,6 +94,7 @@ class Peers:
                     node.recovery.unreachable(asked.name, turn.now_ms)
                 self._attempt_over(asked, turn)
             case Why.PULL:
+                node.following.look_again()
                 if not asked.ended:
                     node.recovery.pull_failed(asked.name, turn.now_ms, is_whole=not node.store.missing())
             case Why.DOWNLOAD:
@@ -220,10 +225,16 @@ class Peers:
         node.recovery.maps_came(header.node, maps.held, header)
         node.startup.map_arrived(node.store.missing())
         node.follow(node.lives.heard_maps(maps.behind, is_serving=node.is_serving), turn)
-        self._pull_after_exchange(maps, turn)
         self._comparison.maps_came(maps, turn, is_answer=is_answer)
-        self._download.hand_over(maps, turn)
+        self._compared = maps
         return True
+
+    def after_exchange(self, turn: Turn) -> None:
+        """Now that it is seen whom to follow: go on with what came of an exchange in this step."""
+        maps, self._compared = self._compared, None
+        if maps is not None:
+            self._pull_after_exchange(maps, turn)
+            self._download.hand_over(maps, turn)
 
     def _pull_after_exchange(self, maps: TickMaps, turn: Turn) -> None:
         """Fetch what the peer has and we lack, given up or not, and ask what it knows of our open losers.
@@ -253,7 +264,8 @@ class Peers:
         missing = node.store.tree.ledger.missing()
         wanted = common(node.following.unexpected(missing), held)
         room = node.settings.pull_events_max - count(wanted)
-        doubted = self._next_losers(held, room) if asks_losers and room > 0 else {}
+        asks_losers &= room > 0 and not node.following.coming()  # what closes them may come by a link
+        doubted = self._next_losers(held, room) if asks_losers else {}
         if wanted or doubted:
             node.recovery.pull_started()
             node.ask(name, addr, AskEvents(wanted, doubted), Why.PULL, turn)

@@ -324,9 +324,10 @@ class Replica:
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)
+        self._links.do_what_is_due(turn)
+        self._peers.after_exchange(turn)
         if store.has_data:
             self._repair(turn)
-        self._links.do_what_is_due(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 

@@ -55,6 +55,11 @@ def first_tick(life: int) -> Tick:
     return Tick((life << COUNT_BITS) + 1)
 
 
+def last_tick(life: int) -> Tick:
+    """The highest tick that there can be in a life."""
+    return Tick(first_tick(life + 1) - 2)
+
+
 def tick_text(node: str, tick: int) -> str:
     """`node:life.n`; life 0 is left out."""
     life, count = tick >> COUNT_BITS, tick & (2**COUNT_BITS - 1)

@@ -20,7 +20,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.services.telling import Durable, Send, SendNowait, Wait
-from distkv.wire.following import ITEM_EVENTS_MAX, encode_known, encode_records
+from distkv.wire.following import ITEM_EVENTS_MAX, encode_alive, encode_known, encode_records
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from distkv.wire.replies import addressed, encode_end
@@ -71,6 +71,7 @@ class Streaming:
         """Tell everything, until stopped."""
         follower = self.follower
         yield from self._catch_up()
+        yield Send(addressed(encode_alive(), self._seq))  # that was all
         while not follower.is_stopped:
             if follower.is_lost:
                 self._node.counters["follow_overtaken"] += 1

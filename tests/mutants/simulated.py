@@ -207,8 +207,8 @@ SIMULATED = (
         "pull-gaps",
         "a pull asks for all that is missing (PULL-1)",
         "core/node.py",
-        "what = AskEvents(ledger.missing(), what.doubted,",
-        "what = AskEvents(what.ranges, what.doubted,",
+        "            what, left = self._pull(what.doubted)\n",
+        "            what, left = attrs.evolve(self._pull(what.doubted)[0], ranges=what.ranges), frozenset()\n",
         seed=1,
     ),
     _of(
@@ -229,7 +229,8 @@ SIMULATED = (
         "gaps-stay",
         "a gap is pulled from a peer (GAP-1)",
         "core/replica.py",
-        "        elif recovery.is_idle and node.following.unexpected(node.store.missing()):\n            recovery.gap_seen(now_ms)\n",
+        "        elif recovery.is_idle and node.following.unexpected(node.store.missing()):\n"
+        "            recovery.gap_seen(now_ms)\n",
         "",
     ),
     _of(

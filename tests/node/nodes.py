@@ -21,7 +21,7 @@ import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
 from distkv.config import Limits, ScrubConfig
-from distkv.core.ready import CoreSettings
+from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
@@ -41,7 +41,7 @@ from distkv.transport.memory import MemoryNetwork, MemoryTransport, MessageFault
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.framing import FrameReader
-from distkv.wire.message import EventRecord, LifeRecord, Message, Start
+from distkv.wire.message import EventRecord, LifeRecord, Message, Start, Update
 from distkv.wire.records import decode_record
 from distkv.wire.replies import decode_reply
 from distkv.wire.values import pack_value
@@ -318,6 +318,8 @@ class Node:
     caller: Caller | None = None
     """How it reaches peers, if not by dialling into this world."""
     sent: Sent = attrs.field(factory=Sent)
+    meant: int = 0
+    """The last own tick that its replica wanted to gossip as an update."""
     is_running: bool = False
     failure: BaseException | None = None
     ended: trio.Event = attrs.field(factory=trio.Event)
@@ -370,6 +372,7 @@ class Node:
             told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
             restored = {"restored": True} if self.log.recovered.cut else {}
             self.replica = new_replica(self.named or self.name, **told, **{**self.settings, **restored})
+            self._tap()
             self.disk_watch = DiskWatch(self.replica.name, self.log)
             is_fast = not callable(self.commit_s) and self.commit_s < INLINE_SYNC_S
             self.committer = Committer(
@@ -412,6 +415,18 @@ class Node:
 
     def client(self, *, lockstep: bool = False) -> Client:
         return Client(self.connect(lockstep=lockstep))
+
+    def _tap(self) -> None:
+        """See what the replica decides, whatever becomes of it."""
+        step = self.replica.step
+
+        def tapped(now_ms: int, wall: float, what: Input) -> Ready:
+            ready = step(now_ms, wall, what)
+            updates = (message.events for message in ready.messages if isinstance(message, Update))
+            self.meant = max([self.meant, *(event.tick for events in updates for event in events)])
+            return ready
+
+        self.replica.step = tapped
 
     async def kill(self) -> None:
         """End the process; the disk stays as it is."""
