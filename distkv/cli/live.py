@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Final, TypeAlias
 
 import attrs
@@ -34,7 +35,17 @@ HOLD_S: Final = 0.5
 """So long a moment waits for earlier ones from other nodes."""
 QUEUE_MAX: Final = 10_000
 
-Told: TypeAlias = Moment | DistkvError
+END_S: Final = 5.0
+"""So long a node may take to say that it has told all."""
+
+
+class _End(Enum):
+    """What a listener tells last."""
+
+    END = auto()
+
+
+Told: TypeAlias = Moment | DistkvError | _End
 
 
 def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[Moment], object]) -> None:
@@ -55,7 +66,9 @@ def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[M
     order = _TimeOrder(write)
     with suppress(KeyboardInterrupt):
         _collect(told, order, for_s)
-    _collect(told, order, HOLD_S)  # what is under way
+    for ear in ears:
+        ear.stop()
+    _collect(told, order, END_S, ends=len(ears))  # what is under way
     order.release(time.monotonic())
 
 
@@ -68,10 +81,11 @@ def _check_names(ears: Sequence[_NodeListener]) -> None:
             raise SettingsError(f"--live {both} are both the node {ear.node}: name each node once")
 
 
-def _collect(told: queue.Queue[Told], order: _TimeOrder, for_s: float | None) -> None:
-    """Take what comes, until the time is over."""
+def _collect(told: queue.Queue[Told], order: _TimeOrder, for_s: float | None, ends: int = 0) -> None:
+    """Take what comes, until the time is over, or so many have come to their end."""
+    left = ends
     deadline = None if for_s is None else time.monotonic() + for_s
-    while deadline is None or time.monotonic() < deadline:
+    while (deadline is None or time.monotonic() < deadline) and (left or not ends):
         try:
             found = told.get(timeout=order.pause_s(deadline))
         except queue.Empty:
@@ -79,7 +93,10 @@ def _collect(told: queue.Queue[Told], order: _TimeOrder, for_s: float | None) ->
         else:
             if isinstance(found, DistkvError):
                 raise found
-            order.put(found)
+            if found is _End.END:
+                left -= 1
+            else:
+                order.put(found)
         order.release(time.monotonic() - HOLD_S)
 
 
@@ -117,10 +134,16 @@ class _NodeListener:
         self.address = address
         self.node: str = connection.hello.node
         self._connection = connection
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """From any thread: let the node tell what there is, and no more."""
+        self._is_stopped = True
+        self._connection.end_items()
 
     def run(self, tell: Callable[[Told], object]) -> None:
         """For a thread of its own, which ends with the command, or when the node refuses."""
-        while True:
+        while not self._is_stopped:
             try:
                 for fields in self._connection.items(questions.trace(), SILENCE_S):
                     for moment in self._moments(fields):
@@ -130,8 +153,10 @@ class _NodeListener:
             except DistkvError as error:
                 tell(error)
                 return
-            tell(Moment(_now_ms(), self.node, OUT_OF_SIGHT))
-            self._connect_again()
+            if not self._is_stopped:
+                tell(Moment(_now_ms(), self.node, OUT_OF_SIGHT))
+                self._connect_again()
+        tell(_End.END)
 
     def _moments(self, fields: Mapping[str, object]) -> list[Moment]:
         """What an item says."""
@@ -144,7 +169,7 @@ class _NodeListener:
 
     def _connect_again(self) -> None:
         pause = threading.Event()  # nobody sets it
-        while True:
+        while not self._is_stopped:
             pause.wait(AGAIN_S)
             try:
                 self._connection = open_connection([self.address], connect_s=CONNECT_S)

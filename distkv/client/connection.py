@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from distkv.client import failures
+from distkv.client import failures, questions
 from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.client.protocol import Answered, ClientProtocol
 from distkv.client.questions import Answer, Question
@@ -30,7 +30,8 @@ from distkv.wire.replies import Hello
 RECEIVE_BYTES: Final = 1 << 16
 BULK_BYTES: Final = 1 << 18
 """At once, where there is much to come."""
-
+FIRST_SEQ: Final = 1
+"""Of a long result: its connection is asked nothing before it."""
 LAST_WORDS_S: Final = 0.1
 """How long we listen to a server that closed while we were sending."""
 
@@ -89,6 +90,14 @@ class Connection:
         if (line := self._socket) is not None:
             with suppress(OSError):  # it is gone already
                 line.shutdown(socket.SHUT_RDWR)
+
+    def end_items(self) -> None:
+        """From any thread: let the long result come to its end, behind all that there is to tell by then. A server that
+        takes nothing in is not waited for."""
+        stop = questions.stop(FIRST_SEQ)
+        if (line := self._socket) is not None:
+            with suppress(OSError):
+                line.send(self._conversation.ask(stop, stop))
 
     def check_open(self) -> None:
         """Raises UnreachableError when it was closed on our side, be it because it broke."""
@@ -153,6 +162,8 @@ class Connection:
             deadline = self._send(self._conversation.ask(question, question, is_long=True), _after(reply_s))
             while True:
                 for answered in self._receive(deadline):
+                    if answered.asker is not question:
+                        continue
                     if isinstance(answered.answer, DistkvError):
                         raise answered.answer
                     if answered.answer is None:

@@ -35,7 +35,7 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, TraceSteps
+from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.request import Request
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
 from distkv.wire.value_requests import REPLICAS_S, Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
@@ -316,6 +316,11 @@ def scrub(*, fast: bool = False) -> Question[Mapping[str, object]]:
 def trace() -> Question[Mapping[str, object]]:
     """Every step of the node from now on: a long result, its start included."""
     return Question(lambda seq: encode_request(TraceSteps(seq)), _rest, Repeat.NEVER, tells_start=True)
+
+
+def stop(task: int) -> Question[Mapping[str, object]]:
+    """Let the long result that has this `seq` come to its end."""
+    return _question(lambda seq: Stop(seq, task), _rest, Repeat.NEVER)
 
 
 def ping() -> Question[None]:

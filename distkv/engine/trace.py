@@ -32,7 +32,10 @@ class Listener:
         self._changed = trio.Event()
 
     def put(self, position: int, moment: Moment) -> bool:
-        """A moment that may be told when so many records are durable; False: there was no room for it."""
+        """A moment that may be told when so many records are durable; False: there was no room for it, or it is not
+        wanted any more."""
+        if self.is_stopped:
+            return False
         has_room = len(self._waiting) < self._moments_max and not self._lost
         if has_room:
             self._waiting.append((position, moment))
@@ -42,13 +45,18 @@ class Listener:
         return has_room
 
     def stop(self) -> None:
-        """Let it come to its end."""
+        """Let it come to its end, after what is still to be told."""
         self.is_stopped = True
         self._changed.set()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether anything is to be told."""
+        return bool(self._waiting or self._lost)
+
     async def wait(self) -> None:
         """Until there is something to tell, or it is stopped."""
-        while not (self._waiting or self._lost or self.is_stopped):
+        while not (self.has_news or self.is_stopped):
             self._changed = trio.Event()
             await self._changed.wait()
 

@@ -45,7 +45,7 @@ class Traces:
         try:
             start = {"state": "start", "node": self._driver.replica.name, "time": time.time()}
             await self._send(encode_reply(seq, start))
-            while not listener.is_stopped:
+            while listener.has_news or not listener.is_stopped:
                 await listener.wait()
                 await self._tell(seq, listener)
             await self._send(encode_end(seq))

@@ -72,6 +72,18 @@ async def test_each_step_is_told(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.trio
+async def test_what_happened_before_a_stop_is_told_before_the_end(autojump_clock: MockClock) -> None:
+    async with solo_node(commit_s=1.0) as node, listening(node) as client, node.client() as writer:
+        await writer.stream.send_all(writer.frame("set_value", path=["k"], value=1))
+        await trio.sleep(0.1)
+        await client.stream.send_all(client.frame("stop", task=1))
+        found = await told(client, 3)
+        assert [reply.get("stopped") for reply in found] == [True, None, None]
+        assert [reply.get("moment", {}).get("kind") for reply in found] == [None, "set", None]
+        assert found[2]["state"] == "end"
+
+
+@pytest.mark.trio
 async def test_own_event_is_told_when_it_is_durable(autojump_clock: MockClock) -> None:
     async with solo_node(commit_s=1.0) as node, listening(node) as client, node.client() as writer:
         began = trio.current_time()
