@@ -13,6 +13,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol, assert_never
 
 import trio
@@ -46,6 +47,7 @@ from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
+from distkv.engine.holders import HeldTicks
 from distkv.engine.hub import Hub
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
@@ -95,8 +97,10 @@ class Caller(Protocol):
         silent_s: float,
         began: Callable[[], None],
         take: Callable[[FollowItem], Awaitable[None]],
+        held: Callable[[], Awaitable[dict[NodeName, Tick]]],
     ) -> None:
-        """Follow the node at `addr`, and hand every item to `take`, until it ends; raises as `call`, and at its end."""
+        """Follow the node at `addr`, and hand every item to `take`, until it ends; tell it what `held` gives, each time
+        that it gives something; raises as `call`, and at its end."""
 
 
 class Driver:
@@ -217,6 +221,11 @@ class Driver:
         """A node follows this one for what it makes, and says that it does."""
         self._followers[name] += 1
         self.step(FollowersSeen(frozenset(self._followers)))
+
+    @property
+    def follower_count(self) -> int:
+        """How many nodes follow this one for what it makes, and are heard."""
+        return len(self._followers)
 
     def follower_went(self, name: NodeName) -> None:
         """It does not any more, or is not heard."""
@@ -381,12 +390,16 @@ class Driver:
 
     async def _follow(self, follow: FollowFrom, scope: trio.CancelScope) -> None:
         """Take what a peer tells, each item in one step, until it ends or another follow takes its place."""
-        replica, committer = self.replica, self.committer
+        replica, committer, held = self.replica, self.committer, HeldTicks()
 
         async def take(item: FollowItem) -> None:
             if item.events and not self._has_room_for(events_room(item.events)):
                 raise PeerError("the disk is full, what the peer tells was given up")
             self.step(FollowTold(follow.follow, item.events, item.known))
+            if item.wants_held:
+                writers = {event.node for event in item.events} | item.known.keys()
+                ticks = {name: replica.tree.ledger.whole_up_to(name) for name in writers}
+                self._executor.when_durable(partial(held.say, ticks))
             if committer.waiting_bytes > self.limits.uncommitted_bytes:
                 await committer.wait_durable(self.position)
 
@@ -396,7 +409,7 @@ class Driver:
         request = Follow(1, dict(follow.nodes), self._silent_s / 3, replica.name, replica.life or 0)
         with scope:
             try:
-                await self._caller.follow(follow.addr, request, self._silent_s, began, take)
+                await self._caller.follow(follow.addr, request, self._silent_s, began, take, held.next)
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
 

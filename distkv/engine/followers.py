@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.config import Limits
+from distkv.engine.holders import Holders
 from distkv.engine.shared_queue import News, SharedBatch, SharedQueue, Subscriber
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
@@ -60,6 +61,7 @@ class Followers:
 
     def __init__(self, limits: Limits, news: News) -> None:
         self.queue: Final = SharedQueue[HeldItem](limits.follow_events, limits.follow_bytes)
+        self.holders: Final = Holders()
         self._news: Final = news
         self._wanted = Counter[NodeName]()
         self._pending = deque[HeldItem]()  # not durable yet: the records that wait for the disk bound it

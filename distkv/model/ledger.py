@@ -142,6 +142,13 @@ class Ledger:
         """The highest tick heard of a name in any life, 0 when none."""
         return Tick(max((book.last for (name, _), book in self._books.items() if name == node), default=0))
 
+    def whole_up_to(self, node: NodeName) -> Tick:
+        """The tick of a name's last life up to which all of that life is held; 0 when nothing is."""
+        last = self.last(node)
+        book = self._books.get((node, last >> COUNT_BITS))
+        begin, end = next(book.held.pairs(), (0, 0)) if book is not None else (0, 0)
+        return Tick(end - 1) if book is not None and begin == book.first and end else Tick(0)
+
     def held(self, of: Container[NodeName] | None = None) -> TickRanges:
         """What is held, of all names or of these."""
         found: TickRanges = {}

@@ -10,7 +10,7 @@ may have to void what it holds, and download (docs/protocol, LIFE-8).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias, assert_never
 
 import trio
@@ -18,7 +18,7 @@ import trio
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError
-from distkv.model.event import NodeName
+from distkv.model.event import NodeName, Tick
 from distkv.model.tree import Tree
 from distkv.services.streaming import StreamEffect, Streaming
 from distkv.services.telling import Durable, Send, SendNowait, Wait
@@ -65,6 +65,11 @@ class Follows:
             found.stop()
         return found is not None
 
+    def held(self, seq: int, ticks: Mapping[NodeName, Tick]) -> bool:
+        """The follower that began this follow says what it holds; whether that counts."""
+        found = self._open.get(seq)
+        return found is not None and found.held(ticks)
+
     def _forget(self, seq: int) -> None:
         del self._open[seq]
 
@@ -97,6 +102,16 @@ class OpenFollow:
         self._stopped.set()
         if self._streaming is not None:
             self._streaming.follower.stop()
+
+    def held(self, ticks: Mapping[NodeName, Tick]) -> bool:
+        """The follower says that it holds what these nodes made up to these ticks. It counts if it is a registered node
+        in its present life; whether such a node is ready it knows itself: else it follows nobody (LINK-1)."""
+        name, holders = self._request.node, self._driver.hub.followers.holders
+        registered = self._driver.replica.registry.nodes.get(name) if name is not None else None
+        if name is None or registered is None or registered.life != self._request.life:
+            return False
+        holders.said(name, ticks)
+        return True
 
     async def run(self) -> None:
         """Tell everything, until stopped or cancelled."""

@@ -1,6 +1,10 @@
 """Writes that are answered when several nodes hold them.
 
-Knows: whom to ask whether they hold an event, and how often.  Does not know sessions, nor how a write is made.
+Knows: who says that they hold an event, whom to ask whether they do, and how often.  Does not know sessions, nor how a
+write is made.
+
+Nodes that follow this one say it on their connection (`engine.holders`). Only where that is not enough others are
+asked, each on a connection of its own.
 
 Invariant: a node is counted when it has said itself that it holds the event's tick, durably. Then the event is on its
 disk, or what replaced it: no node holds a tick as superseded on somebody's mere word (docs/protocol, LEDGER-5). This
@@ -15,6 +19,7 @@ import trio
 
 from distkv.core.ready import WriteDone
 from distkv.engine.driver import Driver
+from distkv.engine.holders import AwaitedEvent
 from distkv.errors import BusyError, DistkvError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.services import kv
@@ -46,7 +51,8 @@ class ReplicatedWrites:
             raise BusyError(f"this connection waits for {limit} writes already: wait for one, or open another one")
         written = kv.write(self._driver, request.write, size)
         self._open[request.seq] = trio.CancelScope()
-        self._nursery.start_soon(self._answer, request, written)
+        holders = _ReplicaWait(self._driver, written, request.replicas)
+        self._nursery.start_soon(self._answer, request, written, holders)
 
     def stop(self, seq: int) -> bool:
         """Let the write of this request be answered at once; whether there was one."""
@@ -55,50 +61,74 @@ class ReplicatedWrites:
             found.cancel()
         return found is not None
 
-    async def _answer(self, request: ReplicatedWrite, written: WriteDone) -> None:
+    async def _answer(self, request: ReplicatedWrite, written: WriteDone, holders: _ReplicaWait) -> None:
         try:
             await self._driver.committer.wait_durable(self._driver.position)
-            holders = _Holders(self._driver, written.event or written.prev)
             with self._open[request.seq] as scope:
                 scope.deadline = trio.current_time() + request.timeout_s
-                await holders.wait_count(request.replicas)
+                await holders.wait()
             await self._sender.send(kv.written_reply(request.write, written, replicas=holders.count))
         finally:
+            holders.close()
             del self._open[request.seq]
 
 
-class _Holders:
-    """The nodes that hold an event."""
+class _ReplicaWait:
+    """The nodes that hold what was written."""
 
-    def __init__(self, driver: Driver, event: Event | None) -> None:
-        self.count = 1  # this one
+    def __init__(self, driver: Driver, written: WriteDone, wanted: int) -> None:
+        """They are counted from now on, until it is closed."""
         self._driver = driver
-        self._event = event
+        self._wanted = wanted
+        self._is_new = written.event is not None
+        self._event = written.event or written.prev
         self._asked: set[NodeName] = set()
+        self._awaited: AwaitedEvent | None = None
+        if self._event is not None and wanted > 1:
+            self._awaited = driver.hub.followers.holders.begin(self._event.link, wanted - 1)
 
-    async def wait_count(self, wanted: int) -> None:
-        """Ask all other nodes, those that turn up meanwhile included, until so many hold it. None holds nothing."""
-        if self._event is None or self.count >= wanted:
+    def close(self) -> None:
+        """Nobody waits any more."""
+        if self._awaited is not None:
+            self._driver.hub.followers.holders.end(self._awaited)
+
+    @property
+    def count(self) -> int:
+        """This one included."""
+        return 1 if self._awaited is None else 1 + len(self._awaited.holders)
+
+    async def wait(self) -> None:
+        """Wait until so many hold it: those who follow say so; all others are asked, those that turn up meanwhile
+        included, and who follows and does not say it soon. None holds nothing."""
+        event, awaited = self._event, self._awaited
+        if event is None or awaited is None:
             return
+        if self._is_new and self._driver.follower_count + 1 >= self._wanted:
+            with trio.move_on_after(LOOK_S):
+                await awaited.are_enough.wait()
         async with trio.open_nursery() as nursery:
-            while True:
-                for name in self._driver.replica.peers(self._driver.now_ms()).keys() - self._asked:
-                    self._asked.add(name)
-                    nursery.start_soon(self._ask, name, self._event, wanted, nursery.cancel_scope)
-                await trio.sleep(LOOK_S)
+            nursery.start_soon(self._ask_all, event, awaited, nursery)
+            await awaited.are_enough.wait()
+            nursery.cancel_scope.cancel()
 
-    async def _ask(self, name: NodeName, event: Event, wanted: int, all_asking: trio.CancelScope) -> None:
-        """Ask one node until it holds the event."""
+    async def _ask_all(self, event: Event, awaited: AwaitedEvent, nursery: trio.Nursery) -> None:
         while True:
-            if await self._holds(name, event):
-                break
+            for name in self._driver.replica.peers(self._driver.now_ms()).keys() - self._asked - awaited.holders:
+                self._asked.add(name)
+                nursery.start_soon(self._ask, name, event, awaited)
             await trio.sleep(LOOK_S)
-        self.count += 1
-        if self.count >= wanted:
-            all_asking.cancel()
+
+    async def _ask(self, name: NodeName, event: Event, awaited: AwaitedEvent) -> None:
+        """Ask one node until it holds the event."""
+        while name not in awaited.holders:
+            if await self._holds(name, event):
+                awaited.add(name)
+            else:
+                await trio.sleep(LOOK_S)
 
     async def _holds(self, name: NodeName, event: Event) -> bool:
         """Whether a node says so; waits some seconds for it."""
+        self._driver.counters["replicas_asked"] += 1
         addr, _ = self._driver.replica.peers(self._driver.now_ms()).get(name, ("", False))
         try:
             held = await self._driver.wait_held(addr, {event.node: Tick(event.tick - 1)})

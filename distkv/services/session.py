@@ -40,6 +40,7 @@ from distkv.wire.request import (
     GetEvents,
     GetPages,
     GetSnapshot,
+    HeldRequest,
     Request,
 )
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
@@ -208,6 +209,8 @@ class Session:
                 self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
             case Follow():
                 self._nursery.start_soon(self._follows.begin(request).run)
+            case HeldRequest(task=task, nodes=ticks):
+                self._reply(encode_reply(request.seq, {"counts": self._follows.held(task, ticks)}))
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)

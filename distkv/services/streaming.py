@@ -54,6 +54,7 @@ class Streaming:
 
     def __init__(self, node: FollowedNode, followers: Followers, request: Follow, send_nowait: SendNowait) -> None:
         self._node: Final = node
+        self._holders: Final = followers.holders
         self._seq: Final = request.seq
         self._send_nowait: Final = send_nowait
         self._told: Final = dict[NodeName, int](request.nodes)
@@ -116,9 +117,10 @@ class Streaming:
                         break
                 self._told[node] = end - 1
                 known = (held & Ranges([(0, end)])) - present
-                items = [encode_records(records)] if records else []
+                wants_held = self._holders.are_awaited
+                items = [encode_records(records, wants_held=wants_held)] if records else []
                 if known:
-                    items.append(encode_known({node: known}))
+                    items.append(encode_known({node: known}, wants_held=wants_held))
                 return tuple(items)
         return None
 
@@ -149,6 +151,7 @@ class Streaming:
     def _encode(self, batch: list[HeldItem]) -> tuple[bytes, ...]:
         """The items of what the follower wants of a batch."""
         nodes, items, records = self.follower.nodes, list[bytes](), list[bytes]()
+        wants_held = self._holders.are_awaited
         for held in batch:
             if held.node not in nodes:
                 continue
@@ -156,11 +159,11 @@ class Streaming:
                 records.append(held.record)
                 continue
             if records:
-                items.append(encode_records(records))
+                items.append(encode_records(records, wants_held=wants_held))
                 records = []
-            items.append(encode_known({held.node: held.known}))
+            items.append(encode_known({held.node: held.known}, wants_held=wants_held))
         if records:
-            items.append(encode_records(records))
+            items.append(encode_records(records, wants_held=wants_held))
         return tuple(items)
 
     def _note(self, batch: list[HeldItem]) -> None:

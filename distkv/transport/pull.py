@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
 
 import trio
@@ -25,7 +25,7 @@ from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import FollowItem, read_item
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import EventsWait, Follow, PingRequest, Request
+from distkv.wire.request import EventsWait, Follow, HeldRequest, PingRequest, Request
 
 CONNECT_S: Final = 3.0
 IDLE_S: Final = 10.0
@@ -80,10 +80,16 @@ class PeerCaller:
         return found
 
     async def follow(
-        self, addr: str, request: Follow, silent_s: float, began: Callable[[], None], take: TakeItem
+        self,
+        addr: str,
+        request: Follow,
+        silent_s: float,
+        began: Callable[[], None],
+        take: TakeItem,
+        held: Callable[[], Awaitable[dict[NodeName, Tick]]],
     ) -> None:
         """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers. The node is
-        told all the time that it is heard.
+        told what `held` gives, each time that it gives something, and all the time that it is heard.
 
         Raises:
             RequestError: it refuses, or ends it.
@@ -95,23 +101,35 @@ class PeerCaller:
             await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
 
         async with self._connected(addr) as stream:
-            seqs, every_s = itertools.count(SEQ + 1), request.silent_s
-            say_at = trio.current_time() + every_s
 
             async def receive() -> bytes | bytearray:
-                nonlocal say_at
-                deadline = trio.current_time() + silent_s
-                while trio.current_time() < deadline:
-                    if trio.current_time() >= say_at:
-                        say_at = trio.current_time() + every_s
-                        await self._send(stream, PingRequest(next(seqs)))
-                    with trio.move_on_at(min(deadline, say_at)):
-                        return await stream.receive_some(RECEIVE_BYTES)
-                raise trio.TooSlowError("it is silent")
+                with trio.fail_after(silent_s):
+                    return await stream.receive_some(RECEIVE_BYTES)
 
             await self._send(stream, request)
-            refusal = await self._read_answer(addr, receive, take_fields, began)
-        raise refusal or PeerError(f"{addr}: ended the follow")
+            failure: Exception | None
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._speak, stream, request.silent_s, held)
+                try:
+                    failure = await self._read_answer(addr, receive, take_fields, began)
+                except (DistkvError, trio.BrokenResourceError, trio.TooSlowError) as error:  # raised behind the nursery
+                    failure = error
+                nursery.cancel_scope.cancel()
+            raise failure or PeerError(f"{addr}: ended the follow")
+
+    async def _speak(
+        self, stream: trio.abc.Stream, every_s: float, held: Callable[[], Awaitable[dict[NodeName, Tick]]]
+    ) -> None:
+        """Say what is held when there is something to say; and, if not, that we are here. When it cannot be said, the
+        connection breaks, as whoever reads from it sees."""
+        seqs = itertools.count(SEQ + 1)
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            while True:
+                ticks: dict[NodeName, Tick] | None = None
+                with trio.move_on_after(every_s):
+                    ticks = await held()
+                seq = next(seqs)
+                await self._send(stream, PingRequest(seq) if ticks is None else HeldRequest(seq, SEQ, ticks))
 
     async def _call(self, addr: str, request: Request, take: Take) -> None:
         async with self._connected(addr) as stream:

@@ -23,6 +23,7 @@ from distkv.wire.records import decode_record
 
 ITEM_EVENTS_MAX: Final = 256
 """An item has no more events than these; a larger one is refused."""
+_WANTS_HELD: Final = {"want": "held"}
 
 
 @attrs.frozen
@@ -32,16 +33,18 @@ class FollowItem:
     events: tuple[Event, ...] = ()
     known: TickRanges = attrs.field(factory=dict)
     """Ticks that are superseded where the item comes from."""
+    wants_held: bool = False
+    """Whether somebody waits there to hear that this is held."""
 
 
-def encode_records(records: Sequence[bytes]) -> bytes:
+def encode_records(records: Sequence[bytes], *, wants_held: bool = False) -> bytes:
     """Events, as they are logged."""
-    return packing.pack({"seq": 0, "records": records})
+    return packing.pack({"seq": 0, "records": records, **(_WANTS_HELD if wants_held else {})})
 
 
-def encode_known(ranges: TickRanges) -> bytes:
+def encode_known(ranges: TickRanges, *, wants_held: bool = False) -> bytes:
     """Ticks that are superseded, or whose event is gone."""
-    return packing.pack({"seq": 0, "known": range_map(ranges)})
+    return packing.pack({"seq": 0, "known": range_map(ranges), **(_WANTS_HELD if wants_held else {})})
 
 
 def encode_alive() -> bytes:
@@ -55,13 +58,14 @@ def read_item(fields: Fields) -> FollowItem:
     Raises:
         DecodeError: it is none.
     """
+    wants_held = fields.get("want") == "held"
     if "records" in fields:
         records = read_list(fields["records"], "records")
         if len(records) > ITEM_EVENTS_MAX:
             raise DecodeError(f"an item has {len(records)} records; the limit is {ITEM_EVENTS_MAX}", "bad_records")
-        return FollowItem(tuple(map(_read_event, records)))
+        return FollowItem(tuple(map(_read_event, records)), wants_held=wants_held)
     if "known" in fields:
-        return FollowItem(known=read_ranges(fields["known"], "known"))
+        return FollowItem(known=read_ranges(fields["known"], "known"), wants_held=wants_held)
     if fields.get("ping") is True:
         return FollowItem()
     raise DecodeError("an item of a follow has records, known or ping", "bad_item")

@@ -40,9 +40,10 @@ from distkv.wire.request import (
     GetEvents,
     GetPages,
     GetSnapshot,
+    HeldRequest,
     Request,
 )
-from distkv.wire.row import AnyRow, ReplyForm, RequestRow, When
+from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When
 
 WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for, or followed, at once."""
@@ -87,6 +88,11 @@ def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
         by = read_map(fields["as"], "as")
         node, life = read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
     return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life)
+
+
+def _read_held(seq: int, fields: Fields, _: bytes) -> HeldRequest:
+    nodes = read_map(fields.get("nodes"), "nodes")
+    return HeldRequest(seq, read_int(fields, "task", SEQ_MAX, 1), read_single_ticks(nodes, "nodes"))
 
 
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
@@ -139,6 +145,10 @@ def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes
         fields["as"] = {"node": request.node, "life": request.life}
 
 
+def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"task": request.task, "nodes": request.nodes}
+
+
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["nodes"] = range_map(request.nodes)
     if request.path != ROOT:
@@ -160,6 +170,7 @@ ROWS: Final[tuple[AnyRow[Request], ...]] = (
     RequestRow("get_pages", GetPages, _read_get_pages, _write_get_pages, ReplyForm.LONG, When.ALWAYS),
     RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait, ReplyForm.LATER, When.ALWAYS),
     RequestRow("follow", Follow, _read_follow, _write_follow, ReplyForm.OPEN, When.ALWAYS),
+    RequestRow("held", HeldRequest, _read_held, _write_held, when=When.ALWAYS),
     RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes, ReplyForm.LONG, When.ALWAYS),
     RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot, ReplyForm.LONG, When.SPONSORING),
     RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange, when=When.ALWAYS),

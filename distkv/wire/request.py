@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 __all__ = [
     "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Backup", "Batch", "ConflictRequest", "DeleteTree",
     "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts", "GetEvents", "GetHistory",
-    "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "ListNames", "LookForDamage",
-    "NodeRequest", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest",
-    "SetValue", "Stop", "TraceSteps", "TreeRequest", "ValueRequest", "Watch",
+    "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "HeldRequest", "ListNames",
+    "LookForDamage", "NodeRequest", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore",
+    "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest", "ValueRequest", "Watch",
 ]  # fmt: skip
 
 
@@ -111,6 +111,16 @@ class Follow:
 
 
 @lean_value
+class HeldRequest:
+    """A follower durably holds all that these nodes made in the lives of these ticks, up to them."""
+
+    seq: int
+    task: int
+    """The `seq` of its follow."""
+    nodes: dict[NodeName, Tick]
+
+
+@lean_value
 class GetChanges:
     """The content of ticks, as it is logged, as a long result."""
 
@@ -145,6 +155,7 @@ PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 """What nodes ask of one another."""
 
 Request: TypeAlias = (
-    ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | GetChanges
+    ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | HeldRequest
+    | GetChanges
 )
 """What a frame may hold; `services.session` answers all of it."""

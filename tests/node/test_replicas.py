@@ -70,6 +70,105 @@ async def test_node_counts_when_it_has_the_write_on_its_disk(autojump_clock: Moc
         assert (quick_s < COMMIT_S <= all_s, count) == (True, 3)
 
 
+LINKED = {"follow": True}
+
+
+@asynccontextmanager
+async def three_linked(commit_s: Callable[[], float] = lambda: 0.002) -> AsyncIterator[World]:
+    """The ready nodes `a`, `b` and `c`, which follow each other; a commit of `c` takes `commit_s`."""
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        await world.start("a", init=1, settings=LINKED)
+        await world.ready("a")
+        await world.start("b", settings=LINKED)
+        await world.start("c", settings=LINKED, commit_s=commit_s)
+        await world.ready("a", "b", "c")
+        await trio.sleep(20)
+        assert {name: node.driver.follower_count for name, node in world.nodes.items()} == dict.fromkeys("abc", 2)
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_nodes_that_follow_say_that_they_hold_a_write(autojump_clock: MockClock) -> None:
+    async with three_linked() as world:
+        asked = [world.nodes["a"].driver.counters["replicas_asked"]]
+        for _ in range(20):
+            took_s, count = await timed_set(world.nodes["a"], replicas=3, timeout=60)
+            assert (count, took_s < 0.1) == (3, True)
+        asked.append(world.nodes["a"].driver.counters["replicas_asked"])
+        assert asked == [0, 0]
+
+
+@pytest.mark.trio
+async def test_node_whose_disk_stands_still_is_not_counted(autojump_clock: MockClock) -> None:
+    commits_s = [0.002]
+    async with three_linked(lambda: commits_s[0]) as world:
+        commits_s[0] = 1000.0
+        took_s, count = await timed_set(world.nodes["a"], replicas=2, timeout=5)
+        assert (count, took_s < 0.1) == (2, True)
+        took_s, count = await timed_set(world.nodes["a"], replicas=3, timeout=5)
+        assert (count, took_s) == (2, pytest.approx(5, abs=0.1))
+
+
+@pytest.mark.trio
+async def test_node_that_does_not_follow_is_asked(autojump_clock: MockClock) -> None:
+    async with three_linked() as world:
+        disk = await killed(world, "c")
+        await world.start("c", disk=disk, settings={"follow": False})
+        await world.ready("c")
+        await trio.sleep(20)
+        took_s, count = await timed_set(world.nodes["a"], replicas=3, timeout=60)
+        assert (count, took_s < 2) == (3, True)
+        assert world.nodes["a"].driver.counters["replicas_asked"] > 0
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    ("by", "counts"),
+    [({"node": "b"}, True), ({"node": "b", "life": 1}, False), ({"node": "nobody", "life": 0}, False), (None, False)],
+)
+async def test_only_what_registered_nodes_say_counts(
+    autojump_clock: MockClock, by: dict[str, object] | None, counts: bool
+) -> None:
+    async with three() as world, world.nodes["a"].client() as client, world.nodes["a"].client() as writer:
+        life = world.nodes["b"].replica.life or 0
+        for name in "bc":
+            await world.nodes[name].kill()
+        fields = {} if by is None else {"as": {"life": life, **by}}
+        await client.ask("follow", nodes={"a": world.nodes["a"].replica.tick}, **fields)
+        await client.receive()  # that was all
+        await writer.ask("ping")
+        await writer.stream.send_all(writer.frame("set_value", path=["x"], value=1, replicas=2, timeout=0.3))
+        item = await client.receive()
+        assert item is not None
+        assert item["want"] == "held"
+        tick = world.nodes["a"].replica.tick
+        await client.stream.send_all(client.frame("held", task=1, nodes={"a": tick}))
+        assert await client.receive() == {"seq": client.seq, "counts": counts}
+        written = await writer.receive()
+        assert written is not None
+        assert written["replicas"] == 1 + counts
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("said", [{"task": 9, "nodes": {"a": 2**60}}, {"task": 1, "nodes": {}}])
+async def test_what_is_said_for_nothing_changes_nothing(autojump_clock: MockClock, said: dict[str, object]) -> None:
+    async with solo_node() as node, node.client() as client:
+        assert (await client.ask("held", **said))["counts"] is False
+
+
+@pytest.mark.trio
+async def test_nobody_is_asked_to_say_anything_when_nobody_waits(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client, node.client() as writer:
+        await client.ask("follow", nodes={"a": node.replica.tick})
+        await client.receive()
+        await writer.set("x", 1)
+        item = await client.receive()
+        assert item is not None
+        assert "want" not in item
+
+
 @pytest.mark.trio
 async def test_write_that_too_few_nodes_hold_stands_and_says_how_many(autojump_clock: MockClock) -> None:
     async with three() as world:

@@ -49,6 +49,7 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("get_pages", {"size": 1}),
     ("events_wait", {"nodes": {"a": 1000}, "timeout": 1.0}),
     ("follow", {"nodes": {"a": 0}}),
+    ("held", {"task": 1, "nodes": {"a": 1}}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
     ("exchange", {"maps": MAPS}),

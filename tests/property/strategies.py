@@ -74,6 +74,7 @@ from distkv.wire.request import (
     GetTree,
     GetValue,
     GetValueAt,
+    HeldRequest,
     ListNames,
     PingRequest,
     ReplicatedWrite,
@@ -272,6 +273,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
         Watch, seqs, paths, st.booleans(), st.none() | st.binary(max_size=40), st.integers(0, 65), st.integers(0, 64)
     ),
     st.builds(Stop, seqs, seqs),
+    st.builds(HeldRequest, seqs, seqs, st.dictionaries(node_names, ticks, max_size=3)),
     st.builds(ListNames, seqs, paths),
     st.builds(DeleteTree, seqs, paths),
     st.builds(GetValueAt, seqs, paths, times, nchains),

@@ -286,8 +286,8 @@ async def test_question_of_a_task_that_is_cancelled_already_is_not_sent(anyio_ba
 async def test_questions_that_the_socket_takes_in_parts_arrive_whole_and_in_order(anyio_backend: str) -> None:
     """The first has no room in the socket at once; those behind it must not pass it, nor tear it."""
     operations = [Set(f"p{number}", "x" * 900_000) for number in range(12)]
-    done = reply({"results": [{"changed": True}] * len(operations)})
-    with open_server(done, reply({}), done, limit=20_000_000) as server:
+    done = reply({"results": [{"changed": True}] * len(operations)})  # for all: tasks begin in any order
+    with open_server(done, done, done, limit=20_000_000) as server:
         async with opened(anyio_backend, server) as client, anyio.create_task_group() as tasks:
             tasks.start_soon(client.batch, operations)
             tasks.start_soon(client.ping)
