@@ -47,7 +47,7 @@ from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
-from distkv.engine.holders import HeldTicks
+from distkv.engine.held_ticks import HeldTicks
 from distkv.engine.hub import Hub
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
@@ -60,7 +60,7 @@ from distkv.wire.codec import Payload
 from distkv.wire.following import FollowItem
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
-from distkv.wire.request import Follow, Request
+from distkv.wire.request import Follow, PeerRequest
 from distkv.wire.room import EVENT_BYTES, events_room
 
 log = logging.getLogger("distkv.engine")
@@ -77,9 +77,12 @@ REPEATS_SHOWN: Final = 10
 
 
 class Caller(Protocol):
-    """How a request reaches a peer: `transport.pull.Caller`, or a fake."""
+    """How a request reaches a peer: `transport.pull.PeerCaller`, or a fake."""
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+    def begin(self, nursery: trio.Nursery) -> None:
+        """Its connections live in this nursery."""
+
+    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:
         """Send `request` to the node at `addr` and hand every item of the answer to `take`.
 
         Raises:
@@ -244,6 +247,7 @@ class Driver:
         """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            self._caller.begin(nursery)
             nursery.start_soon(self.committer.run)
             nursery.start_soon(self.hub.run)
             nursery.start_soon(self._keep_time)

@@ -34,7 +34,7 @@ class PartBounds:
     """How large a part of events becomes."""
 
     events: int = 500
-    size: int = 256 << 10
+    size: int = 64 << 10
     """Bytes of values; the last event may take a part beyond."""
 
 

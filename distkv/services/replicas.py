@@ -83,9 +83,10 @@ class _ReplicaWait:
         self._is_new = written.event is not None
         self._event = written.event or written.prev
         self._asked: set[NodeName] = set()
+        self._are_enough = trio.Event()
         self._awaited: AwaitedEvent | None = None
         if self._event is not None and wanted > 1:
-            self._awaited = driver.hub.followers.holders.begin(self._event.link, wanted - 1)
+            self._awaited = driver.hub.followers.holders.begin(self._event.link, wanted - 1, self._are_enough.set)
 
     def close(self) -> None:
         """Nobody waits any more."""
@@ -105,10 +106,10 @@ class _ReplicaWait:
             return
         if self._is_new and self._driver.follower_count + 1 >= self._wanted:
             with trio.move_on_after(LOOK_S):
-                await awaited.are_enough.wait()
+                await self._are_enough.wait()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_all, event, awaited, nursery)
-            await awaited.are_enough.wait()
+            await self._are_enough.wait()
             nursery.cancel_scope.cancel()
 
     async def _ask_all(self, event: Event, awaited: AwaitedEvent, nursery: trio.Nursery) -> None:

@@ -1,59 +1,57 @@
-"""Requests to other nodes over TCP: exchanges, pulls, downloads.
+"""Requests to other nodes over TCP: exchanges, pulls, downloads, follows.
 
-Knows: how to connect, ask one thing, and read the answer with deadlines.  Does not know what is asked or why.
+Knows: which connections there are, and what of an answer is handed to whom.  Does not know what is asked or why, nor
+how requests share a connection (`peer_line`).
 
-Invariant: a call ends within bounded time of the last sign of life of the peer, and every failure is one `PeerError`
-or the error with which the peer refused.
+Invariant: there is one connection for each address at the most; it is kept as long as it is used, and a while longer. A
+call ends within bounded time of the last that came for it, and every failure is one `PeerError` or the error with which
+the peer refused.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias
 
+import attrs
 import trio
 
-from distkv.errors import DecodeError, DistkvError, PeerError, SettingsError, TooLargeError
+from distkv.errors import PeerError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, up_to
-from distkv.naming import parse_address
-from distkv.wire.asking import encode_request
+from distkv.transport.peer_line import IDLE_S, Connect, PeerCall, PeerLine
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import FollowItem, read_item
-from distkv.wire.framing import FrameReader
-from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import EventsWait, Follow, HeldRequest, PingRequest, Request
+from distkv.wire.request import EventsWait, Follow, HeldRequest, PeerRequest, PingRequest, Request, Stop
 
-CONNECT_S: Final = 3.0
-IDLE_S: Final = 10.0
-"""How long a peer may be silent in the midst of an answer."""
 ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
-RECEIVE_BYTES: Final = 1 << 18
-SEQ: Final = 1
-"""Of the request for which a connection is opened."""
 
-Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
-"""Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
-Take: TypeAlias = Callable[[Fields], Awaitable[None]]
 TakeItem: TypeAlias = Callable[[FollowItem], Awaitable[None]]
+NextHeld: TypeAlias = Callable[[], Awaitable[dict[NodeName, Tick]]]
+"""Waits for ticks that are to be said as held."""
 
 
 class PeerCaller:
-    """Opens a connection per request: they are few, and a broken one then disturbs nothing else. A follow keeps its
-    connection."""
+    """Keeps one connection for each node that is asked something."""
 
     def __init__(
         self, *, connect: Connect = trio.open_tcp_stream, answer_bytes_max: int = ANSWER_BYTES_MAX
     ) -> None:
-        self._connect = connect
-        self._answer_bytes_max = answer_bytes_max
+        self._connect: Final = connect
+        self._answer_bytes_max: Final = answer_bytes_max
+        self._lines: Final = dict[str, PeerLine]()
+        self._nursery: trio.Nursery | None = None
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
-        """Send `request` (whose seq is 1) to `addr` (HOST:PORT) and hand every item of the answer to `take`.
+    def begin(self, nursery: trio.Nursery) -> None:
+        """Its connections live in this nursery."""
+        self._nursery = nursery
+
+    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:
+        """Send `request`, whose seq does not matter, to `addr` (HOST:PORT) and hand every item of the answer to `take`.
 
         Raises:
             RequestError: the peer refused; it is the peer's error.
@@ -63,7 +61,7 @@ class PeerCaller:
         async def take_fields(fields: Fields) -> None:
             await take(read_payload(fields))
 
-        await self._call(addr, request, take_fields)
+        await self._call(addr, lambda seq: attrs.evolve(request, seq=seq), PeerCall(take_fields))
 
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
         """Wait until the node at `addr` durably holds later events than these; none after some seconds.
@@ -76,7 +74,7 @@ class PeerCaller:
         async def take_fields(fields: Fields) -> None:
             found.update(read_ranges(fields.get("held"), "held"))
 
-        await self._call(addr, EventsWait(1, up_to(nodes), IDLE_S / 2), take_fields)
+        await self._call(addr, lambda seq: EventsWait(seq, up_to(nodes), IDLE_S / 2), PeerCall(take_fields))
         return found
 
     async def follow(
@@ -86,7 +84,7 @@ class PeerCaller:
         silent_s: float,
         began: Callable[[], None],
         take: TakeItem,
-        held: Callable[[], Awaitable[dict[NodeName, Tick]]],
+        held: NextHeld,
     ) -> None:
         """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers. The node is
         told what `held` gives, each time that it gives something, and all the time that it is heard.
@@ -98,105 +96,47 @@ class PeerCaller:
 
         async def take_fields(fields: Fields) -> None:
             await take(read_item(fields))
-            await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
 
-        async with self._connected(addr) as stream:
-
-            async def receive() -> bytes | bytearray:
-                with trio.fail_after(silent_s):
-                    return await stream.receive_some(RECEIVE_BYTES)
-
-            await self._send(stream, request)
-            failure: Exception | None
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._speak, stream, request.silent_s, held)
-                try:
-                    failure = await self._read_answer(addr, receive, take_fields, began)
-                except (DistkvError, trio.BrokenResourceError, trio.TooSlowError) as error:  # raised behind the nursery
-                    failure = error
-                nursery.cancel_scope.cancel()
-            raise failure or PeerError(f"{addr}: ended the follow")
-
-    async def _speak(
-        self, stream: trio.abc.Stream, every_s: float, held: Callable[[], Awaitable[dict[NodeName, Tick]]]
-    ) -> None:
-        """Say what is held when there is something to say; and, if not, that we are here. When it cannot be said, the
-        connection breaks, as whoever reads from it sees."""
-        seqs = itertools.count(SEQ + 1)
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            while True:
-                ticks: dict[NodeName, Tick] | None = None
-                with trio.move_on_after(every_s):
-                    ticks = await held()
-                seq = next(seqs)
-                await self._send(stream, PingRequest(seq) if ticks is None else HeldRequest(seq, SEQ, ticks))
-
-    async def _call(self, addr: str, request: Request, take: Take) -> None:
-        async with self._connected(addr) as stream:
-
-            async def receive() -> bytes | bytearray:
-                with trio.fail_after(IDLE_S):
-                    return await stream.receive_some(RECEIVE_BYTES)
-
-            await self._send(stream, request)
-            refusal = await self._read_answer(addr, receive, take)
-        if refusal is not None:
-            raise refusal
-
-    @asynccontextmanager
-    async def _connected(self, addr: str) -> AsyncIterator[trio.abc.Stream]:
-        """A connection; what breaks it within the block is a PeerError."""
+        line, call = self._line(addr), PeerCall(take_fields, silent_s, began)
         try:
-            host, port = parse_address(addr, "a peer's address")
-            with trio.fail_after(CONNECT_S):
-                stream = await self._connect(host, port)
-        except trio.TooSlowError as error:
-            raise PeerError(f"{addr}: cannot connect: no answer within {CONNECT_S:g} s") from error
-        except (OSError, ValueError, SettingsError) as error:  # ValueError: the peer sent us to no possible host
-            raise PeerError(f"{addr}: cannot connect: {error}") from error
-        async with stream:
-            try:
-                yield stream
-            except (trio.BrokenResourceError, trio.TooSlowError) as error:
-                raise PeerError(f"{addr}: the connection broke: {type(error).__name__}: {error}") from error
-            except (DecodeError, TooLargeError) as error:
-                raise PeerError(f"{addr}: the answer cannot be read: {error}") from error
+            async with line.asking(lambda seq: attrs.evolve(request, seq=seq), call), trio.open_nursery() as nursery:
+                nursery.start_soon(_speak, line, call, request.silent_s, held)
+                with suppress(RequestError, PeerError):  # it is raised below, behind the nursery
+                    await call.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            if call.seq and not call.is_over and self._nursery is not None:
+                self._nursery.start_soon(line.say, lambda seq: Stop(seq, call.seq))
+        raise call.failure or PeerError(f"{addr}: ended the follow")
 
-    async def _send(self, stream: trio.abc.Stream, request: Request) -> None:
-        with trio.fail_after(IDLE_S):
-            await stream.send_all(encode_request(request))
+    # -- inside
 
-    async def _read_answer(
-        self,
-        addr: str,
-        receive: Callable[[], Awaitable[bytes | bytearray]],
-        take: Take,
-        began: Callable[[], None] = lambda: None,
-    ) -> DistkvError | None:
-        """Take a whole answer; what is returned is the peer's refusal."""
-        reader = FrameReader(self._answer_bytes_max)
-        is_greeted = is_long = False
-        while True:
-            data = await receive()
-            if not data:
-                raise PeerError(f"{addr}: closed the connection before the answer was complete")
-            reader.feed(bytes(data))
-            for frame in reader:
-                fields = decode_reply(frame)
-                error = reply_error(fields)
-                if error is not None:
-                    return error
-                if not is_greeted:
-                    read_hello(fields)
-                    is_greeted = True
-                elif fields["seq"] != SEQ:
-                    continue  # it answers a sign of life
-                elif is_start(fields):
-                    is_long = True
-                    began()
-                elif is_end(fields):
-                    return None
-                else:
-                    await take(dict(fields))
-                    if not is_long:
-                        return None
+    async def _call(self, addr: str, request: Callable[[int], Request], call: PeerCall) -> None:
+        async with self._line(addr).asking(request, call):
+            await call.wait()
+
+    def _line(self, addr: str) -> PeerLine:
+        """The connection to an address, maybe one that is being opened."""
+        line = self._lines.get(addr)
+        if line is None or line.is_over:
+            if self._nursery is None:
+                raise RuntimeError("a peer is asked before the caller has begun")
+            line = self._lines[addr] = PeerLine(addr, self._connect, self._answer_bytes_max)
+            self._nursery.start_soon(self._keep, line)
+        return line
+
+    async def _keep(self, line: PeerLine) -> None:
+        try:
+            await line.run()
+        finally:
+            if self._lines.get(line.addr) is line:
+                del self._lines[line.addr]
+
+
+async def _speak(line: PeerLine, call: PeerCall, every_s: float, held: NextHeld) -> None:
+    """Say what is held when there is something to say; and, if not, that we are here."""
+    while True:
+        said: Callable[[int], Request] = PingRequest
+        with trio.move_on_after(every_s):
+            said = partial(HeldRequest, task=call.seq, nodes=await held())
+        await line.say(said)

@@ -202,6 +202,37 @@ class TappedStream(trio.abc.HalfCloseableStream):
         await self._inner.aclose()
 
 
+class CutStream(trio.abc.HalfCloseableStream):
+    """A connection that breaks where the network is cut, at the next that is sent or comes."""
+
+    def __init__(self, inner: trio.abc.HalfCloseableStream, reaches: Callable[[], bool]) -> None:
+        self._inner = inner
+        self._reaches = reaches
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._check()
+        await self._inner.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inner.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        data = await self._inner.receive_some(max_bytes)
+        await self._check()
+        return data
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def _check(self) -> None:
+        if not self._reaches():
+            await self._inner.aclose()
+            raise trio.BrokenResourceError("the network is cut")
+
+
 class TappedTransport:
     """Passes everything on, and keeps a copy of what was broadcast."""
 
@@ -285,9 +316,13 @@ class World:
         await trio.sleep(0.001)
         node = next((node for node in self.nodes.values() if node.addr == addr and node.is_running), None)
         names = (NodeName(caller), NodeName(node.name if node is not None else ""))
-        if node is None or not (self.network.reaches(*names) and self.network.reaches(*reversed(names))):
+
+        def reaches() -> bool:
+            return self.network.reaches(*names) and self.network.reaches(*reversed(names))
+
+        if node is None or not reaches():
             raise ConnectionRefusedError(f"{addr} refuses")
-        return node.connect()
+        return CutStream(node.connect(), reaches)
 
 
 def new_world(nursery: trio.Nursery, *, seed: int = 0, faults: MessageFaults | None = None) -> World:

@@ -23,7 +23,7 @@ from distkv.storage.memory import MemoryDisk
 from distkv.transport.base import Gap
 from distkv.wire.codec import Payload, tick_maps_map
 from distkv.wire.message import PullEnd
-from distkv.wire.request import ExchangeRequest, GetEvents, Request
+from distkv.wire.request import ExchangeRequest, GetEvents, PeerRequest
 from tests.node.nodes import Node, new_world, until
 
 B, Z = NodeName("b"), NodeName("z")
@@ -110,7 +110,10 @@ class LongLedger:
     exchanges: int = 0
     pulls: int = 0
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+    def begin(self, nursery: trio.Nursery) -> None:
+        pass
+
+    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:
         await trio.sleep(0.01)
         if addr != self.peer.addr:
             raise PeerError(f"nobody listens at {addr}")
@@ -184,7 +187,10 @@ class Forgetful:
     lacks: TickRanges
     speaks_of_z: bool = False
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+    def begin(self, nursery: trio.Nursery) -> None:
+        pass
+
+    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:
         assert addr == self.peer.addr
         await trio.sleep(0.01)
         if isinstance(request, ExchangeRequest):

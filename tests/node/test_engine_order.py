@@ -25,7 +25,7 @@ from distkv.transport.base import Gap, Heard
 from distkv.transport.pull import PeerCaller
 from distkv.wire.codec import Payload, tick_maps_map
 from distkv.wire.message import Header, Info, Ping, PingLink, Start, State, TickMaps, Update
-from distkv.wire.request import Request
+from distkv.wire.request import PeerRequest
 from tests.node.nodes import Node, World, new_world
 
 
@@ -147,7 +147,10 @@ class OneAfterAnother:
         self._name = name
         self._inner = PeerCaller(connect=self._dial)
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:
+    def begin(self, nursery: trio.Nursery) -> None:
+        self._inner.begin(nursery)
+
+    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:
         async def taken(answer: Payload) -> None:
             await take(answer)
             self.parts.append(self._world.nodes[self._name].committer.is_idle)

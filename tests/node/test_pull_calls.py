@@ -7,21 +7,28 @@ Knows: the caller, and peers that lie, fall silent or refuse.  Does not know wha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
+from distkv.engine.held_ticks import HeldTicks
 from distkv.errors import BusyError, ExistsError, NoSpaceError, NotReadyError, PeerError, RequestError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.ranges import Ranges
-from distkv.transport.pull import CONNECT_S, IDLE_S, Connect, PeerCaller
+from distkv.transport.peer_line import CONNECT_S, IDLE_S, LINGER_S, Connect
+from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.codec import Payload, encode_payload
+from distkv.wire.following import encode_alive
+from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventBatch, PullEnd, State
-from distkv.wire.replies import Hello, encode_end, encode_error, encode_hello, encode_start
-from distkv.wire.request import GetEvents
+from distkv.wire.replies import Hello, addressed, encode_end, encode_error, encode_hello, encode_reply, encode_start
+from distkv.wire.request import Follow, GetEvents
 from tests.node.gossip_samples import event
 
 HELLO = encode_hello(Hello((0, 1, 0), NodeName("b"), Tick(1), Tock(1), State.READY, b"12345678", 0))
@@ -69,6 +76,7 @@ async def called(serve: Serve, *, lockstep: bool = False, answer_bytes_max: int 
             return ours
 
         caller = PeerCaller(connect=connect, answer_bytes_max=answer_bytes_max)
+        caller.begin(nursery)
         try:
             await caller.call("b:1", REQUEST, take)
         finally:
@@ -190,6 +198,14 @@ def never(error: Exception | None) -> Connect:
     return connect
 
 
+async def failed(caller: PeerCaller, addr: str) -> None:
+    """A call to an address where nobody can be reached."""
+    async with trio.open_nursery() as nursery:
+        caller.begin(nursery)
+        with pytest.raises(PeerError, match="cannot connect"):
+            await caller.call(addr, REQUEST, no_item)
+
+
 async def no_item(payload: Payload) -> None:
     await trio.lowlevel.checkpoint()
     raise AssertionError(payload)
@@ -198,27 +214,187 @@ async def no_item(payload: Payload) -> None:
 @pytest.mark.trio
 @pytest.mark.parametrize("error", [ConnectionRefusedError("no"), OSError("no route"), UnicodeError("too long")])
 async def test_peer_that_cannot_be_connected_to_fails(autojump_clock: MockClock, error: Exception) -> None:
-    with pytest.raises(PeerError, match="cannot connect"):
-        await PeerCaller(connect=never(error)).call("b:1", REQUEST, no_item)
+    await failed(PeerCaller(connect=never(error)), "b:1")
 
 
 @pytest.mark.trio
 async def test_peer_that_never_accepts_fails_in_time(autojump_clock: MockClock) -> None:
     began = trio.current_time()
-    with pytest.raises(PeerError, match="cannot connect"):
-        await PeerCaller(connect=never(None)).call("b:1", REQUEST, no_item)
+    await failed(PeerCaller(connect=never(None)), "b:1")
     assert trio.current_time() - began == pytest.approx(CONNECT_S)
 
 
 @pytest.mark.trio
 @pytest.mark.parametrize("addr", ["", "b", "b:", ":1", "b:70000", "b:x"])
 async def test_address_that_is_none_fails(autojump_clock: MockClock, addr: str) -> None:
-    with pytest.raises(PeerError, match="cannot connect"):
-        await PeerCaller(connect=never(None)).call(addr, REQUEST, no_item)
+    await failed(PeerCaller(connect=never(None)), addr)
 
 
 @pytest.mark.trio
 @pytest.mark.parametrize("host", ["a..b", "y" * 300, "x\0y"])
 async def test_host_that_no_resolver_takes_fails(host: str) -> None:
-    with pytest.raises(PeerError, match="cannot connect"):
-        await PeerCaller().call(f"{host}:1", REQUEST, no_item)
+    await failed(PeerCaller(), f"{host}:1")
+
+
+# -- a connection that requests share -----------------------------------------------------------------------------
+
+
+@attrs.define
+class Answering:
+    """A peer that answers each request with `answer`, some time after it; and what came on each connection."""
+
+    nursery: trio.Nursery
+    pause_s: float = 1.0
+    heard: list[list[dict[str, Any]]] = attrs.field(factory=list)
+    closed: list[float] = attrs.field(factory=list)
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:  # noqa: ARG002
+        await trio.sleep(0.1)
+        ours, theirs = memory_stream_pair()
+        self.nursery.start_soon(self._serve, theirs)
+        return ours
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        heard: list[dict[str, Any]] = []
+        self.heard.append(heard)
+        await stream.send_all(HELLO)
+        reader, turn = FrameReader(), trio.Lock()
+        async with trio.open_nursery() as nursery:
+            async for data in stream:
+                reader.feed(bytes(data))
+                for frame in reader:
+                    heard.append(packing.unpack(frame))
+                    nursery.start_soon(self._answer, stream, turn, heard[-1]["seq"], heard[-1]["action"])
+            nursery.cancel_scope.cancel()
+        self.closed.append(trio.current_time())
+
+    async def _answer(self, stream: trio.abc.Stream, turn: trio.Lock, seq: int, action: str) -> None:
+        parts = [encode_start(seq), encode_payload(seq, BATCH), encode_payload(seq, END), encode_end(seq)]
+        if action == "follow":
+            parts = [encode_start(seq)] + [addressed(encode_alive(), seq)] * 100
+        for part in parts if action in ("get_events", "follow") else [encode_reply(seq, {})]:
+            async with turn:
+                await stream.send_all(part)
+            await trio.sleep(self.pause_s)
+
+
+@asynccontextmanager
+async def answering(pause_s: float = 1.0) -> AsyncIterator[tuple[PeerCaller, Answering]]:
+    async with trio.open_nursery() as nursery:
+        peer = Answering(nursery, pause_s)
+        caller = PeerCaller(connect=peer.connect)
+        caller.begin(nursery)
+        yield caller, peer
+        nursery.cancel_scope.cancel()
+
+
+async def any_item(item: object) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+def actions(heard: list[dict[str, Any]]) -> list[str]:
+    return [fields["action"] for fields in heard]
+
+
+async def nothing_held() -> dict[NodeName, Tick]:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+@pytest.mark.trio
+async def test_requests_run_side_by_side_on_one_connection(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, peer):
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(caller.call, "b:1", REQUEST, any_item)
+        assert trio.current_time() - began < 5
+        await caller.call("b:1", REQUEST, any_item)
+        assert [[fields["seq"] for fields in heard] for heard in peer.heard] == [[1, 2, 3, 4, 5, 6]]
+
+
+@pytest.mark.trio
+async def test_connection_without_requests_is_closed_after_a_while(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, peer):
+        await caller.call("b:1", REQUEST, any_item)
+        ended = trio.current_time()
+        await trio.sleep(3 * LINGER_S)
+        assert peer.closed == [pytest.approx(ended + LINGER_S, abs=0.2)]
+        await caller.call("b:1", REQUEST, any_item)
+        assert len(peer.heard) == 2
+
+
+@pytest.mark.trio
+async def test_each_address_has_a_connection(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, peer), trio.open_nursery() as nursery:
+        for addr in ("b:1", "c:1", "b:1"):
+            nursery.start_soon(caller.call, addr, REQUEST, any_item)
+    assert sorted(map(len, peer.heard)) == [1, 2]
+
+
+@pytest.mark.trio
+async def test_follow_that_is_not_wanted_is_stopped_and_its_connection_stays(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, peer):
+        began: list[bool] = []
+        with trio.move_on_after(3.5):
+            await caller.follow(
+                "b:1", Follow(1, {}), 3.0, lambda: began.append(True), any_item, nothing_held
+            )
+        await caller.call("b:1", REQUEST, any_item)
+        await trio.sleep(0.1)
+        assert began == [True]
+        assert sorted(actions(peer.heard[0])) == ["follow", "get_events", "ping", "ping", "ping", "stop"]
+        (stop,) = [fields for fields in peer.heard[0] if fields["action"] == "stop"]
+        assert stop["task"] == peer.heard[0][0]["seq"]
+
+
+@pytest.mark.trio
+async def test_what_is_held_is_said_beside_the_items(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, peer):
+        held = HeldTicks()
+
+        async def say() -> None:
+            for tick in (1, 2, 3):
+                await trio.sleep(0.3)
+                held.say({NodeName("b"): Tick(tick)})
+
+        with trio.move_on_after(1.5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(say)
+                await caller.follow("b:1", Follow(1, {}), 3.0, lambda: None, any_item, held.next)
+        said = [fields["nodes"] for fields in peer.heard[0] if fields["action"] == "held"]
+        assert said == [{"b": 1}, {"b": 2}, {"b": 3}]
+
+
+@pytest.mark.trio
+async def test_what_breaks_one_request_breaks_all_on_the_connection(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, peer):
+        errors: list[str] = []
+
+        async def refuse(item: object) -> None:
+            await trio.sleep(0.5)
+            raise PeerError("the disk is full")
+
+        async def ask(take: Callable[[object], Awaitable[None]]) -> None:
+            with pytest.raises(PeerError) as caught:
+                await caller.call("b:1", REQUEST, take)
+            errors.append(str(caught.value))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, any_item)
+            nursery.start_soon(ask, refuse)
+        assert errors == ["the disk is full"] * 2
+        await caller.call("b:1", REQUEST, any_item)
+        assert len(peer.heard) == 2
+
+
+@pytest.mark.trio
+async def test_time_that_an_item_takes_here_is_not_the_silence_of_the_peer(autojump_clock: MockClock) -> None:
+    async with answering() as (caller, _):
+
+        async def slow(item: object) -> None:
+            await trio.sleep(3 * IDLE_S)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(caller.call, "b:1", REQUEST, slow)
+            nursery.start_soon(caller.call, "b:1", REQUEST, any_item)

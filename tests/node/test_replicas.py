@@ -20,7 +20,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
 from distkv.wire.codec import Payload
-from distkv.wire.request import Request
+from distkv.wire.request import PeerRequest
 from tests.node.nodes import Node, World, new_world, solo_node
 
 COMMIT_S = 1.0
@@ -182,7 +182,10 @@ async def test_write_that_too_few_nodes_hold_stands_and_says_how_many(autojump_c
 class HoldsWhatFollows:
     """Every peer says that it holds the change behind the one that is asked for, and not that one."""
 
-    async def call(self, addr: str, request: Request, take: Callable[[Payload], Awaitable[None]]) -> None:  # noqa: ARG002
+    def begin(self, nursery: trio.Nursery) -> None:
+        pass
+
+    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:  # noqa: ARG002
         raise PeerError("nobody is asked anything else")
 
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:  # noqa: ARG002

@@ -1,0 +1,259 @@
+"""One connection to another node, which requests share: exchanges, pulls, follows.
+
+Knows: how to connect, which reply belongs to which request, deadlines.  Does not know what is asked or why, nor when a
+connection is wanted (`pull`).
+
+Invariant: a request ends within bounded time of the last that came for it, with an answer, with the error with which
+the peer refused, or with one `PeerError`. What breaks one request breaks the connection, and all requests on it: so
+nobody waits on half of one. Items are taken one after the other, so a peer cannot send more than is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final, TypeAlias
+
+import attrs
+import trio
+
+from distkv.errors import DecodeError, DistkvError, PeerError, RequestError, SettingsError, TooLargeError
+from distkv.naming import parse_address
+from distkv.wire.asking import encode_request
+from distkv.wire.fields import Fields
+from distkv.wire.framing import FrameReader
+from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
+from distkv.wire.request import Request
+
+CONNECT_S: Final = 3.0
+IDLE_S: Final = 10.0
+"""How long a peer may be silent in the midst of an answer, or take nothing in."""
+LINGER_S: Final = 10.0
+"""How long a connection is kept without a request."""
+RECEIVE_BYTES: Final = 1 << 18
+
+Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
+"""Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
+BREAKS: Final = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+
+Take: TypeAlias = Callable[[Fields], Awaitable[None]]
+
+
+@attrs.define(eq=False)
+class PeerCall:
+    """One request, and what becomes of it."""
+
+    take: Take
+    idle_s: float = IDLE_S
+    began: Callable[[], object] = lambda: None
+    """Called when it is answered by a long result."""
+    seq: int = 0
+    """Its number on the connection; 0: it was not sent yet."""
+    deadline: float = 0.0
+    """When it fails, if nothing more comes for it."""
+    is_long: bool = False
+    is_wanted: bool = True
+    """False: nobody waits for it any more; what comes for it is thrown away."""
+    failure: DistkvError | None = None
+    _ended: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._ended.is_set()
+
+    def end(self, failure: DistkvError | None) -> None:
+        """Nothing more comes."""
+        self.failure = failure
+        self._ended.set()
+
+    async def wait(self) -> None:
+        """Until it has ended.
+
+        Raises:
+            RequestError, PeerError: with the failure that ended it.
+        """
+        await self._ended.wait()
+        if self.failure is not None:
+            raise self.failure
+
+
+class PeerLine:
+    """A connection to a node, from the attempt to open it to its end."""
+
+    def __init__(self, addr: str, connect: Connect, answer_bytes_max: int) -> None:
+        self.addr: Final = addr
+        self.is_over = False
+        """Whether nothing can be asked on it any more."""
+        self._connect: Final = connect
+        self._reader: Final = FrameReader(answer_bytes_max)
+        self._opened: Final = trio.Event()
+        self._turn: Final = trio.Lock()
+        self._reading: Final = trio.CancelScope()
+        self._calls: Final = dict[int, PeerCall]()
+        self._stream: trio.abc.Stream | None = None
+        self._failure: DistkvError | None = None
+        self._is_greeted = False
+        self._seq = 0
+        self._unused_since = trio.current_time()
+        self._pause = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Open it, and read from it until it breaks, or nothing was asked for some time."""
+        try:
+            async with _connected(self.addr, self._connect) as stream:
+                self._stream = stream
+                self._opened.set()
+                with self._reading:
+                    await self._read(stream)
+        except (PeerError, RequestError) as error:
+            self._failure = self._failure or error
+        finally:
+            self.is_over = True
+            self._opened.set()
+            for call in self._calls.values():
+                call.end(self._no_more())
+            self._calls.clear()
+
+    @asynccontextmanager
+    async def asking(self, request: Callable[[int], Request], call: PeerCall) -> AsyncIterator[None]:
+        """Send what `request` makes of the number that it gets. When the block is left, nobody waits for `call` any
+        more.
+
+        Raises:
+            RequestError, PeerError: it cannot be sent.
+        """
+        try:
+            await self._send(request, call)
+            yield
+        finally:
+            call.is_wanted = False
+
+    async def say(self, request: Callable[[int], Request]) -> None:
+        """Send something whose answer does not matter. When that fails, the connection breaks."""
+        with suppress(PeerError, RequestError):
+            await self._send(request, None)
+
+    # -- out
+
+    async def _send(self, request: Callable[[int], Request], call: PeerCall | None) -> None:
+        await self._opened.wait()
+        async with self._turn:
+            if self.is_over or self._stream is None:
+                raise self._no_more()
+            self._seq += 1
+            if call is not None:
+                self._expect(call)
+            try:
+                with trio.fail_after(IDLE_S):
+                    await self._stream.send_all(encode_request(request(self._seq)))
+            except BaseException as error:  # it may have been sent in part
+                self._failure = self._failure or _broken(self.addr, error)
+                self._reading.cancel()
+                if isinstance(error, BREAKS):
+                    raise self._failure from error
+                raise
+
+    def _expect(self, call: PeerCall) -> None:
+        call.seq, call.deadline = self._seq, trio.current_time() + call.idle_s
+        self._calls[call.seq] = call
+        self._pause.deadline = min(self._pause.deadline, call.deadline)
+
+    def _no_more(self) -> DistkvError:
+        return self._failure or PeerError(f"{self.addr}: the connection was ended")
+
+    # -- in
+
+    async def _read(self, stream: trio.abc.Stream) -> None:
+        while True:
+            data: bytes | bytearray | None = None
+            with trio.CancelScope(deadline=self._next_deadline()) as self._pause:
+                data = await stream.receive_some(RECEIVE_BYTES)
+            if data is None:
+                if self._is_done_waiting():
+                    return
+            elif not data:
+                if self._calls:
+                    raise PeerError(f"{self.addr}: closed the connection before the answer was complete")
+                return
+            else:
+                self._reader.feed(bytes(data))
+                for frame in self._reader:
+                    await self._take(decode_reply(frame))
+
+    def _next_deadline(self) -> float:
+        if not self._calls:
+            return self._unused_since + LINGER_S
+        return min(call.deadline for call in self._calls.values())
+
+    def _is_done_waiting(self) -> bool:
+        """Whether the connection is not used any more, now that a deadline was there; a request that is late fails."""
+        now = trio.current_time()
+        if any(now >= call.deadline for call in self._calls.values()):
+            raise trio.TooSlowError("it is silent")
+        return not self._calls and now >= self._unused_since + LINGER_S
+
+    async def _take(self, fields: Fields) -> None:
+        refusal = reply_error(fields)
+        if not self._is_greeted and refusal is None:
+            read_hello(fields)
+            self._is_greeted = True
+            for waiting in self._calls.values():
+                waiting.deadline = trio.current_time() + waiting.idle_s
+            return
+        seq = fields["seq"]
+        if seq == 0 and refusal is not None:
+            self._failure = refusal
+            raise PeerError(f"{self.addr}: refused the connection")
+        call = self._calls.get(seq) if type(seq) is int else None
+        if call is None:
+            return  # the answer does not matter
+        if refusal is not None or is_end(fields):
+            self._end(call, refusal)
+        elif is_start(fields):
+            call.is_long = True
+            if call.is_wanted:
+                call.began()
+        else:
+            began = trio.current_time()
+            if call.is_wanted:
+                await call.take(dict(fields))
+                await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
+            self._wait_longer(trio.current_time() - began)
+            if not call.is_long:
+                self._end(call, None)
+        call.deadline = trio.current_time() + call.idle_s
+
+    def _wait_longer(self, taken_s: float) -> None:
+        """We read nothing for so long ourselves."""
+        for call in self._calls.values():
+            call.deadline += taken_s
+
+    def _end(self, call: PeerCall, failure: DistkvError | None) -> None:
+        del self._calls[call.seq]
+        call.end(failure)
+        self._unused_since = trio.current_time()
+
+
+@asynccontextmanager
+async def _connected(addr: str, connect: Connect) -> AsyncIterator[trio.abc.Stream]:
+    """A connection; what breaks it within the block is a PeerError."""
+    try:
+        host, port = parse_address(addr, "a peer's address")
+        with trio.fail_after(CONNECT_S):
+            stream = await connect(host, port)
+    except trio.TooSlowError as error:
+        raise PeerError(f"{addr}: cannot connect: no answer within {CONNECT_S:g} s") from error
+    except (OSError, ValueError, SettingsError) as error:  # ValueError: the peer sent us to no possible host
+        raise PeerError(f"{addr}: cannot connect: {error}") from error
+    async with stream:
+        try:
+            yield stream
+        except BREAKS as error:
+            raise _broken(addr, error) from error
+        except (DecodeError, TooLargeError) as error:
+            raise PeerError(f"{addr}: the answer cannot be read: {error}") from error
+
+
+def _broken(addr: str, error: BaseException) -> PeerError:
+    return PeerError(f"{addr}: the connection broke: {type(error).__name__}: {error}")
