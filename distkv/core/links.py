@@ -18,7 +18,7 @@ from distkv.core.node import Node, Turn
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold
 from distkv.model.event import NodeName, Tick, life_of
 
-PULL_SILENT_MS: Final = 1000
+PULL_SILENT_MS: Final = 3000
 """A pull of which nothing was heard for so long is not waited for."""
 
 

@@ -129,7 +129,7 @@ def open_cluster(
     links: str = "",
 ) -> Iterator[Cluster]:
     """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`. `links`: settings of
-    the section, as in a file."""
+    the section, as in a file; with `follow: false` a node lacks what it cannot get from its agent in time."""
     directory.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links)
     cluster.agents.directory.mkdir()

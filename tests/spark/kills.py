@@ -78,7 +78,7 @@ class Writing:
 def hunt(folder: Path, count: int, seed: int) -> str:
     """So many kills; what it came to, in a line. Raises AssertionError when something is not as it must be."""
     chance, table = random.Random(seed), folder / "table"
-    with open_cluster(folder / "cluster") as cluster:
+    with open_cluster(folder / "cluster", links="follow: false") as cluster:
         writers = [Writing(server) for server in cluster]
         for writer in writers:
             writer.start()

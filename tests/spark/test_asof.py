@@ -164,7 +164,7 @@ def test_cut_before_what_the_table_forgot_is_refused(spark: SparkSession, solo: 
 
 def test_conflict_of_a_network_that_broke_is_open_as_of_then(spark: SparkSession, tmp_path: FilePath) -> None:
     """Three moments: before it, while it is open, and decided."""
-    with open_cluster(tmp_path / "cluster") as cluster:
+    with open_cluster(tmp_path / "cluster", links="follow: false") as cluster:
         with cluster["a"].client() as client:
             client.set("x", "first")
             client.set("gone", 1)

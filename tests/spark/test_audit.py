@@ -238,7 +238,7 @@ def test_host_that_does_not_answer_is_no_sound_fleet(spark: SparkSession, solo: 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two nodes; every test leaves both ready."""
-    with open_cluster(tmp_path_factory.mktemp("cluster"), ("a", "b")) as found:
+    with open_cluster(tmp_path_factory.mktemp("cluster"), ("a", "b"), links="follow: false") as found:
         yield found
 
 

@@ -31,7 +31,7 @@ EQUAL_S = 60.0
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with open_cluster(tmp_path / "cluster") as found:
+    with open_cluster(tmp_path / "cluster", links="follow: false") as found:
         yield found
 
 

@@ -18,7 +18,7 @@ from tests.process.servers import Server
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with open_cluster(tmp_path / "cluster", ("a", "b")) as found:
+    with open_cluster(tmp_path / "cluster", ("a", "b"), links="follow: false") as found:
         yield found
 
 
