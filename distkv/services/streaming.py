@@ -11,7 +11,7 @@ durable, and what falls out of the queue is found in the ledger.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from distkv.engine.followers import Follower, Followers, HeldBatch, HeldItem
@@ -52,8 +52,17 @@ StreamEffect: TypeAlias = Durable | Send | Wait
 class Streaming:
     """One follow."""
 
-    def __init__(self, node: FollowedNode, followers: Followers, request: Follow, send_nowait: SendNowait) -> None:
+    def __init__(
+        self,
+        node: FollowedNode,
+        followers: Followers,
+        request: Follow,
+        send_nowait: SendNowait,
+        told_events: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`told_events`: is given how many events the follower is told, each time that there are some."""
         self._node: Final = node
+        self._told_events: Final = told_events
         self._seq: Final = request.seq
         self._send_nowait: Final = send_nowait
         self._told: Final = dict[NodeName, int](request.nodes)
@@ -117,6 +126,7 @@ class Streaming:
                 self._told[node] = end - 1
                 known = (held & Ranges([(0, end)])) - present
                 items = [encode_records(records)] if records else []
+                self._told_events(len(records))
                 if known:
                     items.append(encode_known({node: known}))
                 return tuple(items)
@@ -164,10 +174,13 @@ class Streaming:
         return tuple(items)
 
     def _note(self, batch: list[HeldItem]) -> None:
-        told = self._told
+        told, events = self._told, 0
         for held in batch:
-            if held.node in told and held.tick > told[held.node]:
-                told[held.node] = Tick(held.tick)
+            if held.node in told:
+                events += held.known is None
+                if held.tick > told[held.node]:
+                    told[held.node] = Tick(held.tick)
+        self._told_events(events)
 
 
 def addressed_all(items: tuple[bytes, ...], seq: int) -> bytes:

@@ -40,6 +40,8 @@ Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Host and port to a connection; raises OSError, or ValueError for a host that cannot be looked up."""
 Take: TypeAlias = Callable[[Fields], Awaitable[None]]
 TakeItem: TypeAlias = Callable[[FollowItem], Awaitable[None]]
+Measured: TypeAlias = Callable[[float], None]
+"""Is told how long a round trip took, in seconds."""
 
 
 class PeerCaller:
@@ -80,10 +82,16 @@ class PeerCaller:
         return found
 
     async def follow(
-        self, addr: str, request: Follow, silent_s: float, began: Callable[[], None], take: TakeItem
+        self,
+        addr: str,
+        request: Follow,
+        silent_s: float,
+        began: Callable[[], None],
+        take: TakeItem,
+        measured: Measured = lambda _: None,
     ) -> None:
         """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers. The node is
-        told all the time that it is heard.
+        told all the time that it is heard, and its answers to that are `measured`.
 
         Raises:
             RequestError: it refuses, or ends it.
@@ -97,20 +105,29 @@ class PeerCaller:
         async with self._connected(addr) as stream:
             seqs, every_s = itertools.count(SEQ + 1), request.silent_s
             say_at = trio.current_time() + every_s
+            timed: tuple[int, float] | None = None  # one at a time: whoever never answers costs no memory
+
+            def answered(seq: object) -> None:
+                nonlocal timed
+                if timed is not None and timed[0] == seq:
+                    measured(trio.current_time() - timed[1])
+                    timed = None
 
             async def receive() -> bytes | bytearray:
-                nonlocal say_at
+                nonlocal say_at, timed
                 deadline = trio.current_time() + silent_s
                 while trio.current_time() < deadline:
                     if trio.current_time() >= say_at:
                         say_at = trio.current_time() + every_s
-                        await self._send(stream, PingRequest(next(seqs)))
+                        ping = PingRequest(next(seqs))
+                        timed = timed or (ping.seq, trio.current_time())
+                        await self._send(stream, ping)
                     with trio.move_on_at(min(deadline, say_at)):
                         return await stream.receive_some(RECEIVE_BYTES)
                 raise trio.TooSlowError("it is silent")
 
             await self._send(stream, request)
-            refusal = await self._read_answer(addr, receive, take_fields, began)
+            refusal = await self._read_answer(addr, receive, take_fields, began, answered)
         raise refusal or PeerError(f"{addr}: ended the follow")
 
     async def _call(self, addr: str, request: Request, take: Take) -> None:
@@ -154,6 +171,7 @@ class PeerCaller:
         receive: Callable[[], Awaitable[bytes | bytearray]],
         take: Take,
         began: Callable[[], None] = lambda: None,
+        answered: Callable[[object], None] = lambda _: None,
     ) -> DistkvError | None:
         """Take a whole answer; what is returned is the peer's refusal."""
         reader = FrameReader(self._answer_bytes_max)
@@ -172,7 +190,7 @@ class PeerCaller:
                     read_hello(fields)
                     is_greeted = True
                 elif fields["seq"] != SEQ:
-                    continue  # it answers a sign of life
+                    answered(fields["seq"])  # a sign of life
                 elif is_start(fields):
                     is_long = True
                     began()
