@@ -76,14 +76,18 @@ def _links(driver: Driver) -> list[dict[str, object]]:
     """Our own connection to each other registered node, and what went between the two."""
     replica = driver.replica
     missing = {name: len(ticks) for name, ticks in replica.tree.ledger.missing(but_lost=True).items()}
-    others = sorted(name for name in replica.registry.nodes if name != replica.name)
-    return [_link(driver, name, missing) for name in others]
+    peers = replica.peers(driver.now_ms())
+    found = []
+    for name, registered in sorted(replica.registry.nodes.items()):
+        if name != replica.name:
+            addr = peers[name][0] if name in peers else ""  # the one that is dialled
+            found.append({"node": name, "addr": addr or registered.addr, **_link(driver, name, missing)})
+    return found
 
 
 def _link(driver: Driver, name: NodeName, missing: Mapping[NodeName, int]) -> dict[str, object]:
-    replica, traffic = driver.replica, driver.traffic(name)
-    parent = replica.following.parents.get(name)
-    found: dict[str, object] = {"node": name, "addr": replica.registry.nodes[name].addr}
+    traffic, parent = driver.traffic(name), driver.replica.following.parents.get(name)
+    found: dict[str, object] = {}
     writers = frozenset[NodeName]()
     if parent is not None and parent.is_up:
         writers = parent.writers

@@ -9,6 +9,7 @@ or the error with which the peer refused.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
@@ -152,7 +153,7 @@ class PeerCaller:
         except trio.TooSlowError as error:
             raise PeerError(f"{addr}: cannot connect: no answer within {CONNECT_S:g} s") from error
         except (OSError, ValueError, SettingsError) as error:  # ValueError: the peer sent us to no possible host
-            raise PeerError(f"{addr}: cannot connect: {error}") from error
+            raise PeerError(f"{addr}: cannot connect: {_reason(error)}") from error
         async with stream:
             try:
                 yield stream
@@ -200,3 +201,13 @@ class PeerCaller:
                     await take(dict(fields))
                     if not is_long:
                         return None
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no connection. Of its attempts, one for each address of the host, trio says in the cause how they
+    failed."""
+    tries = error.__cause__
+    if not isinstance(tries, ExceptionGroup):
+        return str(error)
+    numbers = {one.errno for one in tries.exceptions if isinstance(one, OSError) and one.errno is not None}
+    return ", ".join(sorted(map(os.strerror, numbers))) or str(error)

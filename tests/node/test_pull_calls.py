@@ -7,6 +7,7 @@ Knows: the caller, and peers that lie, fall silent or refuse.  Does not know wha
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -200,6 +201,15 @@ async def no_item(payload: Payload) -> None:
 async def test_peer_that_cannot_be_connected_to_fails(autojump_clock: MockClock, error: Exception) -> None:
     with pytest.raises(PeerError, match="cannot connect"):
         await PeerCaller(connect=never(error)).call("b:1", REQUEST, no_item)
+
+
+@pytest.mark.trio
+async def test_reason_is_that_of_the_only_attempt() -> None:
+    with socket.socket() as bound:  # nobody listens at it
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        with pytest.raises(PeerError, match=f"^127.0.0.1:{port}: cannot connect: .*refused"):
+            await PeerCaller().call(f"127.0.0.1:{port}", REQUEST, no_item)
 
 
 @pytest.mark.trio
