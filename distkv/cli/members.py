@@ -18,9 +18,9 @@ from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.model.event import tick_text
-from distkv.wire.fields import read_int, read_list, read_map, read_ranges
+from distkv.wire.fields import read_int, read_list, read_map, read_ranges, read_time
 
-HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING")
+HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING", "LINK", "RTT MS")
 
 
 @attrs.frozen
@@ -36,6 +36,10 @@ class MemberView:
     """Its last change that was heard of; 0: none."""
     missing: int
     """How many of its changes the node that is asked does not have."""
+    link: str = ""
+    """`up` or `down`: the connection of the node that is asked to it; empty: there is none, as to itself."""
+    rtt_ms: float | None = None
+    """A round trip on it."""
 
 
 @click.group("node")
@@ -49,8 +53,8 @@ def node_group() -> None:
 def list_command(session: CliSession, form: str | None) -> Job:
     """Print the nodes that this node knows, itself first.
 
-    For each node: whether it was heard of lately (alive) or not (away), its address, its last known change, and how
-    many of its changes are missing here.
+    For each node: whether it was heard of lately (alive) or not (away), its address, its last known change, how many
+    of its changes are missing here, whether this node has a connection to it, and how long a round trip takes there.
     """
     return partial(_list, session, Form(form) if form else session.form)
 
@@ -96,17 +100,37 @@ def read_members(state: Mapping[str, object]) -> list[MemberView]:
         seen.setdefault(str(member.get("node")), (str(member.get("state")), str(member.get("addr"))))
     others = sorted({*seen, *map(str, ticks)} - {own})
     count = {str(name): len(ranges) for name, ranges in missing.items()}
+    links = _links(state)
     return [
-        MemberView(name, *seen.get(name, ("unknown", "")), read_int({name: 0, **ticks}, name), count.get(name, 0))
+        MemberView(
+            *(name, *seen.get(name, ("unknown", "")), read_int({name: 0, **ticks}, name), count.get(name, 0)),
+            *links.get(name, ("", None)),
+        )
         for name in (own, *others)
     ]
 
 
+def _links(state: Mapping[str, object]) -> dict[str, tuple[str, float | None]]:
+    """For each node the state of the connection to it, and its round trip; an older release tells of none."""
+    found: dict[str, tuple[str, float | None]] = {}
+    for item in read_list(state.get("links", []), "links"):
+        link = read_map(item, "links")
+        rtt_ms = read_time(link["rtt_ms"], "rtt_ms") if "rtt_ms" in link else None
+        found[str(link.get("node"))] = str(link.get("state")), rtt_ms
+    return found
+
+
 def _table(members: Sequence[MemberView]) -> list[str]:
     """Lines with columns of one width, without blanks at their ends."""
-    rows = [HEADS, *((m.node, m.state, m.addr or "-", _change(m) or "-", str(m.missing)) for m in members)]
+    rows = [HEADS, *map(_row, members)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _row(member: MemberView) -> tuple[str, ...]:
+    rtt = "-" if member.rtt_ms is None else f"{member.rtt_ms:.2f}"
+    shown = member.node, member.state, member.addr or "-", _change(member) or "-", str(member.missing)
+    return *shown, member.link or "-", rtt
 
 
 def _map(member: MemberView) -> dict[str, object]:
@@ -116,6 +140,8 @@ def _map(member: MemberView) -> dict[str, object]:
         "addr": member.addr,
         "change": _change(member),
         "missing": member.missing,
+        "link": member.link,
+        "rtt_ms": member.rtt_ms,
     }
 
 

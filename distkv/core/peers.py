@@ -91,7 +91,7 @@ class Peers:
             case Why.EXCHANGE:
                 node.recovery.exchange_ended()
                 if what.error is not None:
-                    node.recovery.unreachable(asked.name, turn.now_ms)
+                    node.recovery.exchange_failed(asked.name, turn.now_ms)
                 self._attempt_over(asked, turn)
             case Why.PULL:
                 node.following.look_again()

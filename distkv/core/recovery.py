@@ -80,6 +80,8 @@ class Recovery:
     _exchange_ms: int | None = None
     _exchange_name: NodeName | None = None
     _is_exchanging: bool = False
+    _wanted: NodeName | None = None
+    """With whom in particular an exchange is under way; None: with anybody."""
 
     # -- who is there
 
@@ -169,8 +171,10 @@ class Recovery:
         if self._is_exchanging or self._exchange_ms is None or now_ms < self._exchange_ms:
             return None
         peer = self.peers.get(self._exchange_name) if self._exchange_name is not None else None
-        if peer is None or not peer.addr:
-            peer = self._choose(now_ms, {})
+        if peer is not None and peer.addr:
+            self._wanted = peer.name
+        else:
+            peer, self._wanted = self._choose(now_ms, {}), None
         self._exchange_ms = self._exchange_name = None
         self._is_exchanging = peer is not None
         return peer
@@ -228,6 +232,14 @@ class Recovery:
     def exchange_ended(self) -> None:
         """Answered or not."""
         self._is_exchanging = False
+
+    def exchange_failed(self, name: NodeName, now_ms: int) -> None:
+        """A peer could not be asked for its maps. Others may have what it has: it may be that only this node cannot
+        reach it (docs/protocol, REC-3)."""
+        self.unreachable(name, now_ms)
+        wanted, self._wanted = self._wanted, None
+        if wanted == name and any(peer.addr and peer.name != name for peer in self.peers.values()):
+            self._plan_exchange(None, now_ms + self._draw(AGAIN_MS))
 
     def unreachable(self, name: NodeName, now_ms: int) -> None:
         """A peer could not be asked something."""

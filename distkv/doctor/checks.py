@@ -28,6 +28,7 @@ HEALTH_MAX: Final = 1
 SPARE_DESCRIPTORS: Final = 64
 """What a server opens besides connections: log, archive, agent, peers."""
 MIB: Final = 1 << 20
+NOBODY: Final = "there are no other nodes"
 
 
 # -- the configuration --------------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def check_peers(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Fi
     complaints = list(_peer_complaints(node, others))
     yield from complaints
     if not complaints:
-        says = f"{_count(len(others), 'other node')}, all ready" if others else "there are no other nodes"
+        says = f"{_count(len(others), 'other node')}, all ready" if others else NOBODY
         yield Finding("peers", Level.OK, says)
 
 
@@ -177,6 +178,24 @@ def _peer_complaints(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterat
             yield Finding("peers", Level.FAIL, says, do)
         elif (found := _check_state(other, "peers")).level is not Level.OK:
             yield found
+
+
+def check_links(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
+    """Whether each node reaches those that it tries to follow. Whoever one of them takes for alive is alive."""
+    alive = {node.name for node in nodes} | {peer.name for node in nodes for peer in node.peers if peer.is_alive}
+    is_well = True
+    for node in nodes:
+        for link in node.links:
+            if link.name in alive and not link.is_up and link.reason:
+                is_well = False
+                why = link.reason.removeprefix(f"{link.addr}: ")
+                says = f"{node.name} cannot reach {link.name} at {link.addr}: {why}"
+                do = f"let {node.name} through the firewall to it, or give {link.name} another --advertise"
+                yield Finding("links", Level.WARN, says, do)
+    if is_well:
+        count = sum(link.is_up for node in nodes for link in node.links)
+        says = f"{_count(count, 'link')} on {_count(len(nodes), 'node')}" if alive != {nodes[0].name} else NOBODY
+        yield Finding("links", Level.OK, says)
 
 
 def check_damage(nodes: Sequence[NodeFacts], now: float) -> Iterator[Finding]:

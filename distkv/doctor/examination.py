@@ -45,6 +45,7 @@ def _examine_network(node: NodeFacts) -> Iterator[Finding]:
     others = ask_peers(node)
     yield from checks.check_peers(node, others)
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
+    yield from checks.check_links(nodes)
     yield from checks.check_damage(nodes, time.time())
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)

@@ -89,6 +89,18 @@ class PeerFacts:
 
 
 @attrs.frozen
+class LinkFacts:
+    """The connection of a node to another one."""
+
+    name: str
+    """The other one."""
+    addr: str
+    is_up: bool
+    reason: str = ""
+    """Why it is not up; empty: it is, or nobody tried."""
+
+
+@attrs.frozen
 class DamageFacts:
     """What a node knows of damage on its disk."""
 
@@ -122,6 +134,7 @@ class NodeFacts:
     missing: tuple[str, ...] = ()
     """The nodes of which it misses changes that somebody may still have."""
     peers: tuple[PeerFacts, ...] = ()
+    links: tuple[LinkFacts, ...] = ()
     damage: DamageFacts | None = None
     """None: it keeps no archive, or does not tell."""
 

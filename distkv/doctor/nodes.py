@@ -14,7 +14,7 @@ from typing import Final
 
 from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
-from distkv.doctor.facts import Clock, DamageFacts, NodeFacts, PeerFacts
+from distkv.doctor.facts import Clock, DamageFacts, LinkFacts, NodeFacts, PeerFacts
 from distkv.errors import DistkvError
 from distkv.naming import parse_address
 from distkv.wire.fields import bad, read_int, read_list, read_map, read_ranges, read_time
@@ -91,6 +91,13 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
             PeerFacts(str(found.get("node")), str(found.get("addr")), found.get("state") == "alive")
             for found in (read_map(item, "members") for item in read_list(state.get("members"), "members"))
             if found.get("node") != hello.node
+        ),
+        links=tuple(
+            LinkFacts(
+                *(str(found.get("node")), str(found.get("addr")), found.get("state") == "up"),
+                str(found.get("reason", "")),
+            )
+            for found in (read_map(item, "links") for item in read_list(state.get("links", []), "links"))
         ),
         damage=_damage(read_map(state.get("scrub", {}), "scrub")),
     )

@@ -52,6 +52,7 @@ from distkv.engine.hub import Hub
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
+from distkv.engine.traffic import LinkTraffic
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
@@ -101,9 +102,10 @@ class Caller(Protocol):
         began: Callable[[], None],
         take: Callable[[FollowItem], Awaitable[None]],
         held: Callable[[], Awaitable[dict[NodeName, Tick]]],
+        measured: Callable[[float], None],
     ) -> None:
         """Follow the node at `addr`, and hand every item to `take`, until it ends; tell it what `held` gives, each time
-        that it gives something; raises as `call`, and at its end."""
+        that it gives something; raises as `call`, and at its end. `measured` is told the seconds of each round trip."""
 
 
 class Driver:
@@ -152,6 +154,7 @@ class Driver:
         self._nursery: trio.Nursery | None = None
         self._follows: dict[NodeName, trio.CancelScope] = {}
         self._followers: Counter[NodeName] = Counter()
+        self._traffic: dict[NodeName, LinkTraffic] = {}
         committer.listeners.append(self._landed)
 
     # -- time
@@ -235,6 +238,12 @@ class Driver:
         self._followers[name] -= 1
         self._followers = +self._followers
         self.step(FollowersSeen(frozenset(self._followers)))
+
+    def traffic(self, name: NodeName) -> LinkTraffic:
+        """What went between this node and a registered one; what strangers get is counted nowhere."""
+        if name not in self.replica.registry.nodes:
+            return LinkTraffic()
+        return self._traffic.setdefault(name, LinkTraffic())
 
     # -- work
 
@@ -395,8 +404,11 @@ class Driver:
     async def _follow(self, follow: FollowFrom, scope: trio.CancelScope) -> None:
         """Take what a peer tells, each item in one step, until it ends or another follow takes its place."""
         replica, committer, held = self.replica, self.committer, HeldTicks()
+        traffic = self.traffic(follow.name)
+        traffic.connect()
 
         async def take(item: FollowItem) -> None:
+            traffic.events_in += len(item.events)
             if item.events and not self._has_room_for(events_room(item.events)):
                 raise PeerError("the disk is full, what the peer tells was given up")
             self.step(FollowTold(follow.follow, item.events, item.known))
@@ -413,7 +425,9 @@ class Driver:
         request = Follow(1, dict(follow.nodes), self._silent_s / 3, replica.name, replica.life or 0)
         with scope:
             try:
-                await self._caller.follow(follow.addr, request, self._silent_s, began, take, held.next)
+                await self._caller.follow(
+                    follow.addr, request, self._silent_s, began, take, held.next, traffic.answered
+                )
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
 

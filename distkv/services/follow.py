@@ -123,7 +123,9 @@ class OpenFollow:
                 await self._send(encode_end(request.seq))
                 return
             node, followers = _StreamingNode(driver), driver.hub.followers
-            streaming = self._streaming = Streaming(node, followers, request, self._send_nowait)
+            streaming = self._streaming = Streaming(
+                node, followers, request, self._send_nowait, self._told_events
+            )
             async with trio.open_nursery() as nursery:
                 if request.node is not None and driver.replica.name in request.nodes:
                     nursery.start_soon(self._see_node, request.node)
@@ -134,6 +136,10 @@ class OpenFollow:
             if self._streaming is not None:
                 driver.hub.followers.remove(self._streaming.follower)
             self._ended(request.seq)
+
+    def _told_events(self, count: int) -> None:
+        if self._request.node is not None:
+            self._driver.traffic(self._request.node).events_out += count
 
     async def _see_node(self, name: NodeName) -> None:
         """Say that a node follows this one for what it makes, while something is heard of it."""

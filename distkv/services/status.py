@@ -8,6 +8,7 @@ Invariant: answered in every state, and nothing in it is a guess: what is not kn
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import attrs
 
@@ -51,7 +52,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
-        "links": _links(replica),
+        "links": _links(driver),
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
@@ -71,20 +72,34 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     return encode_reply(request.seq, fields)
 
 
-def _links(replica: Replica) -> list[dict[str, object]]:
-    """Our own connection to each other registered node."""
+def _links(driver: Driver) -> list[dict[str, object]]:
+    """Our own connection to each other registered node, and what went between the two."""
+    replica = driver.replica
+    missing = {name: len(ticks) for name, ticks in replica.tree.ledger.missing(but_lost=True).items()}
+    peers = replica.peers(driver.now_ms())
     found = []
     for name, registered in sorted(replica.registry.nodes.items()):
         if name != replica.name:
-            parent = replica.following.parents.get(name)
-            is_up = parent is not None and parent.is_up
-            link: dict[str, object] = {"node": name, "addr": registered.addr, "state": "up" if is_up else "down"}
-            if parent is not None and is_up:
-                link["writers"] = sorted(parent.writers)
-            elif parent is not None and parent.reason:
-                link["reason"] = parent.reason
-            found.append(link)
+            addr = peers[name][0] if name in peers else ""  # the one that is dialled
+            found.append({"node": name, "addr": addr or registered.addr, **_link(driver, name, missing)})
     return found
+
+
+def _link(driver: Driver, name: NodeName, missing: Mapping[NodeName, int]) -> dict[str, object]:
+    traffic, parent = driver.traffic(name), driver.replica.following.parents.get(name)
+    found: dict[str, object] = {}
+    writers = frozenset[NodeName]()
+    if parent is not None and parent.is_up:
+        writers = parent.writers
+        found |= {"state": "up", "writers": sorted(writers)}
+        if traffic.rtt_ms is not None:
+            found["rtt_ms"] = round(traffic.rtt_ms, 3)
+    else:
+        found["state"] = "down"
+        if parent is not None and parent.reason:
+            found["reason"] = parent.reason
+    behind = sum(missing.get(writer, 0) for writer in {name, *writers})
+    return {**found, "events_in": traffic.events_in, "events_out": traffic.events_out, "behind": behind}
 
 
 def _absence(replica: Replica, name: NodeName) -> str:

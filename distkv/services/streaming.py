@@ -11,7 +11,7 @@ durable, and what falls out of the queue is found in the ledger.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from distkv.engine.followers import Follower, Followers, HeldBatch, HeldItem
@@ -52,9 +52,18 @@ StreamEffect: TypeAlias = Durable | Send | Wait
 class Streaming:
     """One follow."""
 
-    def __init__(self, node: FollowedNode, followers: Followers, request: Follow, send_nowait: SendNowait) -> None:
+    def __init__(
+        self,
+        node: FollowedNode,
+        followers: Followers,
+        request: Follow,
+        send_nowait: SendNowait,
+        told_events: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`told_events`: is given how many events the follower is told, each time that there are some."""
         self._node: Final = node
         self._holders: Final = followers.holders
+        self._told_events: Final = told_events
         self._seq: Final = request.seq
         self._send_nowait: Final = send_nowait
         self._told: Final = dict[NodeName, int](request.nodes)
@@ -119,6 +128,7 @@ class Streaming:
                 known = (held & Ranges([(0, end)])) - present
                 wants_held = self._holders.are_awaited
                 items = [encode_records(records, wants_held=wants_held)] if records else []
+                self._told_events(len(records))
                 if known:
                     items.append(encode_known({node: known}, wants_held=wants_held))
                 return tuple(items)
@@ -167,10 +177,13 @@ class Streaming:
         return tuple(items)
 
     def _note(self, batch: list[HeldItem]) -> None:
-        told = self._told
+        told, events = self._told, 0
         for held in batch:
-            if held.node in told and held.tick > told[held.node]:
-                told[held.node] = Tick(held.tick)
+            if held.node in told:
+                events += held.known is None
+                if held.tick > told[held.node]:
+                    told[held.node] = Tick(held.tick)
+        self._told_events(events)
 
 
 def addressed_all(items: tuple[bytes, ...], seq: int) -> bytes:

@@ -10,6 +10,7 @@ nobody waits on half of one. Items are taken one after the other, so a peer cann
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final, TypeAlias
@@ -129,10 +130,10 @@ class PeerLine:
         finally:
             call.is_wanted = False
 
-    async def say(self, request: Callable[[int], Request]) -> None:
-        """Send something whose answer does not matter. When that fails, the connection breaks."""
+    async def say(self, request: Callable[[int], Request], call: PeerCall | None = None) -> None:
+        """Send something whose answer nobody waits for. When that fails, the connection breaks."""
         with suppress(PeerError, RequestError):
-            await self._send(request, None)
+            await self._send(request, call)
 
     # -- out
 
@@ -190,7 +191,7 @@ class PeerLine:
         """Whether the connection is not used any more, now that a deadline was there; a request that is late fails."""
         now = trio.current_time()
         if any(now >= call.deadline for call in self._calls.values()):
-            raise trio.TooSlowError("it is silent")
+            raise trio.TooSlowError
         return not self._calls and now >= self._unused_since + LINGER_S
 
     async def _take(self, fields: Fields) -> None:
@@ -245,7 +246,7 @@ async def _connected(addr: str, connect: Connect) -> AsyncIterator[trio.abc.Stre
     except trio.TooSlowError as error:
         raise PeerError(f"{addr}: cannot connect: no answer within {CONNECT_S:g} s") from error
     except (OSError, ValueError, SettingsError) as error:  # ValueError: the peer sent us to no possible host
-        raise PeerError(f"{addr}: cannot connect: {error}") from error
+        raise PeerError(f"{addr}: cannot connect: {_reason(error)}") from error
     async with stream:
         try:
             yield stream
@@ -255,5 +256,16 @@ async def _connected(addr: str, connect: Connect) -> AsyncIterator[trio.abc.Stre
             raise PeerError(f"{addr}: the answer cannot be read: {error}") from error
 
 
+def _reason(error: Exception) -> str:
+    """Why there is no connection. Of its attempts, one for each address of the host, trio says in the cause how they
+    failed."""
+    tries = error.__cause__
+    if not isinstance(tries, ExceptionGroup):
+        return str(error)
+    numbers = {one.errno for one in tries.exceptions if isinstance(one, OSError) and one.errno is not None}
+    return ", ".join(sorted(map(os.strerror, numbers))) or str(error)
+
+
 def _broken(addr: str, error: BaseException) -> PeerError:
-    return PeerError(f"{addr}: the connection broke: {type(error).__name__}: {error}")
+    why = "it is silent" if isinstance(error, trio.TooSlowError) else f"{type(error).__name__}: {error}"
+    return PeerError(f"{addr}: the connection broke: {why}")

@@ -31,6 +31,8 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
 
 TakeItem: TypeAlias = Callable[[FollowItem], Awaitable[None]]
+Measured: TypeAlias = Callable[[float], None]
+"""Is told how long a round trip took, in seconds."""
 NextHeld: TypeAlias = Callable[[], Awaitable[dict[NodeName, Tick]]]
 """Waits for ticks that are to be said as held."""
 
@@ -85,9 +87,11 @@ class PeerCaller:
         began: Callable[[], None],
         take: TakeItem,
         held: NextHeld,
+        measured: Measured = lambda _: None,
     ) -> None:
         """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers. The node is
-        told what `held` gives, each time that it gives something, and all the time that it is heard.
+        told what `held` gives, each time that it gives something, and all the time that it is heard; its answers to
+        that are `measured`.
 
         Raises:
             RequestError: it refuses, or ends it.
@@ -100,7 +104,7 @@ class PeerCaller:
         line, call = self._line(addr), PeerCall(take_fields, silent_s, began)
         try:
             async with line.asking(lambda seq: attrs.evolve(request, seq=seq), call), trio.open_nursery() as nursery:
-                nursery.start_soon(_speak, line, call, request.silent_s, held)
+                nursery.start_soon(_speak, line, call, request.silent_s, held, measured)
                 with suppress(RequestError, PeerError):  # it is raised below, behind the nursery
                     await call.wait()
                 nursery.cancel_scope.cancel()
@@ -133,10 +137,17 @@ class PeerCaller:
                 del self._lines[line.addr]
 
 
-async def _speak(line: PeerLine, call: PeerCall, every_s: float, held: NextHeld) -> None:
+async def _speak(line: PeerLine, call: PeerCall, every_s: float, held: NextHeld, measured: Measured) -> None:
     """Say what is held when there is something to say; and, if not, that we are here."""
     while True:
-        said: Callable[[int], Request] = PingRequest
+        ticks: dict[NodeName, Tick] | None = None
         with trio.move_on_after(every_s):
-            said = partial(HeldRequest, task=call.seq, nodes=await held())
-        await line.say(said)
+            ticks = await held()
+        if ticks is None:
+            await line.say(PingRequest, PeerCall(partial(_measure, measured, trio.current_time())))
+        else:
+            await line.say(partial(HeldRequest, task=call.seq, nodes=ticks))
+
+
+async def _measure(measured: Measured, said_at: float, _: Fields) -> None:
+    measured(trio.current_time() - said_at)

@@ -67,6 +67,14 @@ class Network:
         for name in at:
             self.hosts[name].run("iptables", "-w", "-A", "INPUT", "-s", sources, "-j", "DROP")
 
+    def forbid(self, at: Iterable[str], of: Iterable[str], port: int) -> None:
+        """From now on the hosts `of` have no connection to this port of the hosts `at`; what these open themselves
+        stays, and so does all else."""
+        sources = ",".join(self.addresses[name] for name in of)
+        for name in at:
+            words = ("-p", "tcp", "--dport", str(port), "-s", sources, "-j", "DROP")
+            self.hosts[name].run("iptables", "-w", "-A", "INPUT", *words)
+
     def cut(self, *sides: Sequence[str]) -> None:
         """No packet arrives from another side."""
         for side in sides:

@@ -7,6 +7,8 @@ Knows: the caller, and peers that lie, fall silent or refuse.  Does not know wha
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -198,11 +200,11 @@ def never(error: Exception | None) -> Connect:
     return connect
 
 
-async def failed(caller: PeerCaller, addr: str) -> None:
+async def failed(caller: PeerCaller, addr: str, why: str = "cannot connect") -> None:
     """A call to an address where nobody can be reached."""
     async with trio.open_nursery() as nursery:
         caller.begin(nursery)
-        with pytest.raises(PeerError, match="cannot connect"):
+        with pytest.raises(PeerError, match=f"^{re.escape(addr)}: {why}"):
             await caller.call(addr, REQUEST, no_item)
 
 
@@ -215,6 +217,14 @@ async def no_item(payload: Payload) -> None:
 @pytest.mark.parametrize("error", [ConnectionRefusedError("no"), OSError("no route"), UnicodeError("too long")])
 async def test_peer_that_cannot_be_connected_to_fails(autojump_clock: MockClock, error: Exception) -> None:
     await failed(PeerCaller(connect=never(error)), "b:1")
+
+
+@pytest.mark.trio
+async def test_reason_is_that_of_the_only_attempt() -> None:
+    with socket.socket() as bound:  # nobody listens at it
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        await failed(PeerCaller(), f"127.0.0.1:{port}", "cannot connect: .*refused")
 
 
 @pytest.mark.trio

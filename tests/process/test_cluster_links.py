@@ -66,6 +66,27 @@ def test_changes_come_while_all_agents_are_dead(cluster: Cluster) -> None:
         assert cluster[name].state()["counters"]["events_pulled"] == 0
 
 
+def test_round_trip_is_measured(cluster: Cluster) -> None:
+    cluster.wait(lambda: "rtt_ms" in _links(cluster["a"])["b"], "a has measured a round trip to b", DEADLINE_S)
+    assert 0 < _links(cluster["a"])["b"]["rtt_ms"] < 1000 * DEADLINE_S
+
+
+def test_changes_are_counted_on_both_sides(cluster: Cluster) -> None:
+    cluster.wait_equal(DEADLINE_S)
+    before = _links(cluster["a"])["b"]["events_out"], _links(cluster["b"])["a"]["events_in"]
+    with cluster["a"].client() as client:
+        for number in range(50):
+            client.set(f"counted.{number}", number)
+    _wait_value(cluster, "b", "counted.49", 49)
+    after = _links(cluster["a"])["b"]["events_out"], _links(cluster["b"])["a"]["events_in"]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [50, 50]
+
+
+def test_nobody_is_behind_when_all_is_told(cluster: Cluster) -> None:
+    cluster.wait_equal(DEADLINE_S)
+    assert {link["behind"] for server in cluster for link in _links(server).values()} == {0}
+
+
 def test_killed_node_is_said_to_be_down_and_has_all_when_it_is_back(cluster: Cluster) -> None:
     cluster["c"].kill()
     cluster.wait(lambda: _links(cluster["a"])["c"]["state"] == "down", "the link to c is down", DEADLINE_S)

@@ -57,7 +57,7 @@ def test_nodes_that_are_well_get_no_complaint(cluster: Cluster) -> None:
     found = report(examine(cluster.servers, cluster["a"]))
     assert set(levels(found)) == {
         "configuration", "node", "directory", "format", "space", "descriptors", "agent", "events", "queues", "members",
-        "peers", "damage", "releases", "clocks", "settings", "pings",
+        "peers", "links", "damage", "releases", "clocks", "settings", "pings",
     }  # fmt: skip
 
 

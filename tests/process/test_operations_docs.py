@@ -37,7 +37,7 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
         }
 
         def is_settled() -> bool:  # what a node says in its first second is not what the page shows
-            return run("distkv doctor hut1", environment).count("ok ") == 16
+            return run("distkv doctor hut1", environment).count("ok ") == 17
 
         cluster.wait(is_settled, "doctor finds nothing", 20)
         for command, shown in commands():

@@ -31,7 +31,25 @@ def test_node_of_an_older_release_tells_no_address_of_its_own() -> None:
     assert read_members({name: value for name, value in STATE.items() if name != "addr"})[0].addr == ""
 
 
-@pytest.mark.parametrize("change", [{"nodes": 1}, {"members": {}}, {"members": [1]}, {"nodes": {"a": "x"}}])
+def test_link_is_shown_with_its_round_trip() -> None:
+    links = [{"node": "x", "state": "down"}, {"node": "z", "state": "up", "rtt_ms": 0.25}]
+    found = read_members(STATE | {"nodes": {"x": 1, "y": 2, "z": 9}, "links": links})
+    assert [(member.node, member.link, member.rtt_ms) for member in found] == [
+        ("b", "", None), ("x", "down", None), ("y", "", None), ("z", "up", 0.25),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"nodes": 1},
+        {"members": {}},
+        {"members": [1]},
+        {"nodes": {"a": "x"}},
+        {"links": 1},
+        {"links": [{"node": "z", "state": "up", "rtt_ms": "x"}]},
+    ],
+)
 def test_state_that_is_none_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(DecodeError):
         read_members(STATE | change)

@@ -238,6 +238,31 @@ def test_exchange_that_failed_makes_room_for_the_next() -> None:
     assert recovery.next_exchange(2000) is not None
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_exchange_that_failed_is_had_with_another_one_at_once(seed: int) -> None:
+    recovery = machine("a", "b", seed=seed)
+    recovery.differs(NodeName("a"), 0, 10_000)
+    recovery.next_exchange(13_000)
+    recovery.exchange_ended()
+    recovery.exchange_failed(NodeName("a"), 16_000)
+    assert (recovery.wake_ms() or 0) <= 16_120
+    peer = recovery.next_exchange(16_120)
+    assert peer is not None
+    assert peer.name == "b"
+    recovery.exchange_ended()
+    recovery.exchange_failed(NodeName("b"), 16_200)
+    assert recovery.wake_ms() is None, "once"
+
+
+def test_exchange_that_failed_with_the_only_other_node_is_not_had_again() -> None:
+    recovery = machine("a")
+    recovery.differs(NodeName("a"), 0, 10_000)
+    recovery.next_exchange(13_000)
+    recovery.exchange_ended()
+    recovery.exchange_failed(NodeName("a"), 16_000)
+    assert recovery.wake_ms() is None
+
+
 def test_sooner_exchange_replaces_a_later_one() -> None:
     recovery = machine("a", "b")
     recovery.differs(NodeName("a"), 0, 10_000)

@@ -21,6 +21,7 @@ from distkv.doctor.facts import (
     DirectoryFacts,
     Finding,
     Level,
+    LinkFacts,
     NodeFacts,
     PeerFacts,
     Trouble,
@@ -189,6 +190,40 @@ def test_other_node_that_is_not_well_is_named(
 def test_other_nodes_that_are_well_get_one_line() -> None:
     found = list(checks.check_peers(A, {"b": B}))
     assert [(one.level, one.says) for one in found] == [(OK, "1 other node, all ready")]
+
+
+REFUSED = LinkFacts("a", "h:1", False, "h:1: cannot connect: no answer within 3 s")
+
+
+def test_node_that_cannot_be_reached_is_named_with_who_tried() -> None:
+    assert said(checks.check_links([A, attrs.evolve(B, links=(REFUSED,))])) == (
+        "b cannot reach a at h:1: cannot connect: no answer within 3 s; "
+        "let b through the firewall to it, or give a another --advertise"
+    )
+    assert judged(checks.check_links([A, attrs.evolve(B, links=(REFUSED,))])) == [("links", WARN)]
+
+
+def test_node_that_only_others_hear_is_alive() -> None:
+    deaf = attrs.evolve(B, peers=(PeerFacts("c", "j:1", False),), links=(LinkFacts("c", "j:1", False, "no way"),))
+    hears = attrs.evolve(A, peers=(PeerFacts("b", "i:1", True), PeerFacts("c", "j:1", True)))
+    assert said(checks.check_links([hears, deaf])).startswith("b cannot reach c at j:1: no way;")
+
+
+@pytest.mark.parametrize(
+    ("link", "says"),
+    [
+        (LinkFacts("a", "h:1", True), "1 link on 2 nodes"),
+        (LinkFacts("a", "h:1", False), "0 links on 2 nodes"),  # nobody tried: a follows through others, or not at all
+        (LinkFacts("z", "j:1", False, "it is silent"), "0 links on 2 nodes"),  # away, as `peers` says
+    ],
+)
+def test_link_that_is_up_or_cannot_be_is_no_complaint(link: LinkFacts, says: str) -> None:
+    found = list(checks.check_links([A, attrs.evolve(B, links=(link,))]))
+    assert [(one.level, one.says) for one in found] == [(OK, says)]
+
+
+def test_node_alone_needs_no_link() -> None:
+    assert [one.says for one in checks.check_links([attrs.evolve(A, peers=())])] == ["there are no other nodes"]
 
 
 def test_releases_that_differ_are_named() -> None:

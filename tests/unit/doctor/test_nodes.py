@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from distkv.doctor.facts import NodeFacts, PeerFacts
+from distkv.doctor.facts import LinkFacts, NodeFacts, PeerFacts
 from distkv.doctor.nodes import ROUNDS, ask_node, ask_peers
 from distkv.wire.replies import encode_reply
 from tests.unit.client.scripted_server import HELLO, Step, open_server, reply, silence
@@ -28,6 +28,15 @@ def test_node_is_known_by_its_greeting_and_its_state() -> None:
     assert (found.name, found.version) == (HELLO.node, ".".join(map(str, HELLO.version)))
     assert (found.state, found.network, found.settings) == ("ready", "00", {"ping.clock": 5.0})
     assert found.peers == (PeerFacts("z", "h:1", False),), "it is no peer of itself"
+
+
+def test_links_are_learned() -> None:
+    links = [
+        {"node": "z", "addr": "h:1", "state": "down", "reason": "no way"},
+        {"node": "y", "addr": "h:2", "state": "up"},
+    ]
+    found = ask(*[reply(STATE | {"links": links})] * ROUNDS)
+    assert found.links == (LinkFacts("z", "h:1", False, "no way"), LinkFacts("y", "h:2", True))
 
 
 def test_clock_is_measured_within_half_the_round_trip() -> None:
