@@ -107,6 +107,7 @@ class _ReplicaWait:
         if self._is_new and self._driver.follower_count + 1 >= self._wanted:
             with trio.move_on_after(LOOK_S):
                 await self._are_enough.wait()
+                return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_all, event, awaited, nursery)
             await self._are_enough.wait()
