@@ -58,6 +58,7 @@ class Plan:
     link_rounds: int
     told_s: float
     """For each way of a message in each round."""
+    steady_s: float
     burst: int
     missed: int
     """Events of a node that was away."""
@@ -80,6 +81,7 @@ FULL: Final = Plan(
     entries=restart.AIM_ENTRIES,
     link_rounds=3,
     told_s=20.0,
+    steady_s=10.0,
     burst=50_000,
     missed=50_000,
     paced_s=20.0,
@@ -96,6 +98,7 @@ QUICK: Final = Plan(
     entries=20_000,
     link_rounds=1,
     told_s=4.0,
+    steady_s=2.0,
     burst=4_000,
     missed=4_000,
     paced_s=3.0,
@@ -237,27 +240,42 @@ def _restart(report: Report, generator: Generator, directory: Path) -> None:
 
 
 def _links(report: Report, generator: Generator, directory: Path) -> None:
-    plan, rounds = report.plan, report.plan.link_rounds
-    told = links.run_told(generator, directory, rounds=rounds, seconds=plan.told_s, say=_say)
+    for measure in (_told, _bursts, _missed, _paced, _held):
+        _attempt(report, f"links, {measure.__name__[1:]}", partial(measure, report, generator, directory))
+
+
+def _told(report: Report, generator: Generator, directory: Path) -> None:
+    rounds = report.plan.link_rounds
+    told = links.run_told(generator, directory, rounds=rounds, seconds=report.plan.told_s, say=_say)
     report.data["told"] = [attrs.asdict(sample) for sample in told]
     report.add(f"From node to node, one at a time: medians of {rounds} rounds", links_tables.told_table(told))
-    bursts = links.run_bursts(generator, directory, rounds=rounds, count=plan.burst, say=_say)
+
+
+def _bursts(report: Report, generator: Generator, directory: Path) -> None:
+    plan, rounds = report.plan, report.plan.link_rounds
+    bursts = links.run_bursts(generator, directory, rounds=rounds, steady_s=plan.steady_s, count=plan.burst, say=_say)
     report.data["bursts"] = [attrs.asdict(burst) for burst in bursts]
     title = f"From node to node, {plan.burst:,} sets at full speed: medians of {rounds} rounds"
     report.add(title, links_tables.bursts_table(bursts))
-    missed = links.run_catch_ups(generator, directory, rounds=rounds, count=plan.missed, say=_say)
+
+
+def _missed(report: Report, generator: Generator, directory: Path) -> None:
+    rounds = report.plan.link_rounds
+    missed = links.run_catch_ups(generator, directory, rounds=rounds, count=report.plan.missed, say=_say)
     report.data["missed"] = [attrs.asdict(each) for each in missed]
     report.add(f"A node that was away: medians of {rounds} rounds", links_tables.catch_ups_table(missed))
-    paced = links.measure_paced(generator, directory, seconds=plan.paced_s)
+
+
+def _paced(report: Report, generator: Generator, directory: Path) -> None:
+    paced = links.measure_paced(generator, directory, seconds=report.plan.paced_s)
     report.data["paced"] = attrs.asdict(paced)
     report.add("One path, watched on two other nodes", links_tables.paced_line(paced))
-    _held(report, generator, directory / "held")
 
 
 def _held(report: Report, generator: Generator, directory: Path) -> None:
     """Sets that are answered when three nodes hold them."""
-    plan, names = report.plan, [f"etcd-{name}" for name in network.NAMES]
-    with network.open_network(directory) as ours, open_servers(etcds(directory, names), is_cluster=True) as theirs:
+    plan, names, place = report.plan, [f"etcd-{name}" for name in network.NAMES], directory / "held"
+    with network.open_network(place) as ours, open_servers(etcds(place, names), is_cluster=True) as theirs:
         leader = next(server for server in theirs.values() if is_etcd_leader(server))
         servers = {
             OURS: attrs.evolve(ours.nodes["a"], name=OURS, protocol="held"),

@@ -16,7 +16,8 @@
  *
  * What is believed: nothing.  A delivery counts when it is the next one of its watcher, by its number, with every byte; distkv:
  * with the number of the watch and a token.  When all is over, nothing more may come.  `resync` is counted, and what is shown in its course
- * is no delivery; the messages that it stands for are waited for no longer.  NATS answers no message.
+ * is no delivery; the messages that it stands for are waited for no longer.  NATS answers no message.  With no watchers, what counts
+ * is the answer to each message.
  *
  * One line of JSON is printed, with the fields of load.c.  A latency is the time from the sending of a message until one watcher has it.
  */
@@ -63,13 +64,16 @@ static int64_t number_of(const char *found) {
     return !memcmp(found, value, size) && number < sent ? number : -1;
 }
 
+static void count_one(uint32_t number, uint64_t now) {
+    delivered++;
+    if (!is_open && (now < warm_ns || now >= end_ns)) return;
+    counted++;
+    count_latency(now - messages[number % depth].sent_ns);
+}
+
 static enum verdict deliver(struct watcher *w, const char *found, uint64_t now) {
     if (number_of(found) != w->next) return WRONG;
-    delivered++;
-    if (is_open || (now >= warm_ns && now < end_ns)) {
-        counted++;
-        count_latency(now - messages[w->next % depth].sent_ns);
-    }
+    count_one(w->next, now);
     done(w->next++);
     return GOOD;
 }
@@ -292,7 +296,9 @@ static void hear_replies(int fd) {
         const char *line = protocol == 'r' ? memmem(in + at, fill - at, "\r\n", 2) : NULL;
         const char *end = protocol == 'd' ? (const char *)skip((uint8_t *)in + at, (uint8_t *)in + fill) : line ? line + 2 : NULL;
         if (!end) break;
-        judge(read_reply(in + at, (size_t)(end - in) - at), in + at, (size_t)(end - in) - at);
+        enum verdict verdict = read_reply(in + at, (size_t)(end - in) - at);
+        judge(verdict, in + at, (size_t)(end - in) - at);
+        if (!watchers && verdict == GOOD) count_one(answered, now_ns());
         at = (size_t)(end - in);
         done(answered++);
     }
@@ -345,7 +351,7 @@ int main(int count, char **words) {
     size = (size_t)atoi(words[7]);
     paths = (uint32_t)atol(words[9]);
     pause_ns = 1000u * (uint64_t)atol(words[10]);
-    if (!watchers || !depth || !paths || size < MARK || size > REQUEST / 4) return 2;
+    if ((!watchers && protocol == 'n') || !depth || !paths || size < MARK || size > REQUEST / 4) return 2;
     if ((size_t)depth * (size + 200) > IN / 2) return 2;
     is_open = seconds == 0;
     value = new_value(tag, size);

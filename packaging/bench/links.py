@@ -43,13 +43,25 @@ TAG: Final = 3
 SAMPLE_TAG: Final = 9
 CAUGHT_POLL_S: Final = 0.05
 
+STEADY_PER_S: Final = 1000
 PACE_PER_S: Final = 1000
 PACE_DEPTH: Final = 400
 
 
 @attrs.frozen
+class Cost:
+    """Processor times of one set, in microseconds, with the work that was put off."""
+
+    writer_us: float
+    follower_us: float
+    """The mean of all followers; 0 when there are none."""
+    agent_us: float
+    """All agents together."""
+
+
+@attrs.frozen
 class Burst:
-    """Many sets on one node, as fast as it takes them. Processor times are of one set, in microseconds."""
+    """Sets on one node: at a rate that every network can take, and then as fast as this one takes them."""
 
     round: int
     network: str
@@ -58,11 +70,10 @@ class Burst:
     """Until the writer had answered the last one."""
     arrived_s: float
     """From the first set until all nodes hold the same."""
-    writer_us: float
-    follower_us: float
-    """The mean of all followers; 0 when there are none."""
-    agent_us: float
-    """All agents together."""
+    steady: Cost
+    """At the rate that is the same in every network. At full speed the slower network writes more at once to its disk,
+    so that a set costs less there."""
+    full: Cost
     linked: int
     pulled: int
     """How many events came to the followers so."""
@@ -134,9 +145,15 @@ def run_told(
 
 
 def run_bursts(
-    generator: Generator, directory: Path, *, rounds: int, count: int, say: Callable[[str], None]
+    generator: Generator,
+    directory: Path,
+    *,
+    rounds: int,
+    steady_s: float,
+    count: int,
+    say: Callable[[str], None],
 ) -> list[Burst]:
-    """Write so many new entries on a node, in every network.
+    """In every network: write on a node at a steady rate for so long, and then so many new entries at full speed.
 
     Raises:
         LoadError, ServerError: some did not arrive, or not whole.
@@ -148,7 +165,8 @@ def run_bursts(
         for name in turned(networks, number):
             place = directory / f"burst-{number}-{networks.index(name)}"
             with open_network(place, NAMES[: OTHERS[name] + 1], is_linked=name != TWO_GOSSIP) as network:
-                bursts.append(_burst(generator, network, number, name, count))
+                steady = _steady(generator, network, steady_s)
+                bursts.append(_burst(generator, network, number, name, count, steady))
     return bursts
 
 
@@ -215,15 +233,48 @@ def _way(directory: Path, way: str) -> Iterator[Sequence[Server]]:
             yield list(network.nodes.values())
 
 
-def _burst(generator: Generator, network: Network, number: int, name: str, count: int) -> Burst:
-    nodes, agents = list(network.nodes.values()), list(network.agents.values())
-    writer, *others = nodes
+@attrs.define
+class _Meter:
+    """The processor time of a network, from the moment at which it was made."""
+
+    network: Network
+    before: list[float] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.before = self._used()
+
+    def cost(self, count: int) -> Cost:
+        """Of one set of so many, when the nodes are at rest."""
+        wait_rest(list(self.network.nodes.values()))
+        used = [1e6 * (now - before) / count for now, before in zip(self._used(), self.before, strict=True)]
+        size = len(self.network.nodes)
+        return Cost(used[0], sum(used[1:size]) / max(size - 1, 1), sum(used[size:]))
+
+    def _used(self) -> list[float]:
+        """Of the nodes, of which the writer is the first, and then of the agents."""
+        return [server.cpu_s() for each in (self.network.nodes, self.network.agents) for server in each.values()]
+
+
+def _steady(generator: Generator, network: Network, seconds: float) -> Cost:
+    nodes = list(network.nodes.values())
     wait_rest(nodes)
-    before, agents_before = [node.cpu_s() for node in nodes], sum(agent.cpu_s() for agent in agents)
+    meter = _Meter(network)
+    load = generator.fan_out(
+        nodes[0].protocol, nodes[0].port, watchers=0, depth=PACE_DEPTH, seconds=seconds, tag=TAG,
+        pause_s=1 / STEADY_PER_S,
+    )  # fmt: skip
+    wait_equal(nodes)
+    return meter.cost(_whole(load, nodes[0].name).checked)
+
+
+def _burst(generator: Generator, network: Network, number: int, name: str, count: int, steady: Cost) -> Burst:
+    nodes = list(network.nodes.values())
+    writer, *others = nodes
+    meter = _Meter(network)
     linked, pulled = _brought(others)
     watched = [node.port for node in others or nodes]
     with (
-        watched_queues(agents) as queues,
+        watched_queues(list(network.agents.values())) as queues,
         generator.sampling(writer.port, watched, tag=SAMPLE_TAG, pause_s=SAMPLE_PAUSE_S) as sampling,
     ):
         began = time.perf_counter()
@@ -232,9 +283,7 @@ def _burst(generator: Generator, network: Network, number: int, name: str, count
         wait_equal(nodes)
         arrived_s = time.perf_counter() - began
         lags = _whole(sampling.end(), "samples")
-    wait_rest(nodes)
-    used = [node.cpu_s() - cpu_s for node, cpu_s in zip(nodes, before, strict=True)]
-    agents_used = sum(agent.cpu_s() for agent in agents) - agents_before
+    full = meter.cost(count)
     linked_after, pulled_after = _brought(others)
     for node in others:
         _check(generator, node, count)
@@ -244,9 +293,8 @@ def _burst(generator: Generator, network: Network, number: int, name: str, count
         count,
         load.seconds,
         arrived_s,
-        writer_us=1e6 * used[0] / count,
-        follower_us=1e6 * sum(used[1:]) / count / max(len(others), 1),
-        agent_us=1e6 * agents_used / count,
+        steady,
+        full,
         linked=linked_after - linked,
         pulled=pulled_after - pulled,
         queue_longest=queues.longest,

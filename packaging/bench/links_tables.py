@@ -7,12 +7,25 @@ Invariant: a ratio is taken within one round, and the median is taken of those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Final
 
 from bench.figures import Ratio, ratio_of, table
-from bench.links import ALONE, GOSSIP, LINKED, ONE, PACE_PER_S, TWO, WAYS, Burst, CatchUp, Paced
+from bench.links import (
+    ALONE,
+    LINKED,
+    ONE,
+    OTHERS,
+    PACE_PER_S,
+    STEADY_PER_S,
+    TWO,
+    WAYS,
+    Burst,
+    CatchUp,
+    Cost,
+    Paced,
+)
 from bench.rounds import Sample
 
 P50_MS, P99_MS = 5.0, 20.0
@@ -40,41 +53,38 @@ def told_table(samples: Sequence[Sample]) -> str:
 
 
 def bursts_table(bursts: Sequence[Burst]) -> str:
-    """One line for each network, and what it cost."""
-    names = list(dict.fromkeys(burst.network for burst in sorted(bursts, key=_place)))
-    of = {name: [burst for burst in bursts if burst.network == name] for name in names}
-
-    def middle(name: str, value: Callable[[Burst], float]) -> float:
-        return median(value(burst) for burst in of[name])
-
-    rows, costs = [], []
-    for name in names:
-        rows.append([
-            name, f"{middle(name, lambda x: x.count / x.accepted_s):,.0f}",
-            f"{middle(name, lambda x: x.per_second):,.0f}",
-            f"{middle(name, lambda x: x.lag_p50_ms):,.0f}", f"{middle(name, lambda x: x.lag_p99_ms):,.0f}",
-            f"{sum(x.linked for x in of[name]):,}", f"{sum(x.pulled for x in of[name]):,}",
-            str(max(x.queue_longest for x in of[name])),
-        ])  # fmt: skip
-        costs.append([
-            name, *(f"{middle(name, value):.1f}" for value in (_writer_us, _follower_us, lambda x: x.agent_us)),
-            *_ratio_cells(_by_alone(of, name, _writer_us)), *_ratio_cells(_by_alone(of, name, _follower_us)),
-        ])  # fmt: skip
+    """One line for each network, and what it cost at a steady rate and at full speed."""
+    of = {name: found for name in OTHERS if (found := [burst for burst in bursts if burst.network == name])}
+    rates = {name: median(burst.per_second for burst in of[name]) for name in of}
+    lags = {name: median(burst.lag_p99_ms for burst in of[name]) for name in of}
+    pulled = {name: sum(burst.pulled for burst in of[name]) for name in of}
+    queues = {name: max(burst.queue_longest for burst in of[name]) for name in of}
+    rows = [
+        [
+            name, f"{median(burst.count / burst.accepted_s for burst in of[name]):,.0f}", f"{rates[name]:,.0f}",
+            f"{median(burst.lag_p50_ms for burst in of[name]):,.0f}", f"{lags[name]:,.0f}",
+            f"{sum(burst.linked for burst in of[name]):,}", f"{pulled[name]:,}", f"{queues[name]}",
+        ]
+        for name in of
+    ]  # fmt: skip
     head = ["network", "taken/s", "with all/s", "lag p50 ms", "p99 ms", "linked", "pulled", "event_queue"]
-    costs_head = ["network", "writer us/set", "follower us/set", "agents us/set"]
-    costs_head += ["writer is", "(rounds)", "follower is", "(rounds)"]
-    verdicts = [
-        at_least(f"{name}, with all/s", middle(name, lambda x: x.per_second), RATES[name]) for name in (ONE, TWO)
-    ]
+    verdicts = []
     for name in (ONE, TWO):
-        verdicts.append(at_most(f"{name}, lag p99 ms", middle(name, lambda x: x.lag_p99_ms), LAG_MS))
-        verdicts.append(at_most(f"{name}, pulled", sum(x.pulled for x in of[name]), 0))
-        verdicts.append(at_most(f"{name}, event_queue", max(x.queue_longest for x in of[name]), QUEUE))
-    for what, value, aim in (("writer", _writer_us, WRITER), ("follower", _follower_us, FOLLOWER)):
-        ratio = _by_alone(of, TWO, value)
-        if ratio is not None:
-            verdicts.append(at_most(f"{TWO}, a {what} by a writer alone", ratio.median, aim))
-    return "\n".join([table(head, rows), "", table(costs_head, costs), *verdicts])
+        verdicts += [
+            at_least(f"{name}, with all/s", rates[name], RATES[name]),
+            at_most(f"{name}, lag p99 ms", lags[name], LAG_MS),
+            at_most(f"{name}, pulled", pulled[name], 0),
+            at_most(f"{name}, event_queue", queues[name], QUEUE),
+        ]
+    steady = {name: {burst.round: burst.steady for burst in of[name]} for name in of}
+    full = {name: {burst.round: burst.full for burst in of[name]} for name in of}
+    parts = [table(head, rows)]
+    for how, costs in ((f"at {STEADY_PER_S:,}/s", steady), ("at full speed", full)):
+        parts.append(_costs_table(how, costs))
+        for who, value, aim in (("writer", _writer_us, WRITER), ("follower", _follower_us, FOLLOWER)):
+            if (ratio := _by_alone(costs, TWO, value)) is not None:
+                verdicts.append(at_most(f"{TWO}, {who} {how}, by a writer alone", ratio.median, aim))
+    return "\n\n".join([*parts, "\n".join(verdicts)])
 
 
 def catch_ups_table(found: Sequence[CatchUp]) -> str:
@@ -119,23 +129,48 @@ def at_least(what: str, value: float, aim: float) -> str:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _place(burst: Burst) -> int:
-    return [ALONE, ONE, TWO, GOSSIP].index(burst.network)
+def _costs_table(what: str, of: Mapping[str, Mapping[int, Cost]]) -> str:
+    """Medians of what a set costs, and ratios to what it costs a writer alone in the same round."""
+    rows = [
+        [
+            name,
+            *(f"{median(map(value, of[name].values())):.1f}" for value in (_writer_us, _follower_us, _agent_us)),
+            *_ratio_cells(_by_alone(of, name, _writer_us)),
+            *_ratio_cells(_by_alone(of, name, _follower_us)),
+        ]
+        for name in of
+    ]
+    head = [
+        what,
+        "writer us/set",
+        "follower us/set",
+        "agents us/set",
+        "writer is",
+        "(rounds)",
+        "follower is",
+        "(rounds)",
+    ]
+    return table(head, rows)
 
 
-def _writer_us(burst: Burst) -> float:
-    return burst.writer_us
-
-
-def _follower_us(burst: Burst) -> float:
-    return burst.follower_us
-
-
-def _by_alone(of: dict[str, list[Burst]], name: str, value: Callable[[Burst], float]) -> Ratio | None:
+def _by_alone(of: Mapping[str, Mapping[int, Cost]], name: str, value: Callable[[Cost], float]) -> Ratio | None:
     """A cost by that of a writer without followers."""
     if name == ALONE:
         return None
-    return ratio_of({x.round: value(x) for x in of[name]}, {x.round: x.writer_us for x in of[ALONE]})
+    ours = {number: value(cost) for number, cost in of[name].items()}
+    return ratio_of(ours, {number: cost.writer_us for number, cost in of[ALONE].items()})
+
+
+def _writer_us(cost: Cost) -> float:
+    return cost.writer_us
+
+
+def _follower_us(cost: Cost) -> float:
+    return cost.follower_us
+
+
+def _agent_us(cost: Cost) -> float:
+    return cost.agent_us
 
 
 def _counts(found: CatchUp) -> tuple[int, int, int, int]:

@@ -136,7 +136,7 @@ class Generator:
         Args:
             protocol: distkv, redis or nats.
             port: where the writer writes, on loopback.
-            watchers: how many connections watch the same.
+            watchers: how many connections watch the same; none: the answer to each message is an operation.
             depth: a message is under way until it is answered and every watcher has it.
             seconds: how long; the first 15 % are not counted.
             tag: a number that is in every message, and names what is watched.

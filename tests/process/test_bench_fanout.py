@@ -316,3 +316,16 @@ def test_sample_that_is_wrong_is_told(generator: Generator) -> None:
     with serve(FakeDistkv("twice")) as port, generator.sampling(port, [port], tag=TAG, pause_s=0.001) as sampling:
         assert sampling.process.wait(FAULTY_S) == 0
         assert sampling.end().wrong > 0
+
+
+def test_answers_are_operations_when_nobody_watches(generator: Generator) -> None:
+    fake = FakeDistkv()
+    with serve(fake) as port:
+        found = generator.fan_out("distkv", port, watchers=0, depth=8, seconds=RIGHT_S, tag=TAG)
+    assert found.failure == ""
+    assert found.acknowledged == found.checked == fake.count
+
+
+def test_refusal_is_an_error_when_nobody_watches(generator: Generator) -> None:
+    with serve(FakeDistkv("refusal")) as port:
+        assert generator.fan_out("distkv", port, watchers=0, depth=8, seconds=FAULTY_S, tag=TAG).errors > 0

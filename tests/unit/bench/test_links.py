@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from bench.links import ALONE, GOSSIP, LINKED, NATS, ONE, SERF, TOLD, TWO, TWO_GOSSIP, Burst, CatchUp, Paced
+from bench.links import ALONE, GOSSIP, LINKED, NATS, ONE, SERF, TOLD, TWO, TWO_GOSSIP, Burst, CatchUp, Cost, Paced
 from bench.links_tables import at_least, at_most, bursts_table, catch_ups_table, paced_line, told_table
 from bench.load import Load
 from bench.rounds import Sample
 
 LOAD = Load(100, 10.0, 1000, 2000, 120, 0, 0, 120, 0.1, "")
+LONELY = Cost(50.0, 0.0, 1.0)
+SHARED = Cost(60.0, 30.0, 1.0)
 BURST = Burst(
-    0, ALONE, 10_000, accepted_s=1.0, arrived_s=1.0, writer_us=50.0, follower_us=0.0, agent_us=1.0, linked=0, pulled=0,
+    0, ALONE, 10_000, accepted_s=1.0, arrived_s=1.0, steady=LONELY, full=Cost(40.0, 0.0, 0.5), linked=0, pulled=0,
     queue_longest=0, queue_looks=10, lag_p50_ms=1.0, lag_p99_ms=5.0, lag_count=40,
 )  # fmt: skip
 CAUGHT = CatchUp(
@@ -28,12 +30,12 @@ def told(way: str, *p50_us: int, p99_us: int = 20_000) -> list[Sample]:
     ]
 
 
-def bursts(**changes: float) -> list[Burst]:
+def bursts(**changes: object) -> list[Burst]:
     """One round of each network; the changes are to the one with two followers."""
-    two = attrs.evolve(BURST, network=TWO, arrived_s=1.25, writer_us=60.0, follower_us=30.0, linked=20_000)
+    two = attrs.evolve(BURST, network=TWO, arrived_s=1.25, steady=SHARED, full=Cost(30.0, 20.0, 0.5), linked=20_000)
     return [
         BURST,
-        attrs.evolve(BURST, network=ONE, follower_us=30.0),
+        attrs.evolve(BURST, network=ONE, steady=SHARED),
         attrs.evolve(two, **changes),
         attrs.evolve(two, network=TWO_GOSSIP, arrived_s=5.0, pulled=20_000, linked=0),
     ]
@@ -66,16 +68,19 @@ def test_networks_stand_in_the_order_of_their_size() -> None:
 
 
 def test_costs_are_by_those_of_a_writer_alone_in_the_same_round() -> None:
-    again = [attrs.evolve(burst, round=1, writer_us=2 * burst.writer_us) for burst in bursts()]
-    text = bursts_table([*bursts(), *again])
-    costs = text.split("\n\n")[1]
-    assert line(costs, f"{TWO}  ") == "two followers 90.0 30.0 1.0 1.20 x 1.20 - 1.20 0.45 x 0.30 - 0.60"
-    assert line(costs, ALONE) == "alone 75.0 0.0 1.0"
+    again = [
+        attrs.evolve(burst, round=1, steady=attrs.evolve(burst.steady, writer_us=2 * burst.steady.writer_us))
+        for burst in bursts()
+    ]
+    _, steady, full, _ = bursts_table([*bursts(), *again]).split("\n\n")
+    assert line(steady, TWO) == "two followers 90.0 30.0 1.0 1.20 x 1.20 - 1.20 0.45 x 0.30 - 0.60"
+    assert line(steady, ALONE) == "alone 75.0 0.0 1.0"
+    assert line(full, TWO) == "two followers 30.0 20.0 0.5 0.75 x 0.75 - 0.75 0.50 x 0.50 - 0.50"
 
 
 def test_burst_that_is_as_it_should_be_meets_every_aim() -> None:
     verdicts = [each for each in bursts_table(bursts()).splitlines() if "aim" in each]
-    assert len(verdicts) == 10
+    assert len(verdicts) == 12
     assert all(each.endswith("met") for each in verdicts)
 
 
@@ -86,15 +91,16 @@ def test_burst_that_is_as_it_should_be_meets_every_aim() -> None:
         ({"lag_p99_ms": 1000.1}, "two followers, lag p99 ms"),
         ({"pulled": 1}, "two followers, pulled"),
         ({"queue_longest": 64}, "two followers, event_queue"),
-        ({"writer_us": 60.1}, "two followers, a writer by a writer alone"),
-        ({"follower_us": 30.1}, "two followers, a follower by a writer alone"),
+        ({"steady": attrs.evolve(SHARED, writer_us=60.1)}, "two followers, writer at 1,000/s"),
+        ({"steady": attrs.evolve(SHARED, follower_us=30.1)}, "two followers, follower at 1,000/s"),
+        ({"full": Cost(48.1, 20.0, 0.5)}, "two followers, writer at full speed"),
+        ({"full": Cost(48.0, 24.1, 0.5)}, "two followers, follower at full speed"),
     ],
 )
-def test_burst_misses_an_aim_just_beyond_it(change: dict[str, float], begin: str) -> None:
+def test_burst_misses_an_aim_just_beyond_it(change: dict[str, object], begin: str) -> None:
     text = bursts_table(bursts(**change))
-    assert [each for each in text.splitlines() if each.endswith("missed")] == [
-        next(each for each in text.splitlines() if each.startswith(begin))
-    ]
+    (missed,) = [each for each in text.splitlines() if each.endswith("missed")]
+    assert missed.startswith(begin)
 
 
 @pytest.mark.parametrize(("whole_s", "verdict"), [(6.0, "met"), (6.1, "missed")])
