@@ -32,8 +32,8 @@ from bench.servers import (
     ServerError,
     distkv,
     etcd,
+    etcd_leader,
     etcds,
-    is_etcd_leader,
     open_servers,
     redis,
     with_numbers,
@@ -269,17 +269,16 @@ def _missed(report: Report, generator: Generator, directory: Path) -> None:
 def _paced(report: Report, generator: Generator, directory: Path) -> None:
     paced = links.measure_paced(generator, directory, seconds=report.plan.paced_s)
     report.data["paced"] = attrs.asdict(paced)
-    report.add("One path, watched on two other nodes", links_tables.paced_line(paced))
+    report.add("One path, watched on two other nodes", links_tables.paced_lines(paced))
 
 
 def _held(report: Report, generator: Generator, directory: Path) -> None:
     """Sets that are answered when three nodes hold them."""
     plan, names, place = report.plan, [f"etcd-{name}" for name in network.NAMES], directory / "held"
     with network.open_network(place) as ours, open_servers(etcds(place, names), is_cluster=True) as theirs:
-        leader = next(server for server in theirs.values() if is_etcd_leader(server))
         servers = {
             OURS: attrs.evolve(ours.nodes["a"], name=OURS, protocol="held"),
-            "etcd-three": attrs.evolve(leader, name="etcd-three"),
+            "etcd-three": attrs.evolve(etcd_leader(theirs), name="etcd-three"),
         }
         samples = run_rounds(
             servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say, cells=HELD_CELLS,

@@ -227,10 +227,17 @@ def _etcd(directory: Path, name: str, peer_url: str, cluster: str) -> Server:
     return Server(name, "etcd", port, home, command, _etcd_is_ready)
 
 
-def is_etcd_leader(server: Server) -> bool:
-    """Whether the others follow this one."""
-    status = _etcd_answer(server, "maintenance/status", b"{}")
-    return bool(status) and status["leader"] == status["header"]["member_id"]
+def etcd_leader(servers: Mapping[str, Server]) -> Server:
+    """Which one of a cluster carries out what all are asked.
+
+    Raises:
+        ServerError: none says so.
+    """
+    for server in servers.values():
+        status = _etcd_answer(server, "maintenance/status", b"{}")
+        if status and status["leader"] == status["header"]["member_id"]:
+            return server
+    raise ServerError("the etcds have no leader")
 
 
 def nats(directory: Path, names: Sequence[str]) -> dict[str, Server]:
