@@ -198,11 +198,14 @@ def measure_paced(generator: Generator, directory: Path, *, seconds: float) -> P
     """
     with open_network(directory / "paced") as network:
         writer, *others = network.nodes.values()
+        _, before = _brought(others)
         load = generator.fan_out(
             writer.protocol, writer.port, watchers=len(others), depth=PACE_DEPTH, seconds=seconds, tag=SAMPLE_TAG,
             watched=[node.port for node in others], paths=1, pause_s=0.95 / PACE_PER_S,
         )  # fmt: skip
-    return Paced(seconds, _whole(load, "one path"))
+        _, pulled = _brought(others)
+    what = f"one path ({pulled - before} events came by pulls, which leave out what is superseded)"
+    return Paced(seconds, _whole(load, what))
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
