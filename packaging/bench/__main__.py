@@ -22,16 +22,26 @@ from typing import Final
 
 import attrs
 
-from bench import continuous, durability, machine, past, pipeline, replication, restart
+from bench import continuous, durability, links, links_tables, machine, network, past, pipeline, restart
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
-from bench.figures import rounds_table, summarize
+from bench.figures import OURS, rounds_table, summarize
 from bench.load import Generator, LoadError, build
-from bench.rounds import CELLS, DEEP_CELLS, run_rounds
-from bench.servers import ROOT, ServerError, distkv, etcd, open_servers, redis, with_numbers
+from bench.rounds import CELLS, DEEP_CELLS, HELD_CELLS, run_rounds
+from bench.servers import (
+    ROOT,
+    ServerError,
+    distkv,
+    etcd,
+    etcd_leader,
+    etcds,
+    open_servers,
+    redis,
+    with_numbers,
+)
 from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
-PARTS: Final = ("rounds", "names", "fanout", "restart", "replication")
+PARTS: Final = ("rounds", "names", "fanout", "restart", "links")
 ASKED: Final = ("pipeline", "past", "continuous", "clients")
 """What is measured only when it is asked for: it needs Spark, or another client."""
 
@@ -45,8 +55,14 @@ class Plan:
     """For each server in each cell of a round."""
     proof_s: float
     entries: int
-    latencies: int
+    link_rounds: int
+    told_s: float
+    """For each way of a message in each round."""
+    steady_s: float
     burst: int
+    missed: int
+    """Events of a node that was away."""
+    paced_s: float
     events: int
     """In the data pipeline."""
     past: int
@@ -59,12 +75,38 @@ class Plan:
 
 
 FULL: Final = Plan(
-    rounds=5, seconds=2.0, proof_s=1.0, entries=restart.AIM_ENTRIES, latencies=200, burst=20_000, events=500_000,
-    past=1_000_000, continuous_s=120.0, client_rounds=11, client_s=1.0,
+    rounds=5,
+    seconds=2.0,
+    proof_s=1.0,
+    entries=restart.AIM_ENTRIES,
+    link_rounds=3,
+    told_s=20.0,
+    steady_s=10.0,
+    burst=50_000,
+    missed=50_000,
+    paced_s=20.0,
+    events=500_000,
+    past=1_000_000,
+    continuous_s=120.0,
+    client_rounds=11,
+    client_s=1.0,
 )
 QUICK: Final = Plan(
-    rounds=2, seconds=0.4, proof_s=0.3, entries=20_000, latencies=20, burst=2_000, events=20_000, past=30_000,
-    continuous_s=15.0, client_rounds=2, client_s=0.3,
+    rounds=2,
+    seconds=0.4,
+    proof_s=0.3,
+    entries=20_000,
+    link_rounds=1,
+    told_s=4.0,
+    steady_s=2.0,
+    burst=4_000,
+    missed=4_000,
+    paced_s=3.0,
+    events=20_000,
+    past=30_000,
+    continuous_s=15.0,
+    client_rounds=2,
+    client_s=0.3,
 )
 
 
@@ -115,7 +157,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="packaging/bench/run", description="Measure distkv beside Redis and etcd.")
+    about = "Measure distkv beside Redis, etcd and NATS."
+    parser = argparse.ArgumentParser(prog="packaging/bench/run", description=about)
     parser.add_argument("--quick", action="store_true", help="less of everything: to see that it works")
     parser.add_argument("--only", choices=(*PARTS, *ASKED), action="append", help="only this part; may be repeated")
     parser.add_argument("--directory", type=Path, default=ROOT / ".run", help="where the data lies meanwhile [.run]")
@@ -196,13 +239,56 @@ def _restart(report: Report, generator: Generator, directory: Path) -> None:
     report.add(f"Memory and restart: {report.plan.entries:,} x 100 bytes", restart.restarts_table(found))
 
 
-def _replication(report: Report, generator: Generator, directory: Path) -> None:
-    with replication.open_network(directory) as network:
-        nodes = network.nodes
-        latency = replication.measure_latency(nodes, report.plan.latencies)
-        rate = replication.measure_rate(nodes, generator, report.plan.burst)
-    report.data["replication"] = {"latency": attrs.asdict(latency), "rate": attrs.asdict(rate)}
-    report.add("Three nodes with Serf agents", replication.replication_table(latency, rate))
+def _links(report: Report, generator: Generator, directory: Path) -> None:
+    for measure in (_told, _bursts, _missed, _paced, _held):
+        _attempt(report, f"links, {measure.__name__[1:]}", partial(measure, report, generator, directory))
+
+
+def _told(report: Report, generator: Generator, directory: Path) -> None:
+    rounds = report.plan.link_rounds
+    told = links.run_told(generator, directory, rounds=rounds, seconds=report.plan.told_s, say=_say)
+    report.data["told"] = [attrs.asdict(sample) for sample in told]
+    report.add(f"From node to node, one at a time: medians of {rounds} rounds", links_tables.told_table(told))
+
+
+def _bursts(report: Report, generator: Generator, directory: Path) -> None:
+    plan, rounds = report.plan, report.plan.link_rounds
+    bursts = links.run_bursts(generator, directory, rounds=rounds, steady_s=plan.steady_s, count=plan.burst, say=_say)
+    report.data["bursts"] = [attrs.asdict(burst) for burst in bursts]
+    title = f"From node to node, {plan.burst:,} sets at full speed: medians of {rounds} rounds"
+    report.add(title, links_tables.bursts_table(bursts))
+
+
+def _missed(report: Report, generator: Generator, directory: Path) -> None:
+    rounds = report.plan.link_rounds
+    missed = links.run_catch_ups(generator, directory, rounds=rounds, count=report.plan.missed, say=_say)
+    report.data["missed"] = [attrs.asdict(each) for each in missed]
+    report.add(f"A node that was away: medians of {rounds} rounds", links_tables.catch_ups_table(missed))
+
+
+def _paced(report: Report, generator: Generator, directory: Path) -> None:
+    paced = links.measure_paced(generator, directory, seconds=report.plan.paced_s)
+    report.data["paced"] = attrs.asdict(paced)
+    report.add("One path, watched on two other nodes", links_tables.paced_lines(paced))
+
+
+def _held(report: Report, generator: Generator, directory: Path) -> None:
+    """Sets that are answered when three nodes hold them."""
+    plan, names, place = report.plan, [f"etcd-{name}" for name in network.NAMES], directory / "held"
+    with network.open_network(place) as ours, open_servers(etcds(place, names), is_cluster=True) as theirs:
+        servers = {
+            OURS: attrs.evolve(ours.nodes["a"], name=OURS, protocol="held"),
+            "etcd-three": attrs.evolve(etcd_leader(theirs), name="etcd-three"),
+        }
+        samples = run_rounds(
+            servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say, cells=HELD_CELLS,
+            beside=[*ours.nodes.values(), *theirs.values()],
+        )  # fmt: skip
+    figures = summarize(samples, [cell.name for cell in HELD_CELLS])
+    report.data["held"] = [attrs.asdict(sample) for sample in samples]
+    report.data["held_figures"] = [attrs.asdict(figure) for figure in figures]
+    report.add(f"replicas: 3, and etcd on three nodes: medians of {plan.rounds} rounds", rounds_table(figures))
+    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
 
 
 def _clients(report: Report, _: Generator, directory: Path) -> None:
@@ -229,15 +315,15 @@ def _pipeline(report: Report, _: Generator, directory: Path) -> None:
 
 
 def _past(report: Report, _: Generator, directory: Path) -> None:
-    with replication.open_network(directory) as network:
-        found = past.measure(network, directory, report.plan.past)
+    with network.open_network(directory) as fleet:
+        found = past.measure(fleet, directory, report.plan.past)
     report.data["past"] = attrs.asdict(found, filter=lambda field, _: field.name != "held")
     report.add(f"The past of a fleet: {report.plan.past:,} writes on three nodes, local[2]", past.past_table(found))
 
 
 def _continuous(report: Report, _: Generator, directory: Path) -> None:
-    with replication.open_network(directory) as network:
-        found = continuous.measure(network, directory, report.plan.continuous_s)
+    with network.open_network(directory) as fleet:
+        found = continuous.measure(fleet, directory, report.plan.continuous_s)
     report.data["continuous"] = attrs.asdict(found)
     report.add("A running archive of three nodes, local[2]", continuous.delays_table(found))
 
@@ -247,7 +333,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "names": _names,
     "fanout": _fanout,
     "restart": _restart,
-    "replication": _replication,
+    "links": _links,
     "pipeline": _pipeline,
     "past": _past,
     "continuous": _continuous,

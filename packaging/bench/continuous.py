@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 
 from bench.figures import quantile, table
-from bench.replication import NAMES, Network, client_of, wait
+from bench.network import NAMES, Network, client_of, wait
 from bench.servers import ROOT, Server, ServerError
 from distkv.client.questions import Set
 from distkv.model.event import Link, Tick

@@ -8,7 +8,7 @@ Invariant: a ratio is taken within one round, and the median is taken of those; 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
@@ -28,6 +28,9 @@ AIMS: Final = {
     ("set 32x1", "etcd"): 2.5,
     ("set 32x1", "redis-always"): 1.0,
     ("watch 100x32", "redis"): 0.5,
+    ("watch 1000x32", "redis"): 0.7,
+    ("set 1x1", "etcd-three"): 1.0,
+    ("set 32x1", "etcd-three"): 1.0,
     ("get blocking", "redis-py"): 0.9,
     ("get asyncio 1", "redis-py"): 1.0,
     ("get asyncio 32", "redis-py"): 1.6,
@@ -96,10 +99,14 @@ def summarize(samples: Sequence[Sample], cells: Sequence[str]) -> list[Figure]:
 
 def ratio(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Ratio | None:
     """Round by round; None when a run of either is not to be used, or they were not measured in the same rounds."""
-    rates, others = _rates(ours), _rates(theirs)
-    if not rates or rates.keys() != others.keys():
+    return ratio_of(_rates(ours), _rates(theirs))
+
+
+def ratio_of(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Ratio | None:
+    """Of values by round; None when they are not of the same rounds."""
+    if not ours or ours.keys() != theirs.keys():
         return None
-    found = [rates[number] / others[number] for number in rates]
+    found = [ours[number] / theirs[number] for number in ours]
     return Ratio(median(found), min(found), max(found))
 
 

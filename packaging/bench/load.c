@@ -2,14 +2,15 @@
  *
  *   load PORT PROTOCOL VERB CONNECTIONS DEPTH SECONDS KEYS FAMILY TAG SIZE
  *
- * PROTOCOL  distkv | numbers | redis | etcd
+ * PROTOCOL  distkv | numbers | held | redis | etcd
  * VERB      get     random keys, for SECONDS
  *           set     random keys, for SECONDS
  *           fill    every key once
  *
  * Every connection keeps DEPTH requests under way.  The first 15 % of SECONDS are not counted.  Key number n is FAMILY (one
  * letter) and 8 digits; its value has SIZE bytes, and n and TAG in it, so that no other value can be taken for it.  The path in
- * distkv is ["bench", key]; with `numbers` it is [FAMILY, n], where n is an integer.
+ * distkv is ["bench", key]; with `numbers` it is [FAMILY, n], where n is an integer.  With `held` a set asks for `replicas: 3`,
+ * and its reply must say that three nodes hold it.
  *
  * What is believed: nothing.  A reply counts when it is the one to this request: in order (distkv: with its seq), and with
  * every byte of the value.  Anything else is an error, and is not an operation.  After `set` and `fill` a sample of what was
@@ -19,7 +20,7 @@
  */
 #include "wire.h"
 
-enum { MARK_BASE64 = 24, SAMPLE = 200 };
+enum { MARK_BASE64 = 24, SAMPLE = 200, REPLICAS = 3 };
 enum verb { GET, SET };
 
 /* One request under way. */
@@ -28,6 +29,7 @@ struct connection { int fd; uint32_t seq, answered; uint32_t head, count; struct
 
 static char protocol, family;
 static bool has_numbers; /* names that are numbers */
+static bool is_held; /* sets are answered when three nodes hold them */
 static uint32_t keys, tag, depth;
 static size_t size;
 static char *value, *value64; /* of the key that was written into them last */
@@ -87,12 +89,16 @@ static char *number(char *to, uint32_t from) { /* msgpack: an integer of 32 bits
 static size_t build_distkv(char *to, enum verb verb, const char *name, uint32_t key, uint32_t seq) {
     const char top[] = {family, 0};
     char *at = to;
-    *at++ = (char)(verb == SET ? 0x84 : 0x83);
+    *at++ = (char)(verb == GET ? 0x83 : is_held ? 0x85 : 0x84);
     at = text(number(text(at, "seq"), seq), "action");
     at = text(at, verb == SET ? "set_value" : "get_value");
     at = text(at, "path");
     *at++ = (char)0x92;
     at = has_numbers ? number(text(at, top), key) : text(text(at, "bench"), name);
+    if (verb == SET && is_held) {
+        at = text(at, "replicas");
+        *at++ = REPLICAS;
+    }
     if (verb == SET) {
         at = text(at, "value");
         *at++ = (char)0xda;
@@ -150,17 +156,18 @@ static size_t cut(const char *in, size_t fill) {
 
 static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb verb, uint32_t seq) {
     const uint8_t *end = reply + length, *at = reply + 1;
-    bool has_seq = false, is_right = false;
+    bool has_seq = false, is_right = false, is_with_all = verb == GET || !is_held;
     if (*reply < 0x80 || *reply > 0x8f) return WRONG;
     while (at < end) {
         const uint8_t *middle = skip(at, end), *next = skip(middle, end);
         if (holds(at, "error")) return REFUSED;
         if (holds(at, "seq")) has_seq = is_number(middle, next, seq);
         if (verb == SET && holds(at, "changed")) is_right = *middle == 0xc3;
+        if (verb == SET && holds(at, "replicas")) is_with_all = is_number(middle, next, REPLICAS);
         if (verb == GET && holds(at, "value")) is_right = is_text(middle, next, value, size);
         at = next;
     }
-    return has_seq && is_right ? GOOD : WRONG;
+    return has_seq && is_right && is_with_all ? GOOD : WRONG;
 }
 
 static enum verdict judge_redis(const char *reply, size_t length, enum verb verb) {
@@ -283,10 +290,11 @@ static uint32_t read_back(uint16_t port) {
 }
 
 int main(int count, char **words) {
-    if (count != 11 || !strchr("dnre", words[2][0])) return 2;
+    if (count != 11 || !strchr("dnhre", words[2][0])) return 2;
     uint16_t port = (uint16_t)atoi(words[1]);
     has_numbers = words[2][0] == 'n';
-    protocol = has_numbers ? 'd' : words[2][0];
+    is_held = words[2][0] == 'h';
+    protocol = has_numbers || is_held ? 'd' : words[2][0];
     bool is_fill = !strcmp(words[3], "fill");
     enum verb verb = !strcmp(words[3], "get") ? GET : SET;
     uint32_t connections = (uint32_t)atoi(words[4]);

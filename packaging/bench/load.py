@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +20,7 @@ Verb = Literal["get", "set", "fill"]
 
 SOURCES: Final = Path(__file__).parent
 VALUE_BYTES: Final = 100
+SAMPLES_DEPTH: Final = 400
 RUN_S: Final = 120.0
 """What a run may take beyond the time that it is asked for: it drains, and `fill` takes as long as it takes."""
 
@@ -98,7 +101,8 @@ class Generator:
         """Load the server at `port` of loopback.
 
         Args:
-            protocol: distkv, redis or etcd; or numbers, which is distkv with names that are numbers.
+            protocol: distkv, redis or etcd; numbers, which is distkv with names that are numbers; or held, which is
+                distkv with sets that are answered when three nodes hold them.
             port: where it listens.
             verb: `fill` writes every key once, whatever `seconds` says.
             connections: how many there are.
@@ -114,22 +118,75 @@ class Generator:
         words = [port, protocol, verb, connections, depth, seconds, keys, family, tag, VALUE_BYTES]
         return _run([str(self.load), *map(str, words)], seconds)
 
-    def fan_out(self, protocol: str, port: int, *, watchers: int, depth: int, seconds: float, tag: int) -> Load:
+    def fan_out(
+        self,
+        protocol: str,
+        port: int,
+        *,
+        watchers: int,
+        depth: int,
+        seconds: float,
+        tag: int,
+        watched: Sequence[int] = (),
+        paths: int = 1000,
+        pause_s: float = 0.0,
+    ) -> Load:
         """One writer and many watchers; an operation is the delivery of one message to one of them.
 
         Args:
-            protocol: distkv or redis.
-            port: where it listens, on loopback.
-            watchers: how many connections watch the same.
+            protocol: distkv, redis or nats.
+            port: where the writer writes, on loopback.
+            watchers: how many connections watch the same; none: the answer to each message is an operation.
             depth: a message is under way until it is answered and every watcher has it.
             seconds: how long; the first 15 % are not counted.
             tag: a number that is in every message, and names what is watched.
+            watched: the ports at which the watchers watch in turn; none: that of the writer.
+            paths: how many are written below the one that is watched (distkv).
+            pause_s: before each message a random pause, so long on average.
 
         Raises:
             LoadError: the server went away, is silent, or a watcher did not get everything.
         """
-        words = [port, protocol, watchers, depth, seconds, tag, VALUE_BYTES]
+        ports = ",".join(map(str, watched or (port,)))
+        words = [port, protocol, watchers, depth, seconds, tag, VALUE_BYTES, ports, paths, round(1e6 * pause_s)]
         return _run([str(self.fanout), *map(str, words)], seconds)
+
+    @contextmanager
+    def sampling(self, port: int, watched: Sequence[int], *, tag: int, pause_s: float) -> Iterator[Sampling]:
+        """While the block runs, set now and then on one node, and see when these others tell it; all of that counts."""
+        ports = ",".join(map(str, watched))
+        words = [port, "distkv", len(watched), SAMPLES_DEPTH, 0, tag, VALUE_BYTES, ports, 1000, round(1e6 * pause_s)]
+        command = [str(self.fanout), *map(str, words)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                yield Sampling(process)
+            finally:
+                process.kill()
+
+
+@attrs.frozen
+class Sampling:
+    """A fan-out that runs beside what is measured."""
+
+    process: subprocess.Popen[str]
+
+    def stop(self) -> None:
+        """No more sets."""
+        self.process.terminate()
+
+    def end(self) -> Load:
+        """What it saw, when all of it has arrived; it was stopped before.
+
+        Raises:
+            LoadError: a server went away, is silent, or a watcher did not get everything.
+        """
+        try:
+            out, err = self.process.communicate(timeout=RUN_S)
+        except subprocess.TimeoutExpired as error:
+            raise LoadError("the samples did not end") from error
+        if self.process.returncode:
+            raise LoadError(f"samples: {err.strip()}")
+        return read_load(out)
 
 
 def build(directory: Path) -> Generator:

@@ -35,6 +35,7 @@ def describe(directory: Path) -> dict[str, str]:
         "Redis": _package("redis-server"),
         "etcd": _package("etcd-server"),
         "Serf": _package("serf"),
+        "NATS": _package("nats-server"),
     }
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from bench.figures import table
+from bench.network import NAMES, Network, client_of, wait
 from bench.pipeline import session
-from bench.replication import NAMES, Network, client_of, wait
 from bench.servers import Server, ServerError
 from distkv.client.changes import as_ticks
 from distkv.client.questions import Delete, Set

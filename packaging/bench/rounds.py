@@ -47,6 +47,8 @@ CELLS: Final = tuple(
     for verb in ("get", "set")
     for connections, depth in ((1, 1), (32, 1), (1, 32), (32, 32))
 )
+HELD_CELLS: Final = (Cell("set", 1, 1), Cell("set", 32, 1))
+"""In which a set is answered when three nodes hold it."""
 DEEP_CELLS: Final = tuple(cell for cell in CELLS if cell.depth > 1)
 """Where the processor has the most to do."""
 
@@ -93,13 +95,14 @@ def run_rounds(
     seconds: float,
     say: Callable[[str], None],
     cells: Sequence[Cell] = CELLS,
+    beside: Sequence[Server] = (),
 ) -> list[Sample]:
-    """Load what is read, then measure.
+    """Load what is read, then measure. The servers `beside` are not asked, but work too: they must be at rest as well.
 
     Raises:
         LoadError: a server went away, or its data could not be loaded.
     """
-    for server in servers.values():
+    for server in servers.values() if any(cell.verb == "get" for cell in cells) else ():
         loaded = generator.run(server.protocol, server.port, "fill", depth=32, keys=KEYS, family=READ, tag=LOADED_TAG)
         if loaded.failure:
             raise LoadError(f"{server.name}: {loaded.failure}")
@@ -110,7 +113,7 @@ def run_rounds(
             names = [name for name in servers if takes_part(name, cell)]
             for name in turned(names, number):
                 tag = LOADED_TAG + 1 + len(samples)
-                samples.append(_measure(servers, name, cell, generator, number, seconds, tag))
+                samples.append(_measure(servers, name, cell, generator, number, seconds, tag, beside))
     return samples
 
 
@@ -128,7 +131,14 @@ def wait_rest(servers: Sequence[Server]) -> None:
 
 
 def _measure(
-    servers: Mapping[str, Server], name: str, cell: Cell, generator: Generator, number: int, seconds: float, tag: int
+    servers: Mapping[str, Server],
+    name: str,
+    cell: Cell,
+    generator: Generator,
+    number: int,
+    seconds: float,
+    tag: int,
+    beside: Sequence[Server],
 ) -> Sample:
     server = servers[name]
     is_get = cell.verb == "get"
@@ -144,5 +154,5 @@ def _measure(
         family=READ if is_get else WRITTEN,
         tag=LOADED_TAG if is_get else tag,
     )
-    wait_rest(list(servers.values()))
+    wait_rest([*servers.values(), *beside])
     return Sample(number, cell.name, name, load, server.cpu_s() - cpu_before)

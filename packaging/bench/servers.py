@@ -9,18 +9,19 @@ benchmark itself be killed, the kernel kills them.  All listen on loopback only.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -33,6 +34,8 @@ STOP_S: Final = 30.0
 PAUSE_S: Final = 0.002
 """Between two looks at whether a server is ready."""
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_GIVEN: Final[set[int]] = set()
+"""Ports that were named to a server, which may not have bound them yet."""
 _LIBC: Final = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -47,7 +50,7 @@ class Server:
 
     name: str
     protocol: str
-    """How it is talked to: distkv, numbers, redis, etcd, or serf."""
+    """How it is talked to: distkv, numbers, held, redis, etcd, nats, or serf."""
     port: int
     directory: Path
     """Its log and its data."""
@@ -74,6 +77,12 @@ class Server:
         Raises:
             ServerError: it ended, or does not serve.
         """
+        began = self.launch()
+        self.wait_ready()
+        return time.perf_counter() - began
+
+    def launch(self) -> float:
+        """Start it; when that was."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("DISTKV_", "ETCD_"))}
         environment |= {"PYTHONPATH": str(ROOT), "HOME": str(self.directory)}
         command = [*self.command, *self.first_options]
@@ -84,13 +93,22 @@ class Server:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory, env=environment,
                 process_group=0, preexec_fn=_die_with_parent,
             )  # fmt: skip
+        return began
+
+    def wait_ready(self) -> None:
+        """Until it serves.
+
+        Raises:
+            ServerError: it ended, or does not serve.
+        """
+        deadline = time.perf_counter() + READY_S
         while not self.is_ready(self):
-            if self.process.poll() is not None:
-                raise ServerError(f"{self.name} ended with {self.process.returncode}:\n{self.log_end()}")
-            if time.perf_counter() - began > READY_S:
+            if self.process is None or self.process.poll() is not None:
+                ended = "" if self.process is None else f" with {self.process.returncode}"
+                raise ServerError(f"{self.name} ended{ended}:\n{self.log_end()}")
+            if time.perf_counter() > deadline:
                 raise ServerError(f"{self.name} is not ready within {READY_S:g} s:\n{self.log_end()}")
             time.sleep(PAUSE_S)
-        return time.perf_counter() - began
 
     def end(self, number: signal.Signals) -> None:
         """Signal it, and wait until it is gone. Does nothing when it does not run."""
@@ -121,11 +139,15 @@ class Server:
 
 
 @contextmanager
-def open_servers(servers: Mapping[str, Server]) -> Iterator[Mapping[str, Server]]:
-    """Start all, one after another; kill all at the end."""
+def open_servers(servers: Mapping[str, Server], *, is_cluster: bool = False) -> Iterator[Mapping[str, Server]]:
+    """Start all, one after another; kill all at the end. Those of a cluster are not ready before the others are."""
     try:
         for server in servers.values():
-            server.start()
+            server.launch()
+            if not is_cluster:
+                server.wait_ready()
+        for server in servers.values():
+            server.wait_ready()
         yield servers
     finally:
         for server in servers.values():
@@ -133,7 +155,7 @@ def open_servers(servers: Mapping[str, Server]) -> Iterator[Mapping[str, Server]
 
 
 def free_port() -> int:
-    """A loopback port that is free for TCP and UDP at this moment."""
+    """A loopback port that is free for TCP and UDP at this moment, and was not given before."""
     while True:
         with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
             tcp.bind(("127.0.0.1", 0))
@@ -142,20 +164,27 @@ def free_port() -> int:
                 udp.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+            if port not in _GIVEN:
+                _GIVEN.add(port)
+                return port
 
 
 # -- the kinds ----------------------------------------------------------------------------------------------------
 
 
 def distkv(
-    directory: Path, name: str = "distkv", *, is_first: bool = True, options: Sequence[str] = ("--transport", "solo")
+    directory: Path,
+    name: str = "distkv",
+    *,
+    is_first: bool = True,
+    options: Sequence[str] = ("--transport", "solo"),
+    config: str = "{}\n",
 ) -> Server:
-    """A node with the default settings; the first one of a network founds it."""
+    """A node, by default with the default settings; the first one of a network founds it."""
     port, home = free_port(), _made(directory / name)
-    config = home / "config.yaml"
-    config.write_text("{}\n")
-    command = [sys.executable, "-m", "distkv", "-c", str(config), "server", name, "--bind", f"127.0.0.1:{port}"]
+    settings = home / "config.yaml"
+    settings.write_text(config)
+    command = [sys.executable, "-m", "distkv", "-c", str(settings), "server", name, "--bind", f"127.0.0.1:{port}"]
     command += ["--data-dir", str(home / "data"), *options]
     return Server(name, "distkv", port, home, command, _distkv_is_ready, ["--init", "bench"] if is_first else [])
 
@@ -178,12 +207,51 @@ def redis(directory: Path, *, is_durable: bool) -> Server:
 
 def etcd(directory: Path) -> Server:
     """One etcd with its defaults, which are Debian's, too."""
-    port, peer_port, home = free_port(), free_port(), _made(directory / "etcd")
-    url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
-    command = ["etcd", "--name", "etcd", "--data-dir", str(home / "data")]
+    (server,) = etcds(directory, ["etcd"]).values()
+    return server
+
+
+def etcds(directory: Path, names: Sequence[str]) -> dict[str, Server]:
+    """One cluster of etcds with their defaults."""
+    peers = {name: f"http://127.0.0.1:{free_port()}" for name in names}
+    cluster = ",".join(f"{name}={url}" for name, url in peers.items())
+    return {name: _etcd(directory, name, url, cluster) for name, url in peers.items()}
+
+
+def _etcd(directory: Path, name: str, peer_url: str, cluster: str) -> Server:
+    port, home = free_port(), _made(directory / name)
+    url = f"http://127.0.0.1:{port}"
+    command = ["etcd", "--name", name, "--data-dir", str(home / "data")]
     command += ["--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer_url]
-    command += ["--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"etcd={peer_url}"]
-    return Server("etcd", "etcd", port, home, command, _etcd_is_ready)
+    command += ["--initial-advertise-peer-urls", peer_url, "--initial-cluster", cluster]
+    return Server(name, "etcd", port, home, command, _etcd_is_ready)
+
+
+def etcd_leader(servers: Mapping[str, Server]) -> Server:
+    """Which one of a cluster carries out what all are asked.
+
+    Raises:
+        ServerError: none says so.
+    """
+    for server in servers.values():
+        status = _etcd_answer(server, "maintenance/status", b"{}")
+        if status and status["leader"] == status["header"]["member_id"]:
+            return server
+    raise ServerError("the etcds have no leader")
+
+
+def nats(directory: Path, names: Sequence[str]) -> dict[str, Server]:
+    """NATS servers with their defaults, each with a route to each other one."""
+    routes = {name: f"nats://127.0.0.1:{free_port()}" for name in names}
+    return {name: _nats(directory, name, routes[name], list(routes.values())) for name in names}
+
+
+def _nats(directory: Path, name: str, own: str, routes: Sequence[str]) -> Server:
+    port, status_port, home = free_port(), free_port(), _made(directory / name)
+    command = ["nats-server", "--addr", "127.0.0.1", "--port", str(port), "--http_port", str(status_port)]
+    command += ["--cluster_name", "bench", "--cluster", own, "--routes", ",".join(routes)]
+    is_ready = partial(_nats_is_ready, status_port, len(routes) - 1)
+    return Server(name, "nats", port, home, command, is_ready)
 
 
 def serf_agent(directory: Path, name: str, join: str | None) -> tuple[Server, str]:
@@ -217,11 +285,25 @@ def _redis_is_ready(server: Server) -> bool:
 
 
 def _etcd_is_ready(server: Server) -> bool:
-    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v3/kv/range", b'{"key":"eA=="}')
+    return bool(_etcd_answer(server, "kv/range", b'{"key":"eA=="}'))
+
+
+def _etcd_answer(server: Server, place: str, question: bytes) -> dict[str, Any]:
+    """Nothing when it does not answer."""
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v3/{place}", question)
     try:
         with urllib.request.urlopen(request, timeout=1.0) as reply:
-            return bool(reply.status == 200)
-    except (OSError, urllib.error.URLError):
+            found: dict[str, Any] = json.load(reply)
+            return found
+    except (OSError, ValueError):
+        return {}
+
+
+def _nats_is_ready(status_port: int, routes: int, _: Server) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{status_port}/routez", timeout=1.0) as reply:
+            return bool(json.load(reply)["num_routes"] >= routes)
+    except (OSError, ValueError):
         return False
 
 

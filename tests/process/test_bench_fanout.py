@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import attrs
 import pytest
@@ -45,8 +44,19 @@ class Fake:
 
     fault: str = ""
     watchers: list[socket.socket] = attrs.field(factory=list)
+    ports: list[int] = attrs.field(factory=list)
+    """At which the watchers came (distkv)."""
     count: int = 0
     """Messages so far."""
+    paths: set[str] = attrs.field(factory=set)
+    """That were written (distkv)."""
+    is_well_begun: threading.Event = attrs.field(factory=threading.Event)
+    """Set with the message number `FROM`."""
+
+    @property
+    def greeting(self) -> bytes:
+        """What it says first."""
+        return b""
 
     def receive(self, stream: socket.socket, data: bytes) -> None:
         """What a client sent."""
@@ -54,6 +64,8 @@ class Fake:
 
     def tell(self, number: int, item: bytes) -> None:
         """Give a message to all."""
+        if number == FROM:
+            self.is_well_begun.set()
         for place, watcher in enumerate(self.watchers):
             is_bad = place == 0 and number == FROM
             watcher.sendall(self.bad(item) if is_bad else item)
@@ -73,6 +85,10 @@ class Fake:
 class FakeDistkv(Fake):
     """As much of a node as a writer and watchers need."""
 
+    @property
+    def greeting(self) -> bytes:
+        return encode_reply(0, {"version": [0, 1, 0]})
+
     def receive(self, stream: socket.socket, data: bytes) -> None:
         reader = FrameReader()
         reader.feed(data)
@@ -81,9 +97,11 @@ class FakeDistkv(Fake):
             assert not isinstance(request, BadRequest)
             if isinstance(request, Watch):
                 self.watchers.append(stream)
+                self.ports.append(stream.getsockname()[1])
                 stream.sendall(encode_reply(request.seq, {"state": "start", "token": b""}))
             elif isinstance(request, SetValue):
                 number, self.count = self.count, self.count + 1
+                self.paths.add(str(request.path))
                 if self.fault == "refusal" and number == FROM:
                     stream.sendall(encode_error(request.seq, BusyError("later")))
                     continue
@@ -124,6 +142,38 @@ class FakeRedis(Fake):
             stream.sendall(b":%d\r\n" % reached)
 
 
+class FakeNats(Fake):
+    """As much of NATS. A message has no answer."""
+
+    @property
+    def greeting(self) -> bytes:
+        return b'INFO {"server_id":"a"}\r\n'
+
+    def receive(self, stream: socket.socket, data: bytes) -> None:
+        lines = iter(data.split(b"\r\n"))
+        for line in lines:
+            match line.split():
+                case [b"SUB", _, b"1"]:
+                    self.watchers.append(stream)
+                case [b"PING"]:
+                    stream.sendall(b"PONG\r\n")
+                case [b"PUB", channel, size]:
+                    number, self.count = self.count, self.count + 1
+                    self.tell(number, b"MSG %b 1 %b\r\n%b\r\n" % (channel, size, next(lines)))
+
+    def bad(self, item: bytes) -> bytes:
+        match self.fault:
+            case "ping":
+                return b"PING\r\nINFO {}\r\n" + item
+            case "refusal":
+                return b"-ERR 'later'\r\n"
+            case _:
+                return super().bad(item)
+
+
+KINDS = (FakeDistkv, FakeRedis, FakeNats)
+
+
 @contextmanager
 def serve(fake: Fake) -> Iterator[int]:
     """One thread for all connections, until the block is left; yields the port."""
@@ -150,8 +200,7 @@ def _serve(fake: Fake, listener: socket.socket, selector: selectors.BaseSelector
                 if stream is listener:
                     stream, _ = listener.accept()
                     selector.register(stream, selectors.EVENT_READ)
-                    if isinstance(fake, FakeDistkv):
-                        stream.sendall(encode_reply(0, {"version": [0, 1, 0]}))
+                    stream.sendall(fake.greeting)
                 elif data := stream.recv(1 << 16):
                     fake.receive(stream, data)
                 else:
@@ -163,14 +212,16 @@ def _serve(fake: Fake, listener: socket.socket, selector: selectors.BaseSelector
                 stream.close()
 
 
+PROTOCOLS = {FakeDistkv: "distkv", FakeRedis: "redis", FakeNats: "nats"}
+
+
 def fan_out(generator: Generator, fake: Fake, depth: int = 1) -> Load:
     with serve(fake) as port:
-        protocol: Literal["distkv", "redis"] = "distkv" if isinstance(fake, FakeDistkv) else "redis"
-        seconds = RIGHT_S if fake.fault in ("", "resync") else FAULTY_S
-        return generator.fan_out(protocol, port, watchers=3, depth=depth, seconds=seconds, tag=TAG)
+        seconds = RIGHT_S if fake.fault in ("", "resync", "ping") else FAULTY_S
+        return generator.fan_out(PROTOCOLS[type(fake)], port, watchers=3, depth=depth, seconds=seconds, tag=TAG)
 
 
-@pytest.mark.parametrize("kind", [FakeDistkv, FakeRedis])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("depth", [1, 8])
 def test_each_message_at_each_watcher_is_an_operation(generator: Generator, kind: type[Fake], depth: int) -> None:
     fake = kind()
@@ -183,7 +234,7 @@ def test_each_message_at_each_watcher_is_an_operation(generator: Generator, kind
 @pytest.mark.parametrize(
     ("kind", "fault"),
     [
-        *((kind, fault) for kind in (FakeDistkv, FakeRedis) for fault in ("twice", "last byte")),
+        *((kind, fault) for kind in KINDS for fault in ("twice", "last byte")),
         (FakeDistkv, "seq"),
         (FakeDistkv, "path"),
         (FakeRedis, "count"),
@@ -195,13 +246,14 @@ def test_anything_but_the_next_message_is_wrong(generator: Generator, kind: type
     assert found.failure
 
 
-@pytest.mark.parametrize("kind", [FakeDistkv, FakeRedis])
+@pytest.mark.parametrize("kind", KINDS)
 def test_message_that_is_left_out_is_wrong(generator: Generator, kind: type[Fake]) -> None:
     assert fan_out(generator, kind("lost"), depth=8).wrong > 0
 
 
-def test_refusal_of_a_message_is_an_error(generator: Generator) -> None:
-    found = fan_out(generator, FakeDistkv("refusal"))
+@pytest.mark.parametrize("kind", [FakeDistkv, FakeNats])
+def test_refusal_of_a_message_is_an_error(generator: Generator, kind: type[Fake]) -> None:
+    found = fan_out(generator, kind("refusal"))
     assert (found.errors, found.wrong) == (1, 0)
     assert "later" in found.failure
 
@@ -219,3 +271,61 @@ def test_server_that_goes_ends_the_run(generator: Generator) -> None:
         port = listener.getsockname()[1]
     with pytest.raises(LoadError, match="cannot connect"):
         generator.fan_out("redis", port, watchers=1, depth=1, seconds=0.1, tag=TAG)
+
+
+def test_line_of_nats_between_messages_is_no_delivery(generator: Generator) -> None:
+    fake = FakeNats("ping")
+    found = fan_out(generator, fake, depth=8)
+    assert found.failure == ""
+    assert found.acknowledged == 3 * fake.count
+
+
+def test_watchers_are_at_the_named_ports_in_turn(generator: Generator) -> None:
+    fake = FakeDistkv()
+    with serve(fake) as first, serve(fake) as second:
+        found = generator.fan_out(
+            "distkv", first, watchers=3, depth=8, seconds=RIGHT_S, tag=TAG, watched=[second, first], paths=1
+        )
+    assert found.failure == ""
+    assert fake.ports == [second, first, second]
+    assert len(fake.paths) == 1
+
+
+@pytest.mark.parametrize("depth", [1, 8])
+def test_messages_leave_after_pauses(generator: Generator, depth: int) -> None:
+    fake = FakeDistkv()
+    with serve(fake) as port:
+        found = generator.fan_out(
+            "distkv", port, watchers=1, depth=depth, seconds=RIGHT_S, tag=TAG, pause_s=RIGHT_S / 20
+        )
+    assert found.failure == ""
+    assert found.acknowledged == fake.count < 100
+
+
+def test_samples_are_all_counted_when_they_are_ended(generator: Generator) -> None:
+    fake = FakeDistkv()
+    with serve(fake) as port, generator.sampling(port, [port, port], tag=TAG, pause_s=0.001) as sampling:
+        assert fake.is_well_begun.wait(FAULTY_S)
+        sampling.stop()
+        found = sampling.end()
+    assert found.failure == ""
+    assert found.ops == found.acknowledged == 2 * fake.count
+
+
+def test_sample_that_is_wrong_is_told(generator: Generator) -> None:
+    with serve(FakeDistkv("twice")) as port, generator.sampling(port, [port], tag=TAG, pause_s=0.001) as sampling:
+        assert sampling.process.wait(FAULTY_S) == 0
+        assert sampling.end().wrong > 0
+
+
+def test_answers_are_operations_when_nobody_watches(generator: Generator) -> None:
+    fake = FakeDistkv()
+    with serve(fake) as port:
+        found = generator.fan_out("distkv", port, watchers=0, depth=8, seconds=RIGHT_S, tag=TAG)
+    assert found.failure == ""
+    assert found.acknowledged == found.checked == fake.count
+
+
+def test_refusal_is_an_error_when_nobody_watches(generator: Generator) -> None:
+    with serve(FakeDistkv("refusal")) as port:
+        assert generator.fan_out("distkv", port, watchers=0, depth=8, seconds=FAULTY_S, tag=TAG).errors > 0

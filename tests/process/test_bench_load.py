@@ -18,7 +18,7 @@ from bench.load import Generator, Load, build
 from distkv.errors import BusyError
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import encode_error, encode_reply
-from distkv.wire.request import GetValue, SetValue
+from distkv.wire.request import GetValue, ReplicatedWrite, SetValue
 from distkv.wire.values import pack_value
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
@@ -68,7 +68,7 @@ def _value(number: int) -> str:
 
 
 def _load(generator: Generator, protocol: str, verb: str, answer: Answer, *, seconds: float = WRONG_S) -> Load:
-    greeting = encode_reply(0, {"node": "a"}) if protocol in ("distkv", "numbers") else b""
+    greeting = encode_reply(0, {"node": "a"}) if protocol in ("distkv", "numbers", "held") else b""
     with _fake_server(greeting, answer) as port:
         run = partial(generator.run, protocol, port, keys=KEYS, family="k", tag=TAG, seconds=seconds)
         return run("get") if verb == "get" else run("fill")
@@ -99,6 +99,16 @@ def _distkv_numbers(request: bytes) -> bytes:
     return encode_reply(asked.seq, {"tock": 1, "time": 1.5}, pack_value(_value(number)))
 
 
+def _distkv_held(request: bytes, *, holders: int | None = 3) -> bytes:
+    """So many nodes hold what was set; None: it is not said."""
+    asked = decode_request(request)
+    if not isinstance(asked, ReplicatedWrite):
+        return _distkv(request)
+    assert asked.replicas == 3
+    said = {} if holders is None else {"replicas": holders}
+    return encode_reply(asked.seq, {"changed": True, "tick": 1, "tock": 1, **said})
+
+
 def _refuse(request: bytes) -> bytes:
     asked = decode_request(request)
     return encode_error(asked.seq, BusyError("later"))
@@ -116,6 +126,19 @@ def test_names_that_are_numbers_are_asked_for_by_integers(generator: Generator, 
     found = _load(generator, "numbers", verb, _distkv_numbers, seconds=RIGHT_S)
     assert found.failure == ""
     assert found.checked == (KEYS if verb == "set" else 0)
+
+
+def test_set_that_three_nodes_hold_is_an_operation(generator: Generator) -> None:
+    found = _load(generator, "held", "set", _distkv_held, seconds=RIGHT_S)
+    assert found.failure == ""
+    assert found.checked == KEYS
+
+
+@pytest.mark.parametrize("holders", [2, None])
+def test_set_that_fewer_nodes_hold_is_no_operation(generator: Generator, holders: int | None) -> None:
+    found = _load(generator, "held", "set", partial(_distkv_held, holders=holders))
+    assert found.ops == 0
+    assert found.wrong > 0
 
 
 @pytest.mark.parametrize("verb", ["get", "set"])

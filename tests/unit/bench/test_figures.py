@@ -8,9 +8,9 @@ from __future__ import annotations
 import attrs
 import pytest
 from bench.fanout import FAN_OUTS
-from bench.figures import AIMS, AIMS_MAX, Ratio, quantile, ratio, rounds_table, summarize, table
+from bench.figures import AIMS, AIMS_MAX, Ratio, quantile, ratio, ratio_of, rounds_table, summarize, table
 from bench.load import Load
-from bench.rounds import CELLS, DEEP_CELLS, Sample, takes_part, turned
+from bench.rounds import CELLS, DEEP_CELLS, HELD_CELLS, Sample, takes_part, turned
 from bench.servers import NUMBERS
 
 NAMES = [cell.name for cell in CELLS]
@@ -114,10 +114,18 @@ def test_resyncs_of_all_rounds_are_told() -> None:
     assert "distkv, get 1x1: watchers were told 6 times to begin anew" in rounds_table(summarize(samples, NAMES))
 
 
-def test_fan_out_to_100_watchers_has_an_aim_at_depth_32() -> None:
+def test_fan_out_to_100_and_to_1000_watchers_has_an_aim_at_depth_32() -> None:
     names = {cell.name for cell in FAN_OUTS}
-    assert {cell for cell, _ in AIMS if cell.startswith("watch")} == {"watch 100x32"}
+    assert {cell for cell, _ in AIMS if cell.startswith("watch")} == {"watch 100x32", "watch 1000x32"}
     assert {"watch 1x1", "watch 10x1", "watch 100x32", "watch 1000x32"} <= names
+
+
+def test_every_set_that_three_nodes_hold_has_an_aim() -> None:
+    assert {cell for cell, peer in AIMS if peer == "etcd-three"} == {cell.name for cell in HELD_CELLS}
+
+
+def test_ratio_of_values_of_other_rounds_is_none() -> None:
+    assert ratio_of({0: 1.0}, {1: 1.0}) is None
 
 
 @pytest.mark.parametrize(("part", "expected"), [(0.5, 3), (0.99, 5), (0.2, 1), (0.21, 2), (0.0, 1)])
