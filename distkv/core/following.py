@@ -14,14 +14,15 @@ of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.model.event import NodeName
-from distkv.model.tick_ranges import TickRanges
+from distkv.model.event import TICK_MAX, NodeName
+from distkv.model.ranges import Ranges
+from distkv.model.tick_ranges import TickRanges, joined
 
 CHECK_MS: Final = 1000
 """How often it is seen who is alive."""
@@ -48,6 +49,10 @@ class Parent:
     """Why it did not answer the last time."""
     is_whole: bool = False
     """Whether it has told all that it held when it began to answer."""
+    is_idle: bool = False
+    """Whether it has nothing more to tell."""
+    told: dict[NodeName, int] = attrs.field(factory=dict)
+    """Up to where it told of each writer."""
 
     @property
     def is_coming(self) -> bool:
@@ -101,13 +106,16 @@ class Following:
             parent.is_up, parent.reason = True, ""
             self.look_again()  # what came by another one meanwhile need not any more
 
-    def told(self, follow: int, *, is_sign: bool) -> None:
-        """An item came; as a sign of life it says that nothing else is left to be told."""
+    def told(self, follow: int, lasts: Mapping[NodeName, int]) -> None:
+        """An item came, up to these ticks; without ticks it is a sign of life: nothing else is left to be told."""
         name = self._by_follow.get(follow)
         if name is not None:
             parent = self.parents[name]
             parent.failures = 0
-            parent.is_whole |= is_sign
+            parent.is_idle = not lasts
+            parent.is_whole |= parent.is_idle
+            for writer, tick in lasts.items():
+                parent.told[writer] = max(tick, parent.told.get(writer, 0))
 
     def heard(self, name: NodeName) -> None:
         """An exchange with a node took place: if it was left, it is there again, and so may be others that were."""
@@ -118,10 +126,18 @@ class Following:
                     left.failures, left.retry_ms = 0, None
             self.look_again()
 
-    def unexpected(self, missing: TickRanges) -> TickRanges:
-        """What of this no link is about to bring."""
-        coming = self.coming() if missing else ()
-        return {name: ranges for name, ranges in missing.items() if name not in coming}
+    def expected(self, missing: TickRanges) -> TickRanges:
+        """What of this a link is about to bring. Links bring ticks in their order, and say when that was all."""
+        if not missing:
+            return missing
+        coming = self.coming()
+        found = {name: ranges for name, ranges in missing.items() if name in coming}
+        for parent in self.parents.values():
+            if parent.is_up and parent.is_whole and not parent.is_idle:
+                for writer in parent.writers & missing.keys():
+                    ahead = missing[writer] & Ranges([(parent.told.get(writer, 0) + 1, TICK_MAX)])
+                    found = joined(found, {writer: ahead})
+        return found
 
     def coming(self) -> frozenset[NodeName]:
         """The writers of whom a link is about to bring what was missed."""
@@ -167,7 +183,8 @@ class Following:
             if writers != parent.writers:
                 self._by_follow.pop(parent.follow, None)
                 self._count += 1
-                parent.writers, parent.follow, parent.is_up, parent.is_whole = writers, self._count, False, False
+                parent.writers, parent.follow, parent.is_up = writers, self._count, False
+                parent.is_whole = parent.is_idle = False
                 if writers:
                     self._by_follow[self._count] = name
                 changed[name] = self._count

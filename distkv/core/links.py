@@ -41,7 +41,8 @@ class Links:
         parent = following.parent_of(what.follow)
         if parent is None:
             return  # it was on its way when it was not wanted any more
-        following.told(what.follow, is_sign=not what.events and not what.known)
+        lasts = {event.node: event.tick for event in what.events}
+        following.told(what.follow, lasts | {name: ticks.last() for name, ticks in what.known.items()})
         node.recovery.saw(parent, "", turn.now_ms)
         writers = following.parents[parent].writers
         limit = node.store.tock + node.settings.tock_jump
@@ -88,6 +89,7 @@ class Links:
         for name, follow in following.plan(turn.now_ms, self._with_address(alive), pulled).items():
             addr = peers[name].addr if name in peers else ""
             nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
+            following.parents[name].told = dict[NodeName, int](nodes)
             turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
 
     # -- inside

@@ -25,7 +25,7 @@ from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName, Tock, last_tick, life_of
-from distkv.model.tick_ranges import TickRanges, count
+from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.model.tree import Applied
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import (
@@ -165,6 +165,11 @@ class Node:
         """Whether these are more than one pull asks for."""
         return count(ticks) > self.settings.pull_events_max
 
+    def unexpected(self) -> TickRanges:
+        """What is missing, not given up, and about to come by no link."""
+        missing = self.store.missing()
+        return without(missing, self.following.expected(missing)) if missing else missing
+
     # -- what changes the state
 
     def publish(self, applied: Applied, turn: Turn) -> None:
@@ -294,7 +299,9 @@ class Node:
 
     def _pull(self, doubted: TickRanges) -> tuple[AskEvents, frozenset[NodeName]]:
         """A pull of all that is missing, but of writers of whom links are about to bring it."""
-        ledger, coming = self.store.tree.ledger, self.following.coming()
-        missing, ticks = self.following.unexpected(ledger.missing()), ledger.ticks()
-        ticks |= {name: [last_tick(life_of(tick)) for tick in ticks[name]] for name in coming & ticks.keys()}
-        return AskEvents(missing, doubted, ticks, self.settings.pull_events_max), coming
+        ledger = self.store.tree.ledger
+        missing, ticks = ledger.missing(), ledger.ticks()
+        expected = self.following.expected(missing)
+        left = self.following.coming() | expected.keys()
+        ticks |= {name: [last_tick(life_of(tick)) for tick in ticks[name]] for name in left & ticks.keys()}
+        return AskEvents(without(missing, expected), doubted, ticks, self.settings.pull_events_max), left

@@ -262,9 +262,11 @@ class Peers:
         if node.recovery.is_pulling:
             return
         missing = node.store.tree.ledger.missing()
-        wanted = common(node.following.unexpected(missing), held)
+        expected = node.following.expected(missing)
+        wanted = common(without(missing, expected), held)
         room = node.settings.pull_events_max - count(wanted)
-        asks_losers &= room > 0 and not node.following.coming()  # what closes them may come by a link
+        is_left = expected or node.following.coming()  # what closes open losers may come by a link
+        asks_losers &= room > 0 and not is_left
         doubted = self._next_losers(held, room) if asks_losers else {}
         if wanted or doubted:
             node.recovery.pull_started()

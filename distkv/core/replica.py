@@ -337,7 +337,7 @@ class Replica:
         recovery, ledger = node.recovery, self.tree.ledger
         if ledger.is_whole:
             recovery.gap_closed()
-        elif recovery.is_idle and node.following.unexpected(node.store.missing()):
+        elif recovery.is_idle and node.unexpected():
             recovery.gap_seen(now_ms)
         wake_ms = recovery.wake_ms()
         if wake_ms is None or wake_ms > now_ms:
@@ -348,8 +348,7 @@ class Replica:
         missing = node.store.missing()
         if node.is_up and now_ms - self._began_ms >= 3 * node.settings.clock_ms:
             turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.store.others(), now_ms))
-            missing = node.store.missing()
-        missing = node.following.unexpected(missing)
+        missing = node.unexpected()
         if not missing:
             recovery.gap_closed()
             return

@@ -229,7 +229,7 @@ SIMULATED = (
         "gaps-stay",
         "a gap is pulled from a peer (GAP-1)",
         "core/replica.py",
-        "        elif recovery.is_idle and node.following.unexpected(node.store.missing()):\n"
+        "        elif recovery.is_idle and node.unexpected():\n"
         "            recovery.gap_seen(now_ms)\n",
         "",
     ),

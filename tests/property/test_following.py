@@ -160,7 +160,7 @@ def test_node_that_told_something_is_tried_soon_when_it_breaks() -> None:
         now_ms, follow = _next_try(following, now_ms)
         assert now_ms - begin <= 375
         following.began(follow)
-        following.told(follow, is_sign=True)
+        following.told(follow, {})
         following.ended(follow, "broken", now_ms)
 
 
