@@ -99,14 +99,16 @@ class Streaming:
         """Tell what is held and was not told, part by part, until the queue has the rest."""
         follower, node = self.follower, self._node
         follower.lose()  # meanwhile nothing is kept for it
-        while not follower.is_stopped:
+        is_behind = True
+        while is_behind and not follower.is_stopped:
             position = node.position
             part = self._part()
-            if part is None:
-                follower.begin_again(position)
-                return
-            yield Durable(position)
-            yield Send(addressed_all(part, self._seq))
+            is_behind = self._is_behind()
+            if not is_behind:
+                follower.begin_again(position)  # now: whoever writes all the time is never caught up with part by part
+            if part is not None:
+                yield Durable(position)
+                yield Send(addressed_all(part, self._seq))
 
     # -- what is sent
 
@@ -133,6 +135,10 @@ class Streaming:
                     items.append(encode_known({node: known}, wants_held=wants_held))
                 return tuple(items)
         return None
+
+    def _is_behind(self) -> bool:
+        """Whether anything is held that it was not told."""
+        return any(True for node in self._told for _ in self._windows(node))
 
     def _windows(self, node: NodeName) -> Iterator[tuple[Ranges, int]]:
         """What is held of a node above the tick that was told, from the first such on, and where that ends."""
