@@ -47,6 +47,9 @@ class Between(Protocol):
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """So many bytes arrived at `host`."""
 
+    def streamed(self, host: Host, other: Host, size: int) -> None:
+        """So many bytes of a follow arrived at `host`."""
+
     def delivered(self, host: Host, what: Input) -> None:
         """Something is about to be handed to a process."""
 

@@ -169,7 +169,7 @@ class FollowStream:
             self._fail("the connection broke")
             return
         self._heard_ms = self._between.agenda.now_ms
-        self._between.transferred(asker.host, peer.host, len(data))
+        self._between.streamed(asker.host, peer.host, len(data))
         asker.host.give(asker, partial(self._take, data))
 
     def _take(self, data: bytes) -> None:
