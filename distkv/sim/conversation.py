@@ -82,6 +82,14 @@ class Conversation:
         """The peer's process has ended."""
         self._travel(lambda: self._fail(f"{self._ask.addr}: the connection broke"))
 
+    def forget(self) -> None:
+        """The peer's machine has forgotten the connection: the asker is left to its patience."""
+        if self._peer is not None:
+            self._peer.serving.pop(self, None)
+            self._peer = None
+            if not self._between.network.faults.silence_ms:
+                self._travel(lambda: self._fail(f"{self._ask.addr} does not answer"))
+
     # -- on the peer's side
 
     def _arrive(self, request: PeerRequest, size: int) -> None:

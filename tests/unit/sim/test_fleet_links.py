@@ -224,6 +224,28 @@ def test_node_that_pauses_is_left_and_counts_as_no_follower_and_all_is_well_when
     _is_well(grown)
 
 
+def test_connections_that_one_end_forgot_are_left_at_the_other_and_all_is_well(grown: _Grown) -> None:
+    forgetful = grown.host(4)
+    assert forgetful.process is not None
+    others = [host for host in grown.fleet.running() if host is not forgetful]
+    believing = [host for host in others if _brings(host, forgetful.node)]
+    followed = [host for host in others if forgetful.node in host.live.following.followers]
+    assert believing
+    assert followed
+    before = {host.name: host.process.followers.count for host in followed if host.process is not None}
+    forgetful.process.forget_connections()
+    assert not forgetful.live.following.followers
+    grown.fleet.run(1000)
+    assert all(_brings(host, forgetful.node) for host in believing)  # nobody told them
+    lost = {host.name: host.live.deliveries.links_lost for host in believing}
+    grown.write(0)
+    grown.write(4)
+    grown.fleet.run(5000)
+    assert all(host.live.deliveries.links_lost > lost[host.name] for host in believing)
+    _is_well(grown)
+    assert {host.name: host.process.followers.count for host in followed if host.process is not None} == before
+
+
 def _brings(host: Host, name: NodeName) -> bool:
     """Whether a node has somebody by a link to this one, which answers."""
     parent = host.live.following.parents.get(name)
