@@ -99,7 +99,7 @@ class LinksConfig:
     follow: bool = attrs.field(default=True)
     """Whether this node follows the others. If not, changes come by gossip and pulls only."""
     fanout: int = attrs.field(default=16, validator=_above_zero)
-    """How many nodes follow one node for the same writer; in a larger network the others follow through these. The
+    """How many nodes follow a writer itself; in a larger network the others follow through these. The
     same on all nodes."""
     silent_s: float = attrs.field(default=3.0)
     """A node from which nothing came for so many seconds is left."""

@@ -4,8 +4,10 @@ Knows: the ring of each writer, what became of the connections, and when to try 
 what comes: it says whom to follow for whom.  Does not talk.
 
 Up to `fanout` others, everybody follows each writer itself. In a larger network the names, in their order, are a ring
-that begins behind the writer: the node at place d follows it through the node at place (d - 1) // fanout, the writer
-itself being 0. So each writer has a shallow tree of its own, and nothing is agreed upon.
+that begins behind the writer, which is place 0. The node at place d > `fanout` follows it through the node at place
+1 + (d - 1) % s, where s is the largest power of `fanout` that is not above d - 1. So each writer has a shallow tree of
+its own, nothing is agreed upon, and a node has few connections: to the `fanout` nodes just before it, and to every s-th
+one before it, each of which brings the s writers before itself.
 
 Invariant: a node follows a writer only through nodes that stand before it in that writer's ring, whatever each believes
 of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
@@ -29,6 +31,9 @@ CHECK_MS: Final = 1000
 RETRY_MS: Final = 250
 """After so long a connection that broke is tried again; then after twice as long, and so on."""
 RETRY_MAX_MS: Final = 8000
+CALM_MS: Final = 5000
+"""For so long, and up to twice as long, it is seen to it that who is alive does not change any more, before what other
+parents bring well is moved to the best ones."""
 
 
 @attrs.define(slots=True)
@@ -72,6 +77,16 @@ class Following:
         self._rng: Final = rng
         self._count = 0
         self._check_ms = 0
+        self._alive: Sequence[NodeName] = ()
+        """As it was when it was last taken over from `plan`."""
+        self._alive_ms: int | None = None
+        """When that was."""
+        self._calm_ms: int | None = None
+        """When all may be moved to the best parents; None: at once."""
+        self._is_settled = False
+        """Whether the best bring everything, so that `plan` would say nothing new."""
+        self._registered_ms: int | None = None
+        """When it was last seen at once who is registered."""
         self._by_follow: Final = dict[int, NodeName]()
         self.followers = frozenset[NodeName]()
         """Who follows this node for what it makes itself."""
@@ -89,8 +104,14 @@ class Following:
         return self._check_ms if self._is_needed else None
 
     def look_again(self) -> None:
-        """Something changed: who is registered, say."""
+        """Something changed."""
         self._check_ms = 0
+
+    def registry_changed(self, now_ms: int) -> None:
+        """Others are registered than before: while a fleet grows this is not seen more often than who is alive."""
+        if self._registered_ms is None or now_ms - self._registered_ms >= CHECK_MS:
+            self._registered_ms = now_ms
+            self.look_again()
 
     # -- what came of it
 
@@ -104,6 +125,7 @@ class Following:
         if name is not None:
             parent = self.parents[name]
             parent.is_up, parent.reason = True, ""
+            self._is_settled = False
             self.look_again()  # what came by another one meanwhile need not any more
 
     def told(self, follow: int, lasts: Mapping[NodeName, int]) -> None:
@@ -124,6 +146,7 @@ class Following:
             for left in self.parents.values():
                 if left.failures and not left.writers:
                     left.failures, left.retry_ms = 0, None
+            self._is_settled = False
             self.look_again()
 
     def expected(self, missing: TickRanges) -> TickRanges:
@@ -153,6 +176,7 @@ class Following:
         parent.writers, parent.is_up, parent.reason = frozenset(), False, reason
         parent.failures += 1
         parent.retry_ms = now_ms + wait_ms // 2 + int(self._rng.random() * wait_ms)
+        self._is_settled = False
         self.look_again()
 
     def seen(self, followers: frozenset[NodeName]) -> None:
@@ -170,12 +194,11 @@ class Following:
         registered nodes that seem alive, by name. What `pulled` made is on its way by a pull, so that a new link would
         bring it again."""
         self._check_ms = now_ms + CHECK_MS
-        wanted = dict[NodeName, set[NodeName]]()
-        ring = sorted([*alive, self._me])
-        for writer in alive if self.is_on else ():
-            for name in self._chosen(writer, ring, now_ms):
-                if writer not in pulled or self._brings(name, writer):
-                    wanted.setdefault(name, set()).add(writer)
+        if alive != self._alive:
+            self._take(alive, now_ms)
+        if self._is_settled:
+            return {}
+        wanted = self._wanted(now_ms, pulled)
         changed = dict[NodeName, int]()
         for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
             parent = self.parents.setdefault(name, Parent())
@@ -188,6 +211,7 @@ class Following:
                 if writers:
                     self._by_follow[self._count] = name
                 changed[name] = self._count
+        self._is_settled &= not changed
         self._wake_for_retries(now_ms)
         return changed
 
@@ -206,11 +230,76 @@ class Following:
     def _is_needed(self) -> bool:
         return self.is_on or bool(self.followers)
 
-    def _chosen(self, writer: NodeName, ring: Sequence[NodeName], now_ms: int) -> Iterator[NodeName]:
+    def _take(self, alive: Sequence[NodeName], now_ms: int) -> None:
+        """Who is alive now. In a large network each change moves the places of many, so it is seen once in a while."""
+        is_large = len(alive) > self._fanout
+        if is_large and self._alive_ms is not None and now_ms - self._alive_ms < CHECK_MS:
+            self._check_ms = self._alive_ms + CHECK_MS
+            return
+        self._alive, self._alive_ms, self._is_settled, self._calm_ms = alive, now_ms, False, None
+        if is_large:
+            self._calm_ms = now_ms + CALM_MS + int(self._rng.random() * CALM_MS)
+
+    def _wanted(self, now_ms: int, pulled: Container[NodeName]) -> dict[NodeName, set[NodeName]]:
+        """Whom to follow for which writers, from what is known now."""
+        wanted = dict[NodeName, set[NodeName]]()
+        ring = sorted([*self._alive, self._me])
+        here, count, parents = bisect_left(ring, self._me), len(ring), self.parents
+        brings = {writer: name for name, parent in parents.items() if parent.is_up for writer in parent.writers}
+        is_calm = self._calm_ms is None or now_ms >= self._calm_ms
+        self._is_settled = True
+        for begin, writer in enumerate(ring if self.is_on else ()):
+            place = (here - begin) % count
+            if not place:
+                continue
+            best = ring[(begin + self._above(place)) % count]
+            parent = parents.get(best)
+            if parent is not None and parent.is_up and writer in parent.writers:
+                wanted.setdefault(best, set()).add(writer)
+                continue
+            self._is_settled = False
+            kept = None if is_calm else brings.get(writer)
+            if kept is not None and self._is_as_good(kept, begin, place, ring):
+                wanted.setdefault(kept, set()).add(writer)
+                continue
+            for name in self._chosen(writer, begin, place, ring, now_ms):
+                if writer not in pulled or self._brings(name, writer):
+                    wanted.setdefault(name, set()).add(writer)
+        return wanted
+
+    def _is_as_good(self, name: NodeName, begin: int, place: int, ring: Sequence[NodeName]) -> bool:
+        """Whether a node may remain the parent for a while: it stands before us, and in fewer steps from the writer."""
+        at = bisect_left(ring, name)
+        if at == len(ring) or ring[at] != name:
+            return False
+        there = (at - begin) % len(ring)
+        return there < place and self._steps(there) < self._steps(place)
+
+    def _above(self, place: int) -> int:
+        """The place of the parent."""
+        if place <= self._fanout:
+            return 0
+        size = base = max(self._fanout, 2)  # the powers of 1 lead nowhere
+        if place <= base:
+            return 1
+        while place > size * base:
+            size *= base
+        return 1 + (place - 1) % size
+
+    def _steps(self, place: int) -> int:
+        """How far from the writer a place is."""
+        steps = 0
+        while place:
+            place, steps = self._above(place), steps + 1
+        return steps
+
+    def _chosen(
+        self, writer: NodeName, begin: int, place: int, ring: Sequence[NodeName], now_ms: int
+    ) -> Iterator[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
         it already. To follow yet another node meanwhile would bring most twice."""
         first: NodeName | None = None
-        for name in self._candidates(writer, ring):
+        for name in self._candidates(begin, place, ring):
             parent = self.parents.get(name)
             is_up = parent is not None and parent.is_up
             if first is None and (is_up or self._may_try(parent, now_ms)):
@@ -222,14 +311,12 @@ class Following:
             if name == first and is_up:
                 return
 
-    def _candidates(self, writer: NodeName, ring: Sequence[NodeName]) -> Iterator[NodeName]:
+    def _candidates(self, begin: int, mine: int, ring: Sequence[NodeName]) -> Iterator[NodeName]:
         """Through whom a writer may be followed, the best first: the parent in its tree, the parent's parent, and so
         on to the writer; then whoever else stands before us."""
-        begin = bisect_left(ring, writer)
-        mine = place = (bisect_left(ring, self._me) - begin) % len(ring)
-        above = list[int]()
+        place, above = mine, list[int]()
         while place:
-            place = (place - 1) // self._fanout
+            place = self._above(place)
             above.append(place)
         yield from (ring[(begin + at) % len(ring)] for at in above)
         yield from (ring[(begin + at) % len(ring)] for at in range(1, mine) if at not in above)

@@ -78,8 +78,10 @@ class Links:
         following, registry = node.following, node.store.registry
         as_of = registry.changes, node.is_serving
         if as_of != self._as_of:
+            if as_of[1] != self._as_of[1]:
+                following.look_again()
+            following.registry_changed(turn.now_ms)
             self._as_of = as_of
-            following.look_again()
         if not following.is_due(turn.now_ms):
             return
         peers = node.recovery.peers

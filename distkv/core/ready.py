@@ -302,7 +302,7 @@ class CoreSettings:
     follow: bool = False
     """Whether other nodes are followed."""
     fanout: int = 16
-    """How many follow one node for the same writer."""
+    """How many follow a writer itself; in a larger network the others follow through these."""
     init_value: bytes | None = None
     """`--init`: the root's value, packed; None: join, or go on."""
     restored: bool = False

@@ -97,6 +97,7 @@ class Deed(StrEnum):
     NAMESAKE = "namesake"
     NAMESAKE_GONE = "namesake-gone"
     OWN_ADDRESS = "own-address"
+    HALF_OPEN = "half-open"
 
 
 @attrs.frozen

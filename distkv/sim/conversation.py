@@ -47,6 +47,9 @@ class Between(Protocol):
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """So many bytes arrived at `host`."""
 
+    def streamed(self, host: Host, other: Host, size: int) -> None:
+        """So many bytes of a follow arrived at `host`."""
+
     def delivered(self, host: Host, what: Input) -> None:
         """Something is about to be handed to a process."""
 
@@ -78,6 +81,14 @@ class Conversation:
     def reset(self) -> None:
         """The peer's process has ended."""
         self._travel(lambda: self._fail(f"{self._ask.addr}: the connection broke"))
+
+    def forget(self) -> None:
+        """The peer's machine has forgotten the connection: the asker is left to its patience."""
+        if self._peer is not None:
+            self._peer.serving.pop(self, None)
+            self._peer = None
+            if not self._between.network.faults.silence_ms:
+                self._travel(lambda: self._fail(f"{self._ask.addr} does not answer"))
 
     # -- on the peer's side
 

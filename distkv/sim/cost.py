@@ -6,7 +6,8 @@ what is counted in each part.  Does not know what is right, but that all end ali
 Invariant: the same size gives the same figures, on every machine.
 
 Agents carry what was measured of real ones (docs/serf): few packets per second, and one in a hundred misses a node. A
-message needs a round of gossip for each power of four agents. Peers need up to 10 ms for each part of an answer.
+message needs a round of gossip for each power of four agents. Peers need up to 10 ms for each part of an answer, and
+for each item on a link. All nodes follow others, as servers do.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Input, JoinerAsked, LocalSet, PeerAnswered
+from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.model.tick_ranges import count, joined
+from distkv.sim.crossings import Crossings
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host
 from distkv.sim.network import NetworkFaults
@@ -55,8 +58,13 @@ VALUE: Final = pack_value("x" * 98)
 FIGURES: Final[dict[str, str]] = {
     "start_s": "start of all with their data: all ready and alike after, s",
     "start_kib": "start of all: TCP per node, KiB",
+    "start_follows": "start of all: follows that a node begins, at most",
     "join_s": "one more joins: all ready and alike after, s",
     "join_kib": "one more joins: its TCP, KiB",
+    "join_follows": "one more joins: follows that each other node begins",
+    "rest_follows": "rest: nodes that a node follows, at most",
+    "rest_followers": "rest: connections on which a node is followed, at most",
+    "rest_links_bytes": "rest: links, bytes/s that reach a node",
     "rest_pings": "rest: pings per clock",
     "rest_silence": "rest: longest time without a ping, clocks",
     "rest_heard_bytes": "rest: gossip that a node hears, bytes/s",
@@ -64,13 +72,22 @@ FIGURES: Final[dict[str, str]] = {
     "write_s": "one write: all alike after, s",
     "writes_s": f"{WRITES} writes in {WRITES_MS // 1000} s: all alike after the last, s",
     "writes_packets": f"{WRITES} writes: packets of gossip, pings and infos among them",
-    "writes_kib": f"{WRITES} writes: TCP per node, KiB",
+    "writes_gossip_kib": f"{WRITES} writes: gossip that a node hears, KiB",
+    "writes_kib": f"{WRITES} writes: TCP per node, but for links, KiB",
+    "writes_links_kib": f"{WRITES} writes: links per node, KiB",
+    "writes_frames": f"{WRITES} writes: items on links, for each write",
+    "writes_steps": f"{WRITES} writes: steps over links to the farthest node, mean",
+    "writes_steps_max": f"{WRITES} writes: steps over links to the farthest node, at most",
+    "writes_again_percent": f"{WRITES} writes: events that crossed a link again, %",
+    "writes_in_vain_percent": f"{WRITES} writes: events on links that were held already, %",
     "split_pings": "half cut off: pings in one half, per clock",
     "split_pings_other": "half cut off: pings in the other half, per clock",
     "heal_clocks": f"heal, {WRITES} writes on each side: all alike after, clocks",
-    "heal_kib": "heal: TCP per node, KiB",
-    "heal_busiest_kib": "heal: TCP of the busiest node, KiB",
-    "heal_again_percent": "heal: events that came more than once, %",
+    "heal_kib": "heal: TCP per node, but for links, KiB",
+    "heal_busiest_kib": "heal: TCP of the busiest node, but for links, KiB",
+    "heal_links_kib": "heal: links per node, KiB",
+    "heal_linked_percent": "heal: missed events that links brought, %",
+    "heal_again_percent": "heal: missed events that came more than once, %",
 }
 """What is measured, in words for a table; bytes are those of payloads."""
 
@@ -132,10 +149,10 @@ class Course:
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
-        self._meter = Meter()
+        self._meter, self._crossings = Meter(), Crossings()
         spread_ms = ROUND_MS * math.ceil(math.log(nodes, 4))
         faults = NetworkFaults(loss=LOSS, delay_ms=(10, spread_ms), silence_ms=10_000)
-        self._fleet = Fleet(nodes, faults, is_large=True, observers=[self._meter])
+        self._fleet = Fleet(nodes, faults, is_large=True, observers=[self._meter, self._crossings])
         self._written = 0
 
     def figures(self) -> dict[str, float]:
@@ -148,10 +165,16 @@ class Course:
         self._prepare(nodes - 1)
         took_ms, counts = self._start_all()
         found |= {"start_s": took_ms / 1000, "start_kib": counts.tcp_bytes / 1024 / nodes}
+        found["start_follows"] = max(self._crossings.crossed.follows.values(), default=0)
         took_ms, counts = self._join(f"n{nodes - 1}")
         found |= {"join_s": took_ms / 1000, "join_kib": counts.tcp_by_host[f"n{nodes - 1}"] / 1024}
         self._fleet.run(CALM_CLOCKS * CLOCK_MS)
-        counts = self._rest()
+        follows = self._crossings.crossed.follows
+        found["join_follows"] = (follows.total() - follows[NodeName(f"n{nodes - 1}")]) / (nodes - 1)
+        counts, processes = self._rest(), [host.process for host in self._fleet.hosts.values() if host.process]
+        found["rest_follows"] = max(len(process.following) for process in processes)
+        found["rest_followers"] = max(process.followers.count for process in processes)
+        found["rest_links_bytes"] = self._crossings.crossed.link_bytes * 1000 / (REST_CLOCKS * CLOCK_MS) / nodes
         rate = counts.packet_bytes * 1000 / (REST_CLOCKS * CLOCK_MS)
         found |= {"rest_pings": len(counts.pings) / REST_CLOCKS, "rest_silence": counts.silence_ms() / CLOCK_MS}
         found |= {"rest_heard_bytes": rate, "rest_sent_bytes": rate * COPIES * math.ceil(math.log10(nodes + 1))}
@@ -159,7 +182,8 @@ class Course:
         found["write_s"] = self._write(hosts[1:2], 1, 0)[0] / 1000
         took_ms, counts = self._write(hosts[:WRITERS], WRITES, WRITES_MS)
         found |= {"writes_s": took_ms / 1000, "writes_packets": counts.packets}
-        found["writes_kib"] = counts.tcp_bytes / 1024 / nodes
+        found |= {"writes_gossip_kib": counts.packet_bytes / 1024, "writes_kib": counts.tcp_bytes / 1024 / nodes}
+        found |= self._crossed()
         sides = hosts[::2], hosts[1::2]
         counts = self._split(*sides)
         for key, side in zip(("split_pings", "split_pings_other"), sides, strict=True):
@@ -168,8 +192,24 @@ class Course:
         took_ms, counts = self._heal()
         found |= {"heal_clocks": took_ms / CLOCK_MS, "heal_kib": counts.tcp_bytes / 1024 / nodes}
         found["heal_busiest_kib"] = max(counts.tcp_by_host.values(), default=0) / 1024
-        found["heal_again_percent"] = 100 * max(0, counts.fetched / wanted - 1)
+        crossed = self._crossings.crossed
+        found["heal_links_kib"] = crossed.link_bytes / 1024 / nodes
+        found["heal_linked_percent"] = 100 * (crossed.events - crossed.in_vain) / wanted
+        found["heal_again_percent"] = 100 * max(0, (counts.fetched + crossed.events) / wanted - 1)
         return found
+
+    def _crossed(self) -> dict[str, float]:
+        """What the writes cost on links."""
+        crossed = self._crossings.crossed
+        longest, events = crossed.longest or [0], max(1, crossed.events)
+        return {
+            "writes_links_kib": crossed.link_bytes / 1024 / self._nodes,
+            "writes_frames": crossed.frames / WRITES,
+            "writes_steps": sum(longest) / len(longest),
+            "writes_steps_max": max(longest),
+            "writes_again_percent": 100 * crossed.again / events,
+            "writes_in_vain_percent": 100 * crossed.in_vain / events,
+        }
 
     # -- the parts
 
@@ -195,19 +235,19 @@ class Course:
 
     def _start_all(self) -> tuple[int, CostCounts]:
         """The whole fleet starts within a second; how long until all are alike."""
-        counts = self._meter.begin()
+        counts = self._begin()
         hosts = [*self._fleet.hosts.values()]
         for number, host in enumerate(hosts):
             host.agent.limit(None, self._nodes)
-            self._fleet.later(1000 * number // len(hosts), partial(self._fleet.start, host.name))
+            self._fleet.later(1000 * number // len(hosts), partial(self._fleet.start, host.name, follow=True))
         self._fleet.run(1000)
         return 1000 + self._until_alike(), counts
 
     def _join(self, name: str) -> tuple[int, CostCounts]:
         """One more node comes, without data; how long until all are alike."""
-        counts = self._meter.begin()
+        counts = self._begin()
         self._fleet.host(name).agent.limit(None, self._nodes)
-        self._fleet.start(name)
+        self._fleet.start(name, follow=True)
         took_ms = self._until_alike()
         for host in self._fleet.hosts.values():
             host.agent.doubts_ms = int(DOUBTS_MS * max(1.0, math.log10(self._nodes)))
@@ -215,13 +255,13 @@ class Course:
 
     def _rest(self) -> CostCounts:
         """Nothing happens."""
-        counts = self._meter.begin()
+        counts = self._begin()
         self._fleet.run(REST_CLOCKS * CLOCK_MS)
         return counts
 
     def _write(self, writers: Sequence[Host], count: int, within_ms: int) -> tuple[int, CostCounts]:
         """Some nodes write in turn; how long after the last write all are alike."""
-        counts = self._meter.begin()
+        counts = self._begin()
         self._plan(writers, count, within_ms)
         self._fleet.run(within_ms)
         return self._until_alike(), counts
@@ -229,7 +269,7 @@ class Course:
     def _split(self, *sides: Sequence[Host]) -> CostCounts:
         """Half of the fleet is cut off; each half writes, and has it everywhere before this ends."""
         self._fleet.partition(*([host.name for host in side] for side in sides))
-        counts = self._meter.begin()
+        counts = self._begin()
         for side in sides:
             self._plan(side[:WRITERS], WRITES, SPLIT_CLOCKS * CLOCK_MS // 2)
         self._fleet.run(SPLIT_CLOCKS * CLOCK_MS)
@@ -237,11 +277,16 @@ class Course:
 
     def _heal(self) -> tuple[int, CostCounts]:
         """The halves meet; how long until all are alike."""
-        counts = self._meter.begin()
+        counts = self._begin()
         self._fleet.heal()
         return self._until_alike(), counts
 
     # -- inside
+
+    def _begin(self) -> CostCounts:
+        """A part of the course begins; its counts."""
+        self._crossings.begin()
+        return self._meter.begin()
 
     def _plan(self, writers: Sequence[Host], count: int, within_ms: int) -> None:
         for number in range(count):

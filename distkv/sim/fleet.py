@@ -283,6 +283,11 @@ class Fleet:
         for tell in self.observers.transferred:
             tell(host, other, size)
 
+    def streamed(self, host: Host, other: Host, size: int) -> None:
+        """Bytes of a follow arrived."""
+        for tell in self.observers.streamed:
+            tell(host, other, size)
+
     def delivered(self, host: Host, what: Input) -> None:
         """Something from another host is about to be handed to a process."""
         for tell in self.observers.delivered:

@@ -44,6 +44,10 @@ class FollowStream:
         self._streaming: Streaming | None = None
         self._reader: Final = FrameReader()
         self._is_over = False
+        self._is_forgotten = False
+        """Whether the peer's machine has forgotten the connection, of which the asker was not told."""
+        self._is_lost = False
+        """Whether the asker's has, of which the peer was not told."""
         self._is_sending = False
         self._heard_ms = self._answered_ms = between.agenda.now_ms
         self._is_seen = False
@@ -68,6 +72,16 @@ class FollowStream:
         """The peer's process has ended."""
         self._streaming = None
         self._travel(partial(self._fail, "the connection broke"))
+
+    def forget(self) -> None:
+        """The peer's machine has forgotten the connection: to the asker the peer is silent."""
+        self._is_forgotten = True
+        self._leave()
+
+    def lose(self) -> None:
+        """The asker's machine has forgotten the connection: to the peer the asker is silent."""
+        self._is_lost = True
+        self._tell_asker("the connection broke")
 
     # -- on the peer's side
 
@@ -94,9 +108,12 @@ class FollowStream:
 
     def _keep_alive(self, peer: Process, request: Follow) -> None:
         """Begin when the node serves; a sign of life each second without another item."""
-        if self._is_over or not peer.is_running:
+        if self._is_over or self._is_forgotten or not peer.is_running:
             return
         self._see(peer)
+        if self._is_lost and not self._is_seen and self._between.agenda.now_ms - self._answered_ms >= SILENT_MS:
+            self.close()
+            return
         if self._streaming is None and peer.replica.is_serving:
             node = _StreamingProcess(peer, self._between)
             self._streaming = Streaming(node, peer.followers, request, self._send_nowait)
@@ -108,7 +125,7 @@ class FollowStream:
     def _see(self, peer: Process) -> None:
         """Whether the other side is there: it gives signs of life, too."""
         asker, now_ms = self._asker, self._between.agenda.now_ms
-        if not asker.host.is_paused and self._may_pass(asker.host, peer.host):
+        if not self._is_lost and not asker.host.is_paused and self._may_pass(asker.host, peer.host):
             self._answered_ms = now_ms
         is_seen = self._streaming is not None and now_ms - self._answered_ms < SILENT_MS
         if is_seen != self._is_seen and peer.host.node in self._follow.nodes:
@@ -163,13 +180,15 @@ class FollowStream:
 
     def _come(self, data: bytes) -> None:
         asker, peer = self._asker, self._peer
-        if self._is_over or peer is None or not self._may_pass(asker.host, peer.host):
+        if self._is_over or self._is_lost or self._is_forgotten or peer is None:
+            return
+        if not self._may_pass(asker.host, peer.host):
             return
         if self._between.network.breaks(asker.host.name, peer.host.name):
             self._fail("the connection broke")
             return
         self._heard_ms = self._between.agenda.now_ms
-        self._between.transferred(asker.host, peer.host, len(data))
+        self._between.streamed(asker.host, peer.host, len(data))
         asker.host.give(asker, partial(self._take, data))
 
     def _take(self, data: bytes) -> None:
@@ -211,6 +230,8 @@ class FollowStream:
         """Leave a peer that is silent; a process that stands still itself notices nothing."""
         if self._is_over or not self._asker.is_running:
             return
+        if self._is_lost:
+            return
         now_ms = self._between.agenda.now_ms
         if now_ms - self._heard_ms >= SILENT_MS and not self._asker.host.is_paused:
             self._fail("it is silent")
@@ -231,6 +252,10 @@ class FollowStream:
             return
         self._is_over = True
         self._leave()
+        if not self._is_lost:
+            self._tell_asker(why)
+
+    def _tell_asker(self, why: str) -> None:
         asker, error = self._asker, PeerError(f"{self._follow.addr}: {why}")
         if asker.following.get(self._follow.name) is self:
             del asker.following[self._follow.name]

@@ -46,12 +46,18 @@ class PendingAnswer(Protocol):
     def reset(self) -> None:
         """The process has ended."""
 
+    def forget(self) -> None:
+        """The machine has forgotten the connection, and the asker is not told."""
+
 
 class OpenStream(Protocol):
     """A follow that is under way."""
 
     def close(self) -> None:
         """It is wanted no more."""
+
+    def lose(self) -> None:
+        """The machine has forgotten the connection, and the peer is not told."""
 
 
 class Surroundings(Protocol):
@@ -259,6 +265,13 @@ class Process:
         for stream in [*self.following.values()]:
             stream.close()
         self.following.clear()
+
+    def forget_connections(self) -> None:
+        """The machine has forgotten all connections of follows, and those on which it answers."""
+        for answer in [*self.serving]:
+            answer.forget()
+        for stream in [*self.following.values()]:
+            stream.lose()
 
     def followed(self, name: NodeName, *, is_seen: bool) -> None:
         """A node follows this one for what it makes, or does not any more."""

@@ -72,6 +72,9 @@ class Observer:
     def transferred(self, host: Host, other: Host, size: int) -> None:
         """So many bytes of a request, or of its answer, arrived at `host` from another one."""
 
+    def streamed(self, host: Host, other: Host, size: int) -> None:
+        """So many bytes of a follow arrived at `host` from another one."""
+
     def delivered(self, host: Host, what: Input) -> None:
         """Something arrived from another host."""
 
@@ -108,6 +111,7 @@ class Observers:
         self.left = [one.left for one in every if type(one).left is not none.left]
         self.carried = [one.carried for one in every if type(one).carried is not none.carried]
         self.transferred = [one.transferred for one in every if type(one).transferred is not none.transferred]
+        self.streamed = [one.streamed for one in every if type(one).streamed is not none.streamed]
         self.delivered = [one.delivered for one in every if type(one).delivered is not none.delivered]
         self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
         self.befell = [one.befell for one in every if type(one).befell is not none.befell]

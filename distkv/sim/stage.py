@@ -196,6 +196,8 @@ class Stage:
                 self._strangers.end_namesake(host)
             case Deed.OWN_ADDRESS:
                 self._strangers.move(host, host.own_addr)
+            case Deed.HALF_OPEN:
+                self._running(name).forget_connections()
             case _:
                 assert_never(action.deed)
 
@@ -206,7 +208,7 @@ class Stage:
             raise NotPossibleError(f"{host.name} has no data, or a namesake already")
         if deed is Deed.NAMESAKE_GONE and namesake_of(host.name) not in self._fleet.hosts:
             raise NotPossibleError(f"{host.name} has no namesake")
-        if deed is Deed.OWN_ADDRESS:
+        if deed in (Deed.OWN_ADDRESS, Deed.HALF_OPEN):
             self._running(host.name)
 
     def _lose_disk(self, host: Host, *, is_copied: bool) -> None:

@@ -70,6 +70,7 @@ DEEDS: Final = {
     Deed.NAMESAKE: "gets a namesake",
     Deed.NAMESAKE_GONE: "loses its namesake",
     Deed.OWN_ADDRESS: "starts again with its own address",
+    Deed.HALF_OPEN: "forgets its connections, and nobody is told",
 }
 
 

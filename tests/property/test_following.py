@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.core.following import RETRY_MAX_MS, Following
+from distkv.core.following import CALM_MS, CHECK_MS, RETRY_MAX_MS, Following
 from distkv.model.event import NodeName
 
 NAMES = [NodeName(f"n{number:03}") for number in range(100)]
@@ -97,6 +97,40 @@ def _distance(parents: dict[NodeName, NodeName], me: NodeName, writer: NodeName)
     while me != writer:
         me, hops = parents[me], hops + 1
     return hops
+
+
+def test_node_of_a_large_network_follows_few_others() -> None:
+    for count, parents in ((18, 16), (100, 21), (300, 31), (1000, 33)):
+        names = [NodeName(f"n{number:04}") for number in range(count)]
+        for me in (names[0], names[count // 2]):
+            assert len(_begun(_new(me, 16), [name for name in names if name != me])) == parents
+
+
+def test_newcomer_moves_few_writers_at_once_and_the_others_when_nobody_comes_any_more() -> None:
+    me, following = NAMES[60], _new(NAMES[60], 16)
+    first = [name for name in NAMES[:80] if name not in (me, NAMES[40])]
+    _begun(following, first)
+    later = sorted([*first, NAMES[40]])
+    began = {name for name, parent in following.parents.items() if parent.writers}
+    changed = following.plan(2000, later)
+    assert len(changed) <= 12
+    for follow in changed.values():
+        following.began(follow)
+    while more := following.plan(2100, later):
+        for follow in more.values():
+            following.began(follow)
+    assert len(began & {name for name, parent in following.parents.items() if parent.writers}) >= len(began) - 2
+    now_ms = 2000 + 2 * CALM_MS
+    assert _begun(following, later, now_ms) == _begun(_new(me, 16), later)
+
+
+def test_who_is_alive_is_seen_once_in_a_second_in_a_large_network() -> None:
+    following = _new(NAMES[99], 16)
+    _begun(following, NAMES[:50])
+    assert following.plan(CHECK_MS - 1, NAMES[:51]) == {}
+    wake_ms = following.wake_ms()
+    assert wake_ms == CHECK_MS
+    assert following.plan(wake_ms, NAMES[:51])
 
 
 @given(st.integers(2, 9), st.integers(1, 4), st.data())

@@ -84,6 +84,7 @@ IMPOSSIBLE: dict[type | Deed, str] = {
     Deed.NAMESAKE_GONE: STRANGERS,
     Deed.OWN_ADDRESS: STRANGERS,
     Deed.DISK_SHORT: ITS_OWN,
+    Deed.HALF_OPEN: "streams in memory end on both sides at once",
     Foreign: STRANGERS,
     Lie: STRANGERS,
     Move: STRANGERS,
@@ -257,7 +258,10 @@ class Servers:
                     self.world.network.cut(NodeName(other), NodeName(name))
             case Deed.REJOIN:
                 self.world.network.heal()
-            case Deed.PAUSE | Deed.RESUME | Deed.DISK_SHORT | Deed.NAMESAKE | Deed.NAMESAKE_GONE | Deed.OWN_ADDRESS:
+            case (
+                Deed.PAUSE | Deed.RESUME | Deed.DISK_SHORT | Deed.NAMESAKE | Deed.NAMESAKE_GONE | Deed.OWN_ADDRESS
+                | Deed.HALF_OPEN
+            ):  # fmt: skip
                 raise NotImplementedError(IMPOSSIBLE[deed])
             case _:
                 assert_never(deed)

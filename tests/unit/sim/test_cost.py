@@ -35,6 +35,26 @@ def test_halves_that_meet_are_alike_within_three_clocks_and_fetch_little_twice(f
     assert figures["heal_again_percent"] <= 5
 
 
+def test_each_write_goes_once_to_each_node_by_links(figures: dict[str, float]) -> None:
+    assert figures["writes_frames"] <= 8
+    assert figures["writes_steps"] == figures["writes_steps_max"] == 1
+    assert figures["writes_again_percent"] == 0
+    assert figures["writes_in_vain_percent"] <= 2
+    assert figures["rest_follows"] == figures["rest_followers"] == 7
+
+
+def test_node_begins_few_follows(figures: dict[str, float]) -> None:
+    assert 0 < figures["start_follows"] <= 7
+    assert 1 <= figures["join_follows"] <= 7  # the start is not over when the newcomer comes
+
+
+def test_bytes_of_links_are_counted(figures: dict[str, float]) -> None:
+    assert figures["rest_links_bytes"] > 0
+    assert 10 <= figures["writes_links_kib"] <= 40  # 100 bytes a hundred times, and what goes with them
+    assert figures["writes_kib"] < figures["writes_links_kib"]
+    assert 0 < figures["heal_linked_percent"] <= 100
+
+
 def test_gossip_is_counted_with_the_repeats_of_serf(figures: dict[str, float]) -> None:
     assert figures["rest_sent_bytes"] == 4 * figures["rest_heard_bytes"] > 0
 
