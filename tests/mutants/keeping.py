@@ -139,7 +139,7 @@ KEEPING = (
         "engine/settler.py",
         "  # else it closed something\n            self._add_missed(lsn, data)\n",
         "  # else it closed something\n            pass\n",
-        "tests/node/test_watch_missed.py",
+        "tests/property/test_settler.py",
     ),
     broken(
         "forgotten-unsaid",

@@ -419,7 +419,7 @@ SIMULATED = (
         "engine/feeds.py",
         "            for feed in self.all():\n                feed.offer(seen)\n",
         "            for feed in self.all():\n",
-        seed=26,
+        seed=2,
     ),
     _of(
         "chain-unrecorded",
