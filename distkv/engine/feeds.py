@@ -169,7 +169,8 @@ class Feeds:
 
     def note(self, records: Sequence[Record], changes: Sequence[PathChange], position: int, tree: Tree) -> None:
         """What a step changed, and its records, which are durable as soon as the first `position` of all are."""
-        places, is_reset, known = {}, False, deque[tuple[int, KnownRecord]]()
+        places, is_reset = {}, False
+        known: list[tuple[int, KnownRecord]] = []
         for at, record in enumerate(records, position - len(records) + 1):
             if isinstance(record, EventRecord):
                 places[id(record.event)] = at
@@ -177,7 +178,7 @@ class Feeds:
                 known.append((at, record))
             elif isinstance(record, ResetRecord):
                 is_reset = True
-        missed = _missed(known, changes, position) if known else deque[SharedMissed]()
+        missed = _missed(known, changes, position) if known else None
         for change in changes:
             event = change.event
             at = places.get(id(event), 0)
@@ -186,8 +187,8 @@ class Feeds:
             conflicts = open_losers(change, tree.get(event.path))
             if change.won or conflicts is not None:
                 self.hold(SharedChange(position, at, event, change.won, conflicts))
-        for what in missed:
-            self.hold(what)
+        if missed:
+            self._pending += missed
         if is_reset:
             self.lose_all()
 

@@ -163,8 +163,9 @@ class Telling:
         frames = []
         for row in rows:
             is_wanted = self._request.missed if row.path == MISSED_KEY else self._takes(read_path_key(row.path))
-            record = decode_record(row.record) if is_wanted else None
-            token = attrs.evolve(self._token(0), lsn=row.lsn + 1)
+            if not is_wanted:
+                continue
+            record, token = decode_record(row.record), attrs.evolve(self._token(0), lsn=row.lsn + 1)
             if isinstance(record, EventRecord):
                 frames.append(encode_item(record.event, token))
             elif isinstance(record, KnownRecord):
