@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distkv.client.changes import ChangePage, Located
     from distkv.client.conflicts import Loser
     from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Past, Set, Written
-    from distkv.client.watch import Change, Contested, Resync, UpToDate
+    from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
     from distkv.errors import BusyError as Busy
@@ -63,6 +63,7 @@ __all__ = [
     "Listed",
     "Located",
     "Loser",
+    "Missed",
     "NoSpace",
     "NotFound",
     "NotReady",
@@ -93,7 +94,7 @@ _HOMES = {
     "distkv.client.changes": {"ChangePage", "Located"},
     "distkv.client.conflicts": {"Loser"},
     "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written"},
-    "distkv.client.watch": {"Change", "Contested", "Resync", "UpToDate"},
+    "distkv.client.watch": {"Change", "Contested", "Missed", "Resync", "UpToDate"},
     "distkv.model.path": {"Path"},
     "distkv.model.ranges": {"Ranges"},
 }

@@ -18,7 +18,7 @@ from distkv.cli.output import Form, complain, print_items
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
-from distkv.client.watch import Change, Contested, Resync, UpToDate, WatchEvent
+from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent
 from distkv.errors import SettingsError
 from distkv.model.event import tick_text
 from distkv.model.path import Path
@@ -41,7 +41,8 @@ def watch_command(
 
     If the connection breaks, it connects again, and misses nothing; stderr shows both. If that is not possible, it
     prints a line 'resync', and then all present values. A line 'conflict' names the changes that lost against a value
-    that did not know them.
+    that did not know them. A line 'missed' says how many changes of which node were overwritten before they came, at
+    whatever path.
     """
     token = None if since is None else _read_token(since)
     wanted = Form(form) if form else session.form
@@ -79,6 +80,9 @@ def _line(event: WatchEvent, meta: bool) -> str:
             end = "expired" if event.is_expired else "deleted"
             text = f"{event.path} {end}" if event.is_deleted else f"{event.path}: {word(event.value)}"
             return text + (f"  {tick_text(*event.link)} {utc(event.time)}{_shown_token(event.token)}" if meta else "")
+        case Missed(counts=counts):
+            shown = ", ".join(f"{count} of {node}" for node, count in sorted(counts.items()))
+            return f"missed {shown}" + (_shown_token(event.token) if meta else "")
         case Resync():
             return "resync"
         case UpToDate():
@@ -99,6 +103,8 @@ def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
                 found |= {"change": tick_text(*event.link), "tock": event.tock, "time": event.time}
                 found |= _token_map(event.token)
             return found
+        case Missed(counts=counts):
+            return {"missed": dict(sorted(counts.items())), **(_token_map(event.token) if meta else {})}
         case Resync():
             return {"resync": True}
         case UpToDate():

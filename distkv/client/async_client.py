@@ -19,7 +19,17 @@ from distkv.client.async_items import Items, Watch
 from distkv.client.changes import ChangePage, Located, News, Ticks
 from distkv.client.conflicts import Listing, Loser
 from distkv.client.questions import Entry, Listed, Operation, Past, Written
-from distkv.client.watch import Change, Contested, OnConnect, OnDisconnect, Resync, UpToDate, WatchEvent, Watching
+from distkv.client.watch import (
+    Change,
+    Contested,
+    Missed,
+    OnConnect,
+    OnDisconnect,
+    Resync,
+    UpToDate,
+    WatchEvent,
+    Watching,
+)
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
@@ -383,12 +393,13 @@ class AsyncClient:
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Watch[WatchEvent]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), and conflicts (`Contested`)."""
+        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
+        changes were overwritten before they came to the node (`Missed`)."""
         watching = Watching(
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return Watch(self._connection, watching, (Change, Resync, UpToDate, Contested))
+        return Watch(self._connection, watching, (Change, Missed, Resync, UpToDate, Contested))
 
     # -- what happened
 

@@ -379,7 +379,8 @@ class Client:
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Generator[WatchEvent, None, None]:
-        """As `watch`, and also: when what was told is complete (`UpToDate`), and conflicts (`Contested`)."""
+        """As `watch`, and also: when what was told is complete (`UpToDate`), conflicts (`Contested`), and how many
+        changes were overwritten before they came to the node (`Missed`)."""
         from distkv.client.watch import Watching
 
         watching = Watching(

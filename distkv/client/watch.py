@@ -2,8 +2,8 @@
 
 Knows: the frames of a watch, what a token is good for, and when it is not.  Does not know sockets, tasks or clocks.
 
-Invariant: between two events nothing was left out, unless the second one is a `Resync`; a token is kept only when all
-that it covers was told.
+Invariant: between two events nothing was left out, unless the second one is a `Resync`, or a `Missed` that counts it; a
+token is kept only when all that it covers was told.
 """
 
 from __future__ import annotations
@@ -52,6 +52,17 @@ class Resync:
 
 
 @attrs.frozen
+class Missed:
+    """Changes were superseded before they came to the node that is watched. Nobody can say there what they were, nor at
+    which paths."""
+
+    counts: dict[NodeName, int]
+    """How many, by the node that made them."""
+    token: bytes | None
+    """As that of a change."""
+
+
+@attrs.frozen
 class UpToDate:
     """What was shown and told comes to the state of this moment."""
 
@@ -71,7 +82,7 @@ class Begun:
     """The node watches. It is no event: users are not told."""
 
 
-WatchEvent: TypeAlias = Change | Resync | UpToDate | Contested
+WatchEvent: TypeAlias = Change | Missed | Resync | UpToDate | Contested
 
 OnDisconnect: TypeAlias = Callable[[str], None]
 """Called with the reason."""
@@ -115,7 +126,7 @@ class Watching:
         # What cannot be gone on with is asked for with a token of nobody: that brings everything, after a resync.
         since = self._token or b"" if self._has_begun else self._token
         low, high = self._depths
-        request = Watch(1, self._path, self._fetch, since, low, high)
+        request = Watch(1, self._path, self._fetch, since, low, high, missed=True)
         return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), self._read, Repeat.ANYWHERE, True)
 
     def is_bearable(self, error: DistkvError) -> bool:
@@ -152,10 +163,10 @@ class Watching:
             return self._mark(state, _token(fields))
         if "conflict" in fields:
             return _contested(read_map(fields["conflict"], "conflict"))
-        change = _change(fields)
-        if change.token is not None and not self._is_shown_state:
-            self._token = change.token
-        return change
+        event = _missed(fields) if "missed" in fields else _change(fields)
+        if event.token is not None and not self._is_shown_state:
+            self._token = event.token
+        return event
 
     def _mark(self, state: object, token: bytes | None) -> WatchEvent | Begun:
         match state:
@@ -193,6 +204,11 @@ def _change(fields: Fields) -> Change:
         _token(fields),
         read_flag(fields, "expired"),
     )
+
+
+def _missed(fields: Fields) -> Missed:
+    counts = read_map(fields["missed"], "missed")
+    return Missed({read_node(node, "missed"): read_int(counts, node) for node in counts}, _token(fields))
 
 
 def _contested(fields: Fields) -> Contested:

@@ -25,13 +25,14 @@ from distkv.core.startup import Startup
 from distkv.core.update import Store
 from distkv.errors import DistkvError
 from distkv.model.event import Event, NodeName, Tock, last_tick, life_of
-from distkv.model.tick_ranges import TickRanges, count, without
+from distkv.model.tick_ranges import TickRanges, count, ranges_of, without
 from distkv.model.tree import Applied
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import (
     EventRecord,
     Header,
     Info,
+    KnownRecord,
     Ping,
     PingChain,
     PingLink,
@@ -209,6 +210,8 @@ class Node:
             ready.note("two_contents", node=event.node, tick=event.tick)
         if applied.changed:
             ready.records.append(EventRecord(event, turn.wall))
+            if applied.unseen:
+                ready.records.append(KnownRecord(ranges_of(applied.unseen)))
             if applied.won or applied.closed or applied.is_new:  # new and not the winner: it may be an open loser
                 ready.changes.append(PathChange(event, applied.won, applied.closed))
 

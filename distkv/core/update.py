@@ -34,7 +34,7 @@ from distkv.model.event import (
 from distkv.model.ledger import WriterLedger
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, lives
+from distkv.model.tick_ranges import TickRanges, lives, ranges_of
 from distkv.model.tree import Applied, Tree
 from distkv.wire.message import (
     CeilingRecord,
@@ -218,9 +218,8 @@ class Store:
         for event in closed:
             if event.path.is_reserved:
                 self.registry.changed(event.path)
-            node, tick = event.link
-            new.setdefault(node, Ranges()).add(tick)
-        return ([KnownRecord(new)] if new else []), closed
+        told = ranges_of(event.link for event in closed)
+        return [KnownRecord(ranges) for ranges in (new, told) if ranges], closed
 
     def hear_ticks(self, ticks: Iterable[tuple[NodeName, Iterable[Tick]]]) -> bool:
         """Ticks exist. True when one is higher than any heard before."""

@@ -8,7 +8,8 @@ who watch the same path to the same depths share one queue, in which each has it
 all of them, and what it is in bytes is made once.
 
 Invariant: a watcher gets every change at or below its path whose position is above the one it began at, in order and
-not before it is durable; or it is marked as lost (`engine.shared_queue`).
+not before it is durable; or it is marked as lost (`engine.shared_queue`). Among them, in its place, is how many changes
+the node missed (`engine.missed`).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import attrs
 
 from distkv.config import Limits
 from distkv.core.ready import PathChange
+from distkv.engine.missed import closed_links, tells_missed
 from distkv.engine.shared_queue import News, SharedBatch, SharedQueue, Subscriber
 from distkv.model.entry import Entry
-from distkv.model.event import Event, Kind, is_above
+from distkv.model.event import Event, Kind, NodeName, is_above
 from distkv.model.path import Path, PathKey
+from distkv.model.tick_ranges import count_by_node
 from distkv.model.tree import Tree
-from distkv.wire.message import EventRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, KnownRecord, Record, ResetRecord
 
 CHANGE_BYTES: Final = 256
 """What a waiting change counts besides its value."""
@@ -71,12 +74,30 @@ def open_losers(change: PathChange, entry: Entry | None) -> tuple[Event, ...] | 
     return None if is_same else () if entry is None else entry.conflicts()
 
 
-ChangeBatch: TypeAlias = SharedBatch[SharedChange]
+@attrs.define(slots=True, eq=False)
+class SharedMissed:
+    """That changes were superseded before they came, shared by all watchers: nobody knows their paths."""
+
+    position: int
+    """As that of a change."""
+    at: int
+    counts: dict[NodeName, int]
+    """How many, of which node."""
+    frame: bytes = b""
+    """For who sends it, as those of a change."""
+
+    @property
+    def size(self) -> int:
+        return CHANGE_BYTES * (1 + len(self.counts))
+
+
+SharedItem: TypeAlias = SharedChange | SharedMissed
+ChangeBatch: TypeAlias = SharedBatch[SharedItem]
 Push: TypeAlias = Callable[[ChangeBatch], bool]
 """Sends a batch at once, whole, or does nothing and returns False."""
 
 
-class Watcher(Subscriber[SharedChange]):
+class Watcher(Subscriber[SharedItem]):
     """One watch: its place in the queue that it shares with others."""
 
     def __init__(self, feed: Feed, begin: int, push: Push) -> None:
@@ -88,7 +109,7 @@ class Watcher(Subscriber[SharedChange]):
         return len(path) in self.feed.depths
 
 
-class Feed(SharedQueue[SharedChange]):
+class Feed(SharedQueue[SharedItem]):
     """The changes at and below one path, within some depths, that one of those who watch just this was not told yet."""
 
     def __init__(self, depths: range, limits: Limits) -> None:
@@ -105,7 +126,7 @@ class Feeds:
         self._limits: Final = limits
         self.news: Final = News()
         self._feeds: Final = dict[PathKey, dict[range, Feed]]()
-        self._pending = deque[SharedChange]()  # not durable yet: the records that wait for the disk bound it
+        self._pending = deque[SharedItem]()  # not durable yet: the records that wait for the disk bound it
 
     def add(self, path: Path, min_depth: int, max_depth: int, begin: int, push: Push) -> Watcher:
         """Somebody who is to be told of what changes behind the position `begin`."""
@@ -149,21 +170,30 @@ class Feeds:
     def note(self, records: Sequence[Record], changes: Sequence[PathChange], position: int, tree: Tree) -> None:
         """What a step changed, and its records, which are durable as soon as the first `position` of all are."""
         places, is_reset = {}, False
+        known: list[tuple[int, KnownRecord]] = []
         for at, record in enumerate(records, position - len(records) + 1):
             if isinstance(record, EventRecord):
                 places[id(record.event)] = at
+            elif isinstance(record, KnownRecord):
+                known.append((at, record))
             elif isinstance(record, ResetRecord):
                 is_reset = True
+        missed = _missed(known, changes, position) if known else None
         for change in changes:
             event = change.event
+            at = places.get(id(event), 0)
+            while missed and missed[0].at < at:  # in the order of the records, because tokens name places among them
+                self.hold(missed.popleft())
             conflicts = open_losers(change, tree.get(event.path))
             if change.won or conflicts is not None:
-                self.hold(SharedChange(position, places.get(id(event), 0), event, change.won, conflicts))
+                self.hold(SharedChange(position, at, event, change.won, conflicts))
+        if missed:
+            self._pending += missed
         if is_reset:
             self.lose_all()
 
-    def hold(self, seen: SharedChange) -> None:
-        """A change that is told as soon as it is durable."""
+    def hold(self, seen: SharedItem) -> None:
+        """What is told as soon as it is durable."""
         self._pending.append(seen)
 
     def deliver(self, durable: int) -> None:
@@ -172,7 +202,12 @@ class Feeds:
         while pending and pending[0].position <= durable:
             self._offer(pending.popleft())
 
-    def _offer(self, seen: SharedChange) -> None:
+    def _offer(self, seen: SharedItem) -> None:
+        if isinstance(seen, SharedMissed):
+            for feed in self.all():
+                feed.offer(seen)
+                self.news.add(feed)
+            return
         path = seen.event.path
         key, find = path.key, self._feeds.get
         # The system's own paths are not shown to who watches the root, as they are not where a tree is read.
@@ -183,3 +218,15 @@ class Feeds:
                     if len(key) in feed.depths:
                         feed.offer(seen)
                         self.news.add(feed)
+
+
+def _missed(
+    known: Iterable[tuple[int, KnownRecord]], changes: Iterable[PathChange], position: int
+) -> deque[SharedMissed]:
+    """What these records, each with its place, say was missed."""
+    closed = closed_links(changes)
+    return deque(
+        SharedMissed(position, at, count_by_node(record.ranges))
+        for at, record in known
+        if tells_missed(record, closed)
+    )

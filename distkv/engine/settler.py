@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +22,7 @@ import trio
 from distkv.core.ready import PathChange
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
+from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
 from distkv.errors import BusyError, DamagedError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
@@ -32,7 +34,7 @@ from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
 from distkv.storage.base import Log
-from distkv.wire.message import EventRecord, LifeRecord, PurgeRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
 
 log = logging.getLogger("distkv.engine")
@@ -141,6 +143,8 @@ class Settler:
         """A record that the archive has not was read at the start, and changed the entries of `paths`."""
         heads = (entry.head for path in paths if (entry := self._state.tree.get(path)) is not None)
         self._add(lsn, record, data, {id(head) for head in heads})
+        if isinstance(record, KnownRecord) and record.ranges and not paths:  # else it closed something
+            self._add_missed(lsn, data)
         if not isinstance(record, EventRecord):  # Where an event stands was looked at.
             for path in paths:
                 self._look(path)
@@ -152,6 +156,8 @@ class Settler:
         winners = {id(change.event) for change in changes if change.won}
         for record, data in zip(records, encoded, strict=True):
             self._add(lsn, record, data, winners)
+            if isinstance(record, KnownRecord) and tells_missed(record, closed_links(changes)):
+                self._add_missed(lsn, data)
             lsn += 1
         for change in changes:
             if not change.won:  # What won has a record here.
@@ -206,6 +212,8 @@ class Settler:
     async def history(self, path: Path, limit: int, before_lsn: int | None = None) -> list[HistoryRow]:
         """The changes of a path that reached this node, newest first; `before_lsn` goes on behind a last row."""
         key, settled_lsn = path_key(path), self._archive.settled_lsn
+        if key == MISSED_KEY:
+            return []
         before = self._next_lsn if before_lsn is None else before_lsn
         rows = [row for row in self.recent() if row.path == key and settled_lsn <= row.lsn < before][::-1][:limit]
         left = limit - len(rows)
@@ -214,7 +222,8 @@ class Settler:
         return rows
 
     async def won_since(self, lsn: int, limit: int) -> list[HistoryRow] | None:
-        """The events from `lsn` on that gave their path another value, the oldest first, durable or not.
+        """The events from `lsn` on that gave their path another value, and what was missed, the oldest first, durable
+        or not.
 
         So many of them, or all there are by now, which may be more. None: some that came after `lsn` were removed, or
         cannot be read.
@@ -239,6 +248,8 @@ class Settler:
     async def latest_at(self, path: Path, arrived: float) -> HistoryRow | None:
         """What gave a path the content that it had on this node at a time, in seconds since 1970."""
         key = path_key(path)
+        if key == MISSED_KEY:
+            return None
         for row in reversed(self.recent()):
             if row.path == key and row.arrived <= arrived and row.won:
                 return row
@@ -398,6 +409,10 @@ class Settler:
             self._full.set()  # at once: until the archive knows of it, nothing tells a log that was lost from a new one
         if stretch.count >= SETTLE_RECORDS or stretch.size >= SETTLE_BYTES:
             self._full.set()
+
+    def _add_missed(self, lsn: int, data: bytes) -> None:
+        """That changes were missed, among those that came: whoever goes on with a token is told of both in order."""
+        self._unsettled.history.append(HistoryRow(lsn, MISSED_KEY, "", 0, time.time(), data, won=True))
 
     def _look(self, path: Path) -> None:
         """See what a path holds now."""

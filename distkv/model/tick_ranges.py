@@ -71,6 +71,11 @@ def count(ticks: TickRanges) -> int:
     return sum(map(len, ticks.values()))
 
 
+def count_by_node(ticks: TickRanges) -> dict[NodeName, int]:
+    """How many ticks there are of each name."""
+    return {node: len(ranges) for node, ranges in ticks.items() if ranges}
+
+
 def lives(ranges: Ranges) -> Iterator[tuple[int, int]]:
     """The ranges cut where a life ends, so that each piece belongs to one writer."""
     for begin, end in ranges.pairs():

@@ -43,6 +43,9 @@ class Applied:
     """Open losers and the former winner that are neither any more."""
     two_contents: bool = False
     """Whether the tick is here with another content: one name was used twice, or somebody lies."""
+    unseen: tuple[Link, ...] = ()
+    """What is held from now on and was never the winner nor an open loser here: older links of its chain whose events
+    did not come before it, and its own, if what is here knew it."""
 
     @property
     def changed(self) -> bool:
@@ -174,12 +177,13 @@ class Tree:
             before = entry.head, entry.losers
             gone = entry.settle(event, event.older)
         self._present.setdefault(event.writer, {})[event.tick] = event
-        for other in event.older:
-            ledger.hold(other)
+        older = event.older
+        unseen = [other for other in older if ledger.hold(other)] if older else []
         self._account(entry, gone, before)
         if event in gone:
             gone.remove(event)
-        return Applied(event, True, entry.head is event, tuple(gone))
+            unseen.append(event.link)
+        return Applied(event, True, entry.head is event, tuple(gone), unseen=tuple(unseen))
 
     def load(self, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
         """Take over a whole state that was kept elsewhere, into an empty tree; its sums are made of what comes."""
@@ -317,9 +321,8 @@ class Tree:
             gone = entry.settle(None, named)
             self._account(entry, gone, before)
             learned = memory != (entry.memory or {})
-        for link in named:
-            learned |= self.ledger.hold(link)
-        return Applied(event, learned, False, tuple(gone))
+        unseen = tuple(link for link in named if self.ledger.hold(link))
+        return Applied(event, learned or bool(unseen), False, tuple(gone), unseen=unseen)
 
     def _is_head(self, link: Link) -> bool:
         event = self.event(link)

@@ -5,8 +5,8 @@ Knows: what a watcher has been told, and what it has to be told next.  Does not 
 waits: it says what it needs (`Effect`), and whoever drives it goes on when that is done.
 
 Invariant: at every `uptodate` the watcher has been told of the state of its part of the tree at one moment, and from
-there on of each change, once and in order; when it cannot be, it gets `resync` and the state anew
-(docs/client-protocol, 'watch'). Nothing is sent that is not durable.
+there on of each change, once and in order, and of how many the node itself missed; when it cannot be, it gets `resync`
+and the state anew (docs/client-protocol, 'watch'). Nothing is sent that is not durable.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
-from distkv.engine.feeds import ChangeBatch, Feeds, Push, SharedChange
+from distkv.engine.feeds import ChangeBatch, Feeds, Push, SharedItem, SharedMissed
+from distkv.engine.missed import MISSED_KEY
 from distkv.model.index import Place, place_of
 from distkv.model.path import Path
+from distkv.model.tick_ranges import count_by_node
 from distkv.model.tree import Tree
 from distkv.storage.archive_rows import HistoryRow
-from distkv.wire.message import EventRecord
+from distkv.wire.message import EventRecord, KnownRecord
 from distkv.wire.records import decode_record
 from distkv.wire.replies import addressed
 from distkv.wire.request import Watch
 from distkv.wire.states import read_path_key
-from distkv.wire.watch import Mark, Token, decode_token, encode_conflict, encode_item, encode_mark
+from distkv.wire.watch import Mark, Token, decode_token, encode_conflict, encode_item, encode_mark, encode_missed
 
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10
@@ -160,13 +162,16 @@ class Telling:
     def _send_rows(self, rows: Sequence[HistoryRow]) -> Steps[None]:
         frames = []
         for row in rows:
-            path = read_path_key(row.path)
-            record = decode_record(row.record) if self._takes(path) else None
+            is_wanted = self._request.missed if row.path == MISSED_KEY else self._takes(read_path_key(row.path))
+            if not is_wanted:
+                continue
+            record, token = decode_record(row.record), attrs.evolve(self._token(0), lsn=row.lsn + 1)
             if isinstance(record, EventRecord):
-                token = attrs.evolve(self._token(0), lsn=row.lsn + 1)
-                frames.append(addressed(encode_item(record.event, token), self._request.seq))
+                frames.append(encode_item(record.event, token))
+            elif isinstance(record, KnownRecord):
+                frames.append(encode_missed(count_by_node(record.ranges), token))
         if frames and not self._is_over():
-            yield Send(b"".join(frames))
+            yield Send(b"".join([addressed(frame, self._request.seq) for frame in frames]))
 
     def _resync(self) -> Steps[None]:
         self._node.counters["watch_resync"] += 1
@@ -233,8 +238,8 @@ class Telling:
                 break
         return told
 
-    def _tell(self, shown: _ShownUpTo | None) -> Steps[list[SharedChange]]:
-        """Some of the changes that wait, but for those that were shown or will be; returns what was taken."""
+    def _tell(self, shown: _ShownUpTo | None) -> Steps[list[SharedItem]]:
+        """Some of what waits, but for changes that were shown or will be; returns what was taken."""
         if self._is_over():
             return []
         taken = self.watcher.take().items
@@ -245,24 +250,36 @@ class Telling:
 
     def _push(self, batch: ChangeBatch) -> bool:
         """For the hub, while nothing else is to be told. All watches of the same seq are sent the same bytes."""
-        seq = self._request.seq
-        found = batch.sent_as.get(seq)
+        form = self._request.seq, self._request.missed
+        found = batch.sent_as.get(form)
         if found is None:
-            found = batch.sent_as[seq] = self._encode(batch.items)
-        return self._send_nowait(found)
+            found = batch.sent_as[form] = self._encode(batch.items)
+        return not found or self._send_nowait(found)
 
-    def _encode(self, changes: list[SharedChange]) -> bytes:
+    def _encode(self, items: list[SharedItem]) -> bytes:
         seq = self._request.seq
-        return b"".join([addressed(frame, seq) for seen in changes for frame in seen.frames or self._frames(seen)])
+        return b"".join([addressed(frame, seq) for seen in items for frame in self._frames(seen)])
 
-    def _frames(self, seen: SharedChange) -> tuple[bytes, ...]:
+    def _frames(self, seen: SharedItem) -> tuple[bytes, ...]:
         """Made once for all watchers."""
+        if isinstance(seen, SharedMissed):
+            return self._missed_frames(seen)
+        if seen.frames:
+            return seen.frames
         event = seen.event
         frames = [encode_item(event, self._token(seen.at))] if seen.won else []
         if seen.conflicts is not None:
             frames.append(encode_conflict(event.path, seen.conflicts))
         seen.frames = tuple(frames)
         return seen.frames
+
+    def _missed_frames(self, seen: SharedMissed) -> tuple[bytes, ...]:
+        """None for a client that did not ask for it: it may not know what it is told."""
+        if not self._request.missed:
+            return ()
+        if not seen.frame:
+            seen.frame = encode_missed(seen.counts, self._token(seen.at))
+        return (seen.frame,)
 
     def _token(self, position: int) -> Token:
         return self._node.token(position)
@@ -290,7 +307,9 @@ class _ShownUpTo:
             self._lasts.append(place_of(last.key))
         self._positions.append(position)
 
-    def covers(self, seen: SharedChange) -> bool:
-        """Whether the state shows the change, or will when it comes to its path."""
+    def covers(self, seen: SharedItem) -> bool:
+        """Whether the state shows the change, or will when it comes to its path. What was missed it stands for."""
+        if isinstance(seen, SharedMissed):
+            return True
         part = bisect_left(self._lasts, place_of(seen.event.path.key))
         return part == len(self._positions) or seen.position <= self._positions[part]

@@ -123,6 +123,7 @@ SIGNS: Final[dict[str, str]] = {
     "peer_failed": "XCHG-3",
     "peer_empty": "XCHG-4",
     "same_address": "NAME-2",
+    "watch_missed": "watch",
     "watch_resync": "watch",
     "watch_went_on": "watch",
 }

@@ -15,16 +15,18 @@ from typing import Final, TypeAlias
 from distkv.config import Limits
 from distkv.core.ready import Ready
 from distkv.engine.feeds import Feeds
+from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
+from distkv.model.tick_ranges import count_by_node
 from distkv.model.tree import Tree
 from distkv.sim.host import Process
 from distkv.storage.archive_rows import HistoryRow
-from distkv.wire.message import EventRecord
+from distkv.wire.message import EventRecord, KnownRecord
 from distkv.wire.records import encode_record
 from distkv.wire.states import path_key
 from distkv.wire.watch import Token
 
-Row: TypeAlias = tuple[int, EventRecord]
-"""What won, and where in the log it stands."""
+Row: TypeAlias = tuple[int, EventRecord | KnownRecord]
+"""What won, or what was missed, and where in the log it stands."""
 
 
 class WatchedProcess:
@@ -58,11 +60,12 @@ class WatchedProcess:
         begin = self._begin + self.position
         self.position += len(ready.records)
         won = {id(change.event) for change in ready.changes if change.won}
-        self.history.extend(
-            (lsn, record)
-            for lsn, record in enumerate(ready.records, begin)
-            if isinstance(record, EventRecord) and id(record.event) in won
-        )
+        closed = closed_links(ready.changes)
+        for lsn, record in enumerate(ready.records, begin):
+            if isinstance(record, EventRecord) and id(record.event) in won:
+                self.history.append((lsn, record))
+            if isinstance(record, KnownRecord) and tells_missed(record, closed):
+                self.history.append((lsn, record))
         if self.feeds.count:
             self.feeds.note(ready.records, ready.changes, self.position, self.tree)
             self.tell()
@@ -76,7 +79,20 @@ class WatchedProcess:
     def rows(self, lsn: int, limit: int) -> list[HistoryRow]:
         """As the archive has them."""
         found = [row for row in self.history if row[0] >= lsn][:limit]
-        return [
-            HistoryRow(at, path_key(one.event.path), one.event.node, one.event.tick, 0.0, encode_record(one), True)
-            for at, one in found
-        ]
+        return [_row(lsn, record) for lsn, record in found]
+
+    def missed_since(self, lsn: int) -> Counter[str]:
+        """How many changes the node missed, of which node, from a place in its log on."""
+        found = Counter[str]()
+        for at, record in self.history:
+            if at >= lsn and isinstance(record, KnownRecord):
+                found.update(count_by_node(record.ranges))
+        return found
+
+
+def _row(lsn: int, record: EventRecord | KnownRecord) -> HistoryRow:
+    packed = encode_record(record)
+    if isinstance(record, KnownRecord):
+        return HistoryRow(lsn, MISSED_KEY, "", 0, 0.0, packed, True)
+    event = record.event
+    return HistoryRow(lsn, path_key(event.path), event.node, event.tick, 0.0, packed, True)

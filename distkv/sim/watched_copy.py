@@ -2,20 +2,23 @@
 
 Knows: the events of a watch, and what a tree shows.  Does not know how the one comes from the other.
 
-Invariant: whoever was told of a change at a path is told of no earlier one there, but after a `Resync`.
+Invariant: whoever was told of a change at a path is told of no earlier one there, but after a `Resync`; and it is told
+how many changes its node missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, assert_never
 
-from distkv.client.watch import Begun, Change, Contested, Resync, UpToDate, WatchEvent
+from distkv.client.watch import Begun, Change, Contested, Missed, Resync, UpToDate, WatchEvent
 from distkv.model.event import Link, tick_text
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.rule import BrokenRuleError
 from distkv.wire.values import pack_value
+from distkv.wire.watch import Token, decode_token
 
 RULE: Final = "watchers know the tree"
 
@@ -28,6 +31,10 @@ class WatchedCopy:
     def __init__(self, who: str, path: Path) -> None:
         self.went_on = 0
         """How often it was told what it had missed, instead of everything anew."""
+        self.missed: Final = Counter[str]()
+        """How many changes it was told that the node missed, of which node, since it first knew all."""
+        self._begin: Token | None = None
+        """Where that was."""
         self._who: Final = f"{who} of {path}"
         self._path: Final = path
         self._values: Final[dict[Path, tuple[Link, object]]] = {}
@@ -46,10 +53,16 @@ class WatchedCopy:
                 self._values.clear()
                 self._conflicts.clear()
                 self._told.clear()
+                self.missed.clear()
+                self._begin = None
                 self._is_up_to_date = self._knew_all = False
             case UpToDate(token=token):
                 self.went_on += self._knew_all and token is not None
                 self._is_up_to_date = self._knew_all = True
+                if self._begin is None and token is not None:
+                    self._begin = decode_token(token)
+            case Missed(counts=counts):
+                self.missed.update(counts)
             case Contested(path=path, losers=losers):
                 self._conflicts.pop(path, None)
                 if losers:
@@ -59,8 +72,8 @@ class WatchedCopy:
             case _:
                 assert_never(event)
 
-    def compare(self, host: str, tree: Tree) -> None:
-        """With what its node holds, when it was told all of it."""
+    def compare(self, host: str, tree: Tree, missed_since: Callable[[int], Counter[str]]) -> None:
+        """With what its node holds, and what that missed from a place in its log on, when it was told all of it."""
         if not self._is_up_to_date:
             raise BrokenRuleError(RULE, f"{self._who} is not told by {host} all that there is")
         path = self._path
@@ -73,6 +86,8 @@ class WatchedCopy:
             if entry.conflicts() and (path.is_reserved or not entry.head.path.is_reserved)
         }
         self._check_equal(self._conflicts, open_now, f"of the conflicts {host}")
+        if self._begin is not None and self.missed != (missed := missed_since(self._begin.lsn)):
+            raise BrokenRuleError(RULE, f"{self._who} is told that {dict(self.missed)} were missed, not {dict(missed)}")
 
     def _change(self, change: Change) -> None:
         path, order = change.path, (change.tock, not change.is_expired, change.link[1])

@@ -18,7 +18,7 @@ from typing import Final, assert_never
 
 import attrs
 
-from distkv.client.watch import Change, UpToDate, Watching
+from distkv.client.watch import Change, Missed, UpToDate, Watching
 from distkv.config import Limits
 from distkv.core.ready import Input, Ready
 from distkv.model.path import ROOT, Path
@@ -73,7 +73,7 @@ def draw(seed: int) -> tuple[list[Habits], Limits]:
 
 class SlowWatchers(Observer):
     """All watchers of a run. No change is told after a later one of its path, no queue is longer than it may be, and in
-    the end each knows its part of the tree."""
+    the end each knows its part of the tree, and how many changes its node missed meanwhile."""
 
     rule = RULE
 
@@ -118,7 +118,9 @@ class SlowWatchers(Observer):
             if client.connection is None:
                 raise self.broken("no node serves a watcher")
             client.connection.hurry()
-            client.belief.compare(client.host, self._nodes[client.host].tree)
+            node = self._nodes[client.host]
+            client.belief.compare(client.host, node.tree, node.missed_since)
+            self._counters["watch_missed"] += client.belief.missed.total()
         self._counters["watch_went_on"] = sum(client.belief.went_on for client in self._clients)
         fleet.notes.update(+self._counters)
 
@@ -240,7 +242,7 @@ class _WatchConnection:
         while (frame := self._reader.next_frame()) is not None:
             event = self._question.read(decode_reply(frame))
             self._client.belief.take(event)
-            token = decode_token(event.token or b"") if isinstance(event, Change | UpToDate) else None
+            token = decode_token(event.token or b"") if isinstance(event, Change | Missed | UpToDate) else None
             if token is not None and token.lsn > self._node.token(self._node.durable).lsn:
                 raise BrokenRuleError(RULE, f"{event} is told before it is durable")
 

@@ -190,7 +190,11 @@ class EventRecord:
 
 @attrs.frozen(slots=True)
 class KnownRecord:
-    """Ticks were learned to be superseded."""
+    """Ticks were learned to be superseded: all of them open losers that are closed now, or none.
+
+    Others were never the winner nor an open loser here. A chain that names such ticks holds them, too; then this record
+    follows that of the event, and says nothing but that their own events had not come.
+    """
 
     ranges: TickRanges
 

@@ -61,6 +61,8 @@ class Watch:
     """Go on where a watch was that gave this token."""
     min_depth: int = 0
     max_depth: int = NAMES_MAX
+    missed: bool = False
+    """Be told, too, how many changes were superseded before they came."""
 
 
 TreeRequest: TypeAlias = GetTree | ListNames | DeleteTree | Watch
@@ -81,7 +83,8 @@ def _read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
     if since is not None and type(since) is not bytes:
         raise RequestError(f"the field 'since' must be a token that a watch gave, not {shown(since)}")
     low, high = _depths(fields)
-    return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high)
+    missed = read_flag(fields, "missed")
+    return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high, missed)
 
 
 def _write_get_tree(request: GetTree, fields: dict[str, object], _: dict[str, bytes]) -> None:
@@ -98,6 +101,8 @@ def _write_watch(request: Watch, fields: dict[str, object], _: dict[str, bytes])
         fields["fetch"] = True
     if request.since is not None:
         fields["since"] = request.since
+    if request.missed:
+        fields["missed"] = True
 
 
 def _depths(fields: Fields) -> tuple[int, int]:

@@ -8,14 +8,14 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
 import attrs
 
 from distkv.errors import DecodeError
-from distkv.model.event import Event, Kind
+from distkv.model.event import Event, Kind, NodeName
 from distkv.model.path import Path
 from distkv.wire import packing
 
@@ -85,6 +85,11 @@ def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
         for loser in losers
     ]  # fmt: skip
     return packing.pack({"seq": 0, "conflict": {"path": path.names, "open": shown}})
+
+
+def encode_missed(counts: Mapping[NodeName, int], token: Token) -> bytes:
+    """So many changes of these nodes were superseded before they came."""
+    return packing.pack_plain({"seq": 0, "missed": dict(counts), "token": encode_token(token)})
 
 
 def encode_mark(seq: int, mark: Mark, token: Token | None = None) -> bytes:

@@ -70,8 +70,8 @@ MUTANTS = (
         "superseded",
         "applying an event marks every other link of its chain",
         "model/tree.py",
-        "        for other in event.older:\n            ledger.hold(other)\n",
-        "",
+        "        unseen = [other for other in older if ledger.hold(other)] if older else []\n",
+        "        unseen: list[Link] = []\n",
     ),
     Mutant(
         "loser-present",

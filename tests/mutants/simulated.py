@@ -77,8 +77,8 @@ SIMULATED = (
         "superseded",
         "applying an event marks every other link of its chain (APPLY-4)",
         "model/tree.py",
-        "        for other in event.older:\n            ledger.hold(other)\n",
-        "",
+        "        unseen = [other for other in older if ledger.hold(other)] if older else []\n",
+        "        unseen: list[Link] = []\n",
     ),
     _of(
         "duplicate",
@@ -412,6 +412,22 @@ SIMULATED = (
         "        return part == len(self._positions) or seen.position <= self._positions[part]\n",
         "        return False\n",
         seed=20,
+    ),
+    _of(
+        "watch-missed",
+        "watchers are told how many changes their node missed (docs/client-protocol)",
+        "engine/feeds.py",
+        "            for feed in self.all():\n                feed.offer(seen)\n",
+        "            for feed in self.all():\n",
+        seed=2,
+    ),
+    _of(
+        "chain-unrecorded",
+        "what a chain calls superseded before it came has a record, which watchers are told of (docs/architecture)",
+        "core/node.py",
+        "            if applied.unseen:\n",
+        "            if applied.two_contents:\n",
+        seed=26,
     ),
     _of(
         "watch-behind",

@@ -11,12 +11,15 @@ from trio.testing import wait_all_tasks_blocked
 
 from distkv.config import Limits
 from distkv.core.ready import PathChange
-from distkv.engine.feeds import ChangeBatch, SharedChange, Watcher, open_losers
+from distkv.engine.feeds import ChangeBatch, SharedChange, SharedMissed, Watcher, open_losers
 from distkv.engine.hub import Hub, wait
 from distkv.engine.shared_queue import BATCH_BYTES, TURN
 from distkv.model.entry import Entry
 from distkv.model.event import Chain, Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import NAMES_MAX, Path
+from distkv.model.ranges import Ranges
+from distkv.model.tree import Tree
+from distkv.wire.message import EventRecord, KnownRecord
 
 LIMITS = Limits(watch_changes=4, watch_bytes=100_000)
 
@@ -74,6 +77,37 @@ def test_watchers_of_one_path_and_other_depths_are_told_each_their_own() -> None
     near, far = watch(hub, "a", max_depth=1), watch(hub, "a", min_depth=2)
     deliver(hub, seen("a.b", 1), seen("a.b.c", 2))
     assert (positions(near), positions(far)) == ([1], [2])
+
+
+def test_what_was_missed_is_told_to_all_in_its_place_among_the_changes() -> None:
+    hub = Hub(LIMITS)
+    watchers = [watch(hub, "a"), watch(hub, "b"), watch(hub, "b", min_depth=1)]
+    first, second = event("a", 3), event("b", 4)
+    records = [EventRecord(first, 0.0), KnownRecord({NodeName("c"): Ranges([(1, 3)])}), EventRecord(second, 0.0)]
+    changes = [PathChange(one, True, ()) for one in (first, second)]
+    hub.note(records, changes, 3, Tree())
+    hub.deliver(3)
+    told = [[one.counts if isinstance(one, SharedMissed) else one.event for one in w.take().items] for w in watchers]
+    assert told == [[first, {"c": 2}], [{"c": 2}, second], [{"c": 2}]]
+
+
+def test_loser_that_is_closed_was_not_missed() -> None:
+    hub = Hub(LIMITS)
+    watcher, loser = watch(hub, "a"), event("a", 3)
+    records = [KnownRecord({NodeName("a"): Ranges([(3, 4)])}), KnownRecord({NodeName("a"): Ranges([(5, 6)])})]
+    hub.note(records, [PathChange(loser, False, (loser,))], 2, Tree())
+    hub.deliver(2)
+    missed = [item.counts for item in watcher.take().items if isinstance(item, SharedMissed)]
+    assert missed == [{"a": 1}]
+
+
+def test_what_was_missed_falls_behind_like_a_change() -> None:
+    hub = Hub(LIMITS)
+    watcher = watch(hub, "a")
+    for position in range(1, 6):
+        hub.note([KnownRecord({NodeName("a"): Ranges([(position, position + 1)])})], [], position, Tree())
+    hub.deliver(5)
+    assert watcher.is_lost
 
 
 def test_changes_come_in_order_and_only_up_to_what_is_durable() -> None:

@@ -22,7 +22,7 @@ from distkv.core.registry import NETWORK_PATH
 from distkv.daemon.directory import Directory, open_directory
 from distkv.model import path as model
 from distkv.model.event import Event, Link, is_above
-from distkv.wire.message import EventRecord, LifeRecord, ResetRecord
+from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, ResetRecord
 from distkv.wire.records import decode_record
 from distkv.wire.states import decode_meta
 
@@ -104,6 +104,8 @@ def _read(name: str, opened: Directory) -> Disk:
     first = 0
     for found in archive.past.rows():
         record = decode_record(found.record)
+        if isinstance(record, KnownRecord):
+            continue  # what was missed
         assert isinstance(record, EventRecord)
         if record.event.path == NETWORK_PATH:
             first = len(rows) - (bool(rows) and rows[-1].event.path == model.ROOT)

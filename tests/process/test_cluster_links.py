@@ -6,12 +6,16 @@ Knows: what a client and an operator see.  Does not know how soon a change comes
 from __future__ import annotations
 
 import signal
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from distkv.client.watch import Change, Missed, UpToDate
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.servers import Server
 
@@ -126,3 +130,66 @@ def test_node_that_follows_nobody_replicates_with_those_that_do(tmp_path: Path) 
             with cluster[name].client() as client:
                 client.set(f"of.{name}", name)
         cluster.wait_equal(DEADLINE_S)
+
+
+class Told:
+    """What a watch of one path on a server brings, in a thread of its own: values, and how many changes were missed."""
+
+    def __init__(self, server: Server, path: str, last: object, count: int) -> None:
+        self.values: list[object] = []
+        self.missed = Counter[str]()
+        self._server = server
+        self._path = path
+        self._is_all = lambda: last in self.values[-1:] and len(self.values) + self.missed.total() >= count
+        self._is_watching = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._is_watching.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(30)  # with what came until then the test goes on
+
+    def _run(self) -> None:
+        with self._server.client() as client:
+            for event in client.watch_events(self._path, fetch=True):
+                match event:
+                    case UpToDate():
+                        self._is_watching.set()
+                    case Missed(counts=counts):
+                        self.missed.update(counts)
+                    case Change():
+                        self.values.append(event.value)
+                if self._is_all():
+                    return
+
+
+def _write_at_a_rate(server: Server, path: str, count: int, rate_hz: float) -> None:
+    begin, never = time.monotonic(), threading.Event()
+    with server.client() as client:
+        for number in range(count):
+            never.wait(max(0.0, begin + number / rate_hz - time.monotonic()))
+            client.set(path, number)
+
+
+COUNT, RATE_HZ = 500, 100.0
+
+
+def test_watcher_is_told_each_of_a_hundred_values_a_second_of_one_path(cluster: Cluster) -> None:
+    with Told(cluster["b"], "one", COUNT - 1, COUNT) as b, Told(cluster["c"], "one", COUNT - 1, COUNT) as c:
+        _write_at_a_rate(cluster["a"], "one", COUNT, RATE_HZ)
+    assert (b.values, b.missed) == ([*range(COUNT)], {})
+    assert (c.values, c.missed) == ([*range(COUNT)], {})
+
+
+def test_without_links_values_and_missed_come_to_what_was_written(tmp_path: Path) -> None:
+    with open_cluster(tmp_path / "cluster", links="follow: false") as cluster:
+        with Told(cluster["b"], "one", COUNT - 1, COUNT) as b, Told(cluster["c"], "one", COUNT - 1, COUNT) as c:
+            _write_at_a_rate(cluster["a"], "one", COUNT, RATE_HZ)
+            cluster.wait_equal(DEADLINE_S)
+        for told in (b, c):
+            assert told.values == [number for number in range(COUNT) if number in told.values]
+            assert len(told.values) + told.missed["a"] == COUNT
+            assert not told.missed.keys() - {"a"}

@@ -270,7 +270,14 @@ requests: st.SearchStrategy[Request] = st.one_of(
         GetTree, seqs, paths, st.integers(0, 65), st.integers(0, 64), nchains, st.none() | st.integers(0, 2**31 - 1)
     ),
     st.builds(
-        Watch, seqs, paths, st.booleans(), st.none() | st.binary(max_size=40), st.integers(0, 65), st.integers(0, 64)
+        Watch,
+        seqs,
+        paths,
+        st.booleans(),
+        st.none() | st.binary(max_size=40),
+        st.integers(0, 65),
+        st.integers(0, 64),
+        st.booleans(),
     ),
     st.builds(Stop, seqs, seqs),
     st.builds(HeldRequest, seqs, seqs, st.dictionaries(node_names, ticks, max_size=3)),

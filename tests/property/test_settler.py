@@ -19,6 +19,7 @@ from distkv.core.ready import PathChange
 from distkv.core.update import Store
 from distkv.daemon.directory import Directory
 from distkv.engine.commit import Committer
+from distkv.engine.missed import MISSED_KEY
 from distkv.engine.settler import SETTLE_BYTES, SETTLE_RECORDS, RunBlocking, Settler
 from distkv.errors import BusyError, DistkvError, NoSpaceError, StorageFailedError, WrongDirectoryError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
@@ -28,8 +29,8 @@ from distkv.storage.archive import Archive, open_archive
 from distkv.storage.archive_rows import HistoryRow
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
-from distkv.wire.message import EventRecord, LifeRecord, Record
-from distkv.wire.records import encode_record
+from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, Record
+from distkv.wire.records import decode_record, encode_record
 from distkv.wire.states import path_key
 from distkv.wire.values import pack_value
 from tests.node.nodes import run as run_in_virtual_time
@@ -113,7 +114,8 @@ class Host:
         """What the archive and the settler have of the paths in `records`, in order of lsn."""
         paths = {path_key(record.event.path) for record in records if isinstance(record, EventRecord)}
         found = [row for path in paths for row in self.archive.past.of_path(path, 10_000)]
-        return sorted([*found, *self.settler.recent()], key=lambda row: row.lsn)
+        recent = [row for row in self.settler.recent() if row.path != MISSED_KEY]
+        return sorted([*found, *recent], key=lambda row: row.lsn)
 
 
 def expected_history(records: list[Record]) -> list[tuple[int, bytes]]:
@@ -251,6 +253,26 @@ def test_change_is_in_history_once_while_the_loop_hears_late_that_it_was_settled
             assert host.archive.settled_lsn == len(host.settler.recent()) == 2
             assert [row.lsn for row in await host.settler.history(Path(["x"]), 10)] == [1, 0]
             assert [row.lsn for row in await host.settler.won_since(0, 10) or []] == [1]
+        host.archive.close()
+
+    run_in_virtual_time(main)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_who_goes_on_is_told_what_was_missed_and_not_what_was_closed(is_killed: bool, tmp_path: OsPath) -> None:
+    async def main() -> None:
+        host = Host(str(tmp_path / "state.sqlite"), 5)
+        host.start()
+        loser, winner = two_at_once()
+        await host.take([EventRecord(host.store.remote(event).event, 0.0) for event in (loser, winner)], [])
+        missed = {winner.node: Ranges([(2, 5)])}
+        known, closed = host.store.learn_known({loser.node: Ranges([(1, 2)]), **missed})
+        await host.take(known, [PathChange(event, False, (event,)) for event in closed])
+        if is_killed:
+            host.kill()
+            host.start()
+        records = [decode_record(row.record) for row in await host.settler.won_since(0, 10) or []]
+        assert [record for record in records if isinstance(record, KnownRecord)] == [KnownRecord(missed)]
         host.archive.close()
 
     run_in_virtual_time(main)

@@ -12,6 +12,7 @@ from distkv.sim.rules.durable import NothingUndone
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
 from distkv.sim.rules.purged import PurgedStays
+from distkv.sim.rules.recorded import HeldIsRecorded
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
@@ -25,6 +26,7 @@ def always() -> list[Observer]:
         DecisionsCloseOne(),
         DiskKeeps(),
         DroppedIsAnnounced(),
+        HeldIsRecorded(),
         LedgerPartition(),
         NoBusyLoop(),
         NothingUndone(),

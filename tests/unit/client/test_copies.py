@@ -16,7 +16,7 @@ from distkv import errors
 from distkv.client.changes import ChangePage, Located
 from distkv.client.conflicts import Loser
 from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
-from distkv.client.watch import Change, Contested, Resync, UpToDate
+from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
 from distkv.errors import DecodeError, DistkvError, ExistsError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -35,6 +35,7 @@ VALUES: Final = [
     Loser(WHERE, "x", False, LINK, Tock(3), 1.5, LINK),
     Change(WHERE, "x", False, LINK, Tock(3), 1.5, b"t"),
     Contested(WHERE, (LINK,)),
+    Missed({NodeName("a"): 3}, b"t"),
     Resync(),
     UpToDate(b"t"),
     Get(WHERE),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.client.watch import Begun, Change, Contested, Resync, UpToDate, WatchEvent, Watching
+from distkv.client.watch import Begun, Change, Contested, Missed, Resync, UpToDate, WatchEvent, Watching
 from distkv.errors import BadPathError, BusyError, DecodeError, NotReadyError, UnreachableError
 from distkv.model.path import Path
 from distkv.wire.fields import Fields
@@ -45,14 +45,14 @@ def up_to_date(token: bytes) -> Fields:
 
 
 def test_first_question_asks_what_the_user_wants() -> None:
-    assert asked(watching(fetch=True)) == Watch(1, Path(["w"]), fetch=True)
-    assert asked(watching(since=b"t")) == Watch(1, Path(["w"]), since=b"t")
+    assert asked(watching(fetch=True)) == Watch(1, Path(["w"]), fetch=True, missed=True)
+    assert asked(watching(since=b"t")) == Watch(1, Path(["w"]), since=b"t", missed=True)
 
 
 def test_attempt_that_never_began_is_repeated_as_it_was() -> None:
     watch = watching(fetch=True)
     told(watch)
-    assert asked(watch) == Watch(1, Path(["w"]), fetch=True)
+    assert asked(watch) == Watch(1, Path(["w"]), fetch=True, missed=True)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,9 @@ def test_attempt_that_never_began_is_repeated_as_it_was() -> None:
         ([START, RESYNC, item(1), up_to_date(b"u")], b"u"),
         ([START, RESYNC, item(1), up_to_date(b"u"), item(2, b"2")], b"2"),
         ([START, RESYNC, item(1), item(2, b"2")], b""),
+        ([{"state": "start", "token": b"s"}, item(1, b"1"), {"missed": {"a": 2}, "token": b"m"}], b"m"),
     ],
-    ids=["start", "changes", "whole state", "change behind it", "half of the state"],
+    ids=["start", "changes", "whole state", "change behind it", "half of the state", "missed"],
 )
 def test_watch_goes_on_with_the_last_token_that_covers_all_it_was_told(frames: list[Fields], since: bytes) -> None:
     watch = watching()
@@ -87,13 +88,15 @@ def test_fetch_that_was_complete_goes_on_behind_it() -> None:
 def test_frames_become_events() -> None:
     conflict = {"conflict": {"path": ["w"], "open": [{"node": "b", "tick": 3, "tock": 1, "time": 1.0}]}}
     deleted = {name: value for name, value in item(0, b"d").items() if name != "value"}
-    found = told(watching(), START, item([1], b"t"), deleted, conflict, RESYNC, up_to_date(b"u"))
+    missed = {"missed": {"a": 2, "b": 1}, "token": b"m"}
+    found = told(watching(), START, item([1], b"t"), deleted, conflict, missed, RESYNC, up_to_date(b"u"))
     path = Path(["w", "x"])
     assert found == [
         Begun(),
         Change(path, [1], False, ("a", 7), 8, 1.5, b"t"),  # type: ignore[arg-type]
         Change(path, None, True, ("a", 7), 8, 1.5, b"d"),  # type: ignore[arg-type]
         Contested(Path(["w"]), (("b", 3),)),  # type: ignore[arg-type]
+        Missed({"a": 2, "b": 1}, b"m"),  # type: ignore[dict-item]
         Resync(),
         UpToDate(b"u"),
     ]
@@ -101,8 +104,17 @@ def test_frames_become_events() -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    [{}, {"state": "other"}, {"state": "start", "token": "text"}, {"conflict": 1}, {**item(1), "path": "w"}],
-    ids=["empty", "state", "token", "conflict", "path"],
+    [
+        {},
+        {"missed": 1},
+        {"missed": {"a": "2"}},
+        {"missed": {"/": 2}},
+        {"state": "other"},
+        {"state": "start", "token": "text"},
+        {"conflict": 1},
+        {**item(1), "path": "w"},
+    ],
+    ids=["empty", "missed", "missed count", "missed node", "state", "token", "conflict", "path"],
 )
 def test_nonsense_is_a_decode_error(frame: Fields) -> None:
     with pytest.raises(DecodeError):
