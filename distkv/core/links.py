@@ -88,7 +88,7 @@ class Links:
         alive = self._alive(turn.now_ms) if node.is_serving else []
         following.look_at(alive)
         pulled = self._pulled(alive, turn.now_ms)
-        for name, follow in following.plan(turn.now_ms, self._with_address(alive), pulled).items():
+        for name, follow in following.plan(turn.now_ms, self._followable(alive), pulled).items():
             addr = peers[name].addr if name in peers else ""
             nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
             following.parents[name].told = dict[NodeName, int](nodes)
@@ -108,9 +108,14 @@ class Links:
         is_alive = self._node.recovery.is_alive
         return sorted(name for name in self._node.store.others() if is_alive(name, now_ms))
 
-    def _with_address(self, names: list[NodeName]) -> list[NodeName]:
+    def _followable(self, alive: list[NodeName]) -> list[NodeName]:
+        """Those with an address; and members that did not answer once: where nodes follow each other and gossip little,
+        only another attempt shows that they do again."""
         peers = self._node.recovery.peers
-        return [name for name in names if peers[name].addr]
+        if not self._node.is_serving:
+            return []
+        members = {name for name in self._node.store.others() if name in peers and peers[name].is_member}
+        return [name for name in sorted({*alive, *members}) if peers[name].addr]
 
     def _whole_up_to(self, writer: NodeName) -> Tick:
         """The tick of its latest life up to which nothing that was heard of is missing, but what nobody has."""
