@@ -20,7 +20,7 @@ help:
 	@echo "make netns    tests in network namespaces (root)"
 	@echo "make spark    tests of the data pipeline on Spark"
 	@echo "make lowest   make fast with the oldest dependencies that pyproject.toml allows"
-	@echo "make bench    distkv beside Redis and etcd on this machine, about ten minutes (packaging/bench/README.rst)"
+	@echo "make bench    distkv beside Redis, etcd and NATS on this machine, about half an hour (packaging/bench/README.rst)"
 	@echo "make clean    remove what all this made: .venv, .run, caches"
 
 run:

@@ -56,7 +56,7 @@ from distkv.engine.traffic import LinkTraffic
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
-from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
+from distkv.transport.base import Announce, Down, FollowHooks, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
 from distkv.wire.following import FollowItem
 from distkv.wire.message import Message, Update
@@ -94,18 +94,8 @@ class Caller(Protocol):
         """Wait, some seconds at the most, until the node at `addr` holds later events than these; raises as `call`."""
 
 
-    async def follow(
-        self,
-        addr: str,
-        request: Follow,
-        silent_s: float,
-        began: Callable[[], None],
-        take: Callable[[FollowItem], Awaitable[None]],
-        held: Callable[[], Awaitable[dict[NodeName, Tick]]],
-        measured: Callable[[float], None],
-    ) -> None:
-        """Follow the node at `addr`, and hand every item to `take`, until it ends; tell it what `held` gives, each time
-        that it gives something; raises as `call`, and at its end. `measured` is told the seconds of each round trip."""
+    async def follow(self, addr: str, request: Follow, silent_s: float, hooks: FollowHooks) -> None:
+        """Follow the node at `addr` until it ends; raises as `call`, and at its end."""
 
 
 class Driver:
@@ -422,12 +412,15 @@ class Driver:
         def began() -> None:
             self.step(FollowBegan(follow.follow))
 
+        def rested() -> None:
+            if not committer.is_idle:
+                committer.hurry(self)
+
+        hooks = FollowHooks(began, take, rested, held.next, traffic.answered)
         request = Follow(1, dict(follow.nodes), self._silent_s / 3, replica.name, replica.life or 0)
         with scope:
             try:
-                await self._caller.follow(
-                    follow.addr, request, self._silent_s, began, take, held.next, traffic.answered
-                )
+                await self._caller.follow(follow.addr, request, self._silent_s, hooks)
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
 

@@ -8,12 +8,14 @@ on this way and recovery heals it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
 import attrs
 import trio
 
+from distkv.model.event import NodeName, Tick
+from distkv.wire.following import FollowItem
 from distkv.wire.message import Message
 
 
@@ -54,6 +56,22 @@ class Members:
     """Who the messenger believes is there: name -> advertised HOST:PORT. A hint, never a truth."""
 
     alive: Mapping[str, str]
+
+
+@attrs.frozen(slots=True)
+class FollowHooks:
+    """What is called while another node is followed."""
+
+    began: Callable[[], None]
+    """It answers."""
+    take: Callable[[FollowItem], Awaitable[None]]
+    """An item came; the next one is taken afterwards."""
+    rested: Callable[[], None]
+    """All that came was taken, and nothing more is there yet."""
+    held: Callable[[], Awaitable[dict[NodeName, Tick]]]
+    """Waits for ticks that it is to be told that they are held."""
+    measured: Callable[[float], None]
+    """A round trip took so many seconds."""
 
 
 Report: TypeAlias = Heard | Up | Down | Gap | Announce | Members

@@ -48,11 +48,15 @@ class PeerCall:
     idle_s: float = IDLE_S
     began: Callable[[], object] = lambda: None
     """Called when it is answered by a long result."""
+    rested: Callable[[], object] = lambda: None
+    """Called when all that came was taken, and something was for this."""
     seq: int = 0
     """Its number on the connection; 0: it was not sent yet."""
     deadline: float = 0.0
     """When it fails, if nothing more comes for it."""
     is_long: bool = False
+    has_news: bool = False
+    """Whether something was taken since it last rested."""
     is_wanted: bool = True
     """False: nobody waits for it any more; what comes for it is thrown away."""
     failure: DistkvError | None = None
@@ -181,6 +185,7 @@ class PeerLine:
                 self._reader.feed(bytes(data))
                 for frame in self._reader:
                     await self._take(decode_reply(frame))
+                self._rest()
 
     def _next_deadline(self) -> float:
         if not self._calls:
@@ -219,11 +224,18 @@ class PeerLine:
             began = trio.current_time()
             if call.is_wanted:
                 await call.take(dict(fields))
+                call.has_news = True
                 await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
             self._wait_longer(trio.current_time() - began)
             if not call.is_long:
                 self._end(call, None)
         call.deadline = trio.current_time() + call.idle_s
+
+    def _rest(self) -> None:
+        for call in self._calls.values():
+            if call.has_news:
+                call.has_news = False
+                call.rested()
 
     def _wait_longer(self, taken_s: float) -> None:
         """We read nothing for so long ourselves."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 import trio
@@ -21,20 +21,15 @@ import trio
 from distkv.errors import PeerError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, up_to
+from distkv.transport.base import FollowHooks
 from distkv.transport.peer_line import IDLE_S, Connect, PeerCall, PeerLine
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.fields import Fields, read_ranges
-from distkv.wire.following import FollowItem, read_item
+from distkv.wire.following import read_item
 from distkv.wire.request import EventsWait, Follow, HeldRequest, PeerRequest, PingRequest, Request, Stop
 
 ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
-
-TakeItem: TypeAlias = Callable[[FollowItem], Awaitable[None]]
-Measured: TypeAlias = Callable[[float], None]
-"""Is told how long a round trip took, in seconds."""
-NextHeld: TypeAlias = Callable[[], Awaitable[dict[NodeName, Tick]]]
-"""Waits for ticks that are to be said as held."""
 
 
 class PeerCaller:
@@ -79,19 +74,9 @@ class PeerCaller:
         await self._call(addr, lambda seq: EventsWait(seq, up_to(nodes), IDLE_S / 2), PeerCall(take_fields))
         return found
 
-    async def follow(
-        self,
-        addr: str,
-        request: Follow,
-        silent_s: float,
-        began: Callable[[], None],
-        take: TakeItem,
-        held: NextHeld,
-        measured: Measured = lambda _: None,
-    ) -> None:
-        """Follow the node at `addr`, and hand every item to `take`, until it ends; `began`: it answers. The node is
-        told what `held` gives, each time that it gives something, and all the time that it is heard; its answers to
-        that are `measured`.
+    async def follow(self, addr: str, request: Follow, silent_s: float, hooks: FollowHooks) -> None:
+        """Follow the node at `addr` until it ends. The node is told what is held, each time that there is something to
+        tell, and all the time that it is heard.
 
         Raises:
             RequestError: it refuses, or ends it.
@@ -99,12 +84,12 @@ class PeerCaller:
         """
 
         async def take_fields(fields: Fields) -> None:
-            await take(read_item(fields))
+            await hooks.take(read_item(fields))
 
-        line, call = self._line(addr), PeerCall(take_fields, silent_s, began)
+        line, call = self._line(addr), PeerCall(take_fields, silent_s, hooks.began, hooks.rested)
         try:
             async with line.asking(lambda seq: attrs.evolve(request, seq=seq), call), trio.open_nursery() as nursery:
-                nursery.start_soon(_speak, line, call, request.silent_s, held, measured)
+                nursery.start_soon(_speak, line, call, request.silent_s, hooks)
                 with suppress(RequestError, PeerError):  # it is raised below, behind the nursery
                     await call.wait()
                 nursery.cancel_scope.cancel()
@@ -137,17 +122,17 @@ class PeerCaller:
                 del self._lines[line.addr]
 
 
-async def _speak(line: PeerLine, call: PeerCall, every_s: float, held: NextHeld, measured: Measured) -> None:
+async def _speak(line: PeerLine, call: PeerCall, every_s: float, hooks: FollowHooks) -> None:
     """Say what is held when there is something to say; and, if not, that we are here."""
     while True:
         ticks: dict[NodeName, Tick] | None = None
         with trio.move_on_after(every_s):
-            ticks = await held()
+            ticks = await hooks.held()
         if ticks is None:
-            await line.say(PingRequest, PeerCall(partial(_measure, measured, trio.current_time())))
+            await line.say(PingRequest, PeerCall(partial(_measure, hooks.measured, trio.current_time())))
         else:
             await line.say(partial(HeldRequest, task=call.seq, nodes=ticks))
 
 
-async def _measure(measured: Measured, said_at: float, _: Fields) -> None:
+async def _measure(measured: Callable[[float], None], said_at: float, _: Fields) -> None:
     measured(trio.current_time() - said_at)

@@ -19,7 +19,7 @@ from distkv.engine.held_ticks import HeldTicks
 from distkv.engine.traffic import ROUND_TRIPS, LinkTraffic
 from distkv.errors import PeerError
 from distkv.model.event import NodeName, Tick
-from distkv.transport.base import Heard
+from distkv.transport.base import FollowHooks, Heard
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
 from distkv.wire.following import FollowItem
@@ -197,7 +197,8 @@ async def followed(answers_after_s: float, for_s: float) -> list[float]:
         with trio.move_on_after(for_s):
             caller = PeerCaller(connect=connect)
             caller.begin(nursery)
-            await caller.follow("b:1", request, 10, lambda: None, take, HeldTicks().next, took.append)
+            hooks = FollowHooks(lambda: None, take, lambda: None, HeldTicks().next, took.append)
+            await caller.follow("b:1", request, 10, hooks)
         nursery.cancel_scope.cancel()
     return took
 
@@ -243,6 +244,7 @@ async def test_peer_that_refuses_is_not_measured(autojump_clock: MockClock) -> N
     async with trio.open_nursery() as nursery:
         caller = PeerCaller(connect=connect)
         caller.begin(nursery)
+        hooks = FollowHooks(lambda: None, take, lambda: None, HeldTicks().next, took.append)
         with pytest.raises(PeerError):
-            await caller.follow("b:1", request, 10, lambda: None, take, HeldTicks().next, took.append)
+            await caller.follow("b:1", request, 10, hooks)
     assert took == []

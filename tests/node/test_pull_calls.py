@@ -22,6 +22,7 @@ from distkv.engine.held_ticks import HeldTicks
 from distkv.errors import BusyError, ExistsError, NoSpaceError, NotReadyError, PeerError, RequestError, TooLargeError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.ranges import Ranges
+from distkv.transport.base import FollowHooks
 from distkv.transport.peer_line import CONNECT_S, IDLE_S, LINGER_S, Connect
 from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
@@ -302,6 +303,10 @@ async def any_item(item: object) -> None:
     await trio.lowlevel.checkpoint()
 
 
+def any_seconds(round_trip_s: float) -> None:
+    assert round_trip_s >= 0
+
+
 def actions(heard: list[dict[str, Any]]) -> list[str]:
     return [fields["action"] for fields in heard]
 
@@ -347,9 +352,8 @@ async def test_follow_that_is_not_wanted_is_stopped_and_its_connection_stays(aut
     async with answering() as (caller, peer):
         began: list[bool] = []
         with trio.move_on_after(3.5):
-            await caller.follow(
-                "b:1", Follow(1, {}), 3.0, lambda: began.append(True), any_item, nothing_held
-            )
+            hooks = FollowHooks(lambda: began.append(True), any_item, lambda: None, nothing_held, any_seconds)
+            await caller.follow("b:1", Follow(1, {}), 3.0, hooks)
         await caller.call("b:1", REQUEST, any_item)
         await trio.sleep(0.1)
         assert began == [True]
@@ -371,7 +375,8 @@ async def test_what_is_held_is_said_beside_the_items(autojump_clock: MockClock) 
         with trio.move_on_after(1.5):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(say)
-                await caller.follow("b:1", Follow(1, {}), 3.0, lambda: None, any_item, held.next)
+                hooks = FollowHooks(lambda: None, any_item, lambda: None, held.next, any_seconds)
+                await caller.follow("b:1", Follow(1, {}), 3.0, hooks)
         said = [fields["nodes"] for fields in peer.heard[0] if fields["action"] == "held"]
         assert said == [{"b": 1}, {"b": 2}, {"b": 3}]
 
