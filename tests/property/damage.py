@@ -26,6 +26,7 @@ from typing import Any
 
 import attrs
 
+from distkv.engine.missed import MISSED_KEY
 from distkv.errors import DistkvError
 from distkv.storage.archive import ARCHIVE_NAME
 from distkv.storage.archive_rows import HistoryRow
@@ -208,6 +209,7 @@ def _questions(moment: Moment, found: Opened) -> Iterator[tuple[str, Callable[[]
         by_path.setdefault(row.path, []).append(row)
         due = next(first for first in rows if (first.node, first.tick) == (row.node, row.tick))
         yield f"tick {row.node}:{row.tick}", lambda row=row: _one(settler.change((row.node, row.tick))), [due]
+    by_path.pop(MISSED_KEY, None)  # told to watchers, and shown nowhere else
     for key, here in by_path.items():
         path = read_path_key(key)
         yield f"history {path}", lambda path=path: answer(settler.history(path, 1 << 20)), here[::-1]
