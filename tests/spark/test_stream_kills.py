@@ -72,7 +72,10 @@ def delivered(folder: Path, batch: str = "*") -> tuple[list[tuple[str, int]], li
 def has_all(folder: Path, wanted: Links) -> bool:
     """Whether these were delivered, and Spark is between two batches."""
     begun, ended = (len(list((folder / "checkpoint" / kind).glob("[0-9]*"))) for kind in ("offsets", "commits"))
-    events, gaps = delivered(folder)
+    try:
+        events, gaps = delivered(folder)
+    except duckdb.IOException:
+        return False  # a batch that is repeated has just been deleted, to be written anew
     return begun == ended and wanted <= {*events, *gaps}
 
 
