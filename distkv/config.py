@@ -111,6 +111,26 @@ class LinksConfig:
 
 
 @attrs.frozen
+class TreeConfig:
+    """The server tree, on which each node says something to all others."""
+
+    announce_s: float = attrs.field(default=5.0)
+    """How many seconds pass between two announcements of a node. The same on all nodes."""
+    fanout: int = attrs.field(default=16)
+    """How many children a node has at most. The same on all nodes."""
+
+    @announce_s.validator
+    def _check_announce(self, _: object, value: float) -> None:
+        if not 0.1 <= value <= 3600:
+            raise SettingsError(f"tree.announce is {value}: it must be seconds, from 0.1 to 3600")
+
+    @fanout.validator
+    def _check_fanout(self, _: object, value: int) -> None:
+        if not 1 <= value <= 1024:
+            raise SettingsError(f"tree.fanout is {value}: it must be 1 to 1024")
+
+
+@attrs.frozen
 class DeleteConfig:
     """How long deletions are remembered."""
 
@@ -239,6 +259,7 @@ class Config:
     history: HistoryConfig = HistoryConfig()
     scrub: ScrubConfig = ScrubConfig()
     links: LinksConfig = LinksConfig()
+    tree: TreeConfig = TreeConfig()
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
 

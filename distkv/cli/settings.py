@@ -30,13 +30,14 @@ from distkv.config import (
     PingConfig,
     ScrubConfig,
     SerfConfig,
+    TreeConfig,
 )
 from distkv.errors import SettingsError
 from distkv.text.schema import YamlError, scalar
 
 Section: TypeAlias = (
     type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
-    | type[ScrubConfig] | type[LinksConfig] | type[Limits]
+    | type[ScrubConfig] | type[LinksConfig] | type[TreeConfig] | type[Limits]
 )
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
@@ -170,7 +171,7 @@ def all_settings() -> Iterator[Setting]:
 
 _SECTIONS: Final[dict[Section, str]] = {
     Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
-    ScrubConfig: "scrub", LinksConfig: "links", LogConfig: "log", Limits: "limits",
+    ScrubConfig: "scrub", LinksConfig: "links", TreeConfig: "tree", LogConfig: "log", Limits: "limits",
 }  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
@@ -186,6 +187,7 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (HistoryConfig, "retention_s"): "history.retention",
     (ScrubConfig, "every_s"): "scrub.every",
     (LinksConfig, "silent_s"): "links.silent",
+    (TreeConfig, "announce_s"): "tree.announce",
 }
 
 AUTH: Final = "serf.auth"
@@ -319,9 +321,10 @@ def _config(values: dict[str, object]) -> Config:
     history = HistoryConfig(**fields[HistoryConfig])  # type: ignore[arg-type]
     scrub = ScrubConfig(**fields[ScrubConfig])  # type: ignore[arg-type]
     links = LinksConfig(**fields[LinksConfig])  # type: ignore[arg-type]
+    tree = TreeConfig(**fields[TreeConfig])  # type: ignore[arg-type]
     log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
     parts = {"serf": serf, "ping": ping, "delete": delete, "history": history, "scrub": scrub, "links": links}
-    return Config(**top, **parts, log=log, limits=limits)  # type: ignore[arg-type]
+    return Config(**top, **parts, tree=tree, log=log, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:

@@ -164,8 +164,11 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
         )
     _check_restored(config, beginning, replica)
     scrub = Scrub(settler, directory.archive, config.scrub)
-    transport, silent_s = _transport(config, addr), config.links.silent_s
-    return Driver(replica, committer, transport, PeerCaller(), config.limits, settler, scrub, silent_s)
+    transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller()
+    driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
+    if transport is not None:
+        driver.join_tree(caller, config.tree, random.Random())
+    return driver
 
 
 def _check_restored(config: Config, beginning: Beginning, replica: Replica | None) -> None:

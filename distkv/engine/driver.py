@@ -18,7 +18,7 @@ from typing import Final, Protocol, assert_never
 
 import trio
 
-from distkv.config import Limits
+from distkv.config import Limits, TreeConfig
 from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
@@ -37,6 +37,7 @@ from distkv.core.ready import (
     PeerDone,
     Ready,
     Reply,
+    Rng,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -45,6 +46,7 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
+from distkv.engine.branches import Attacher, Branches
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.held_ticks import HeldTicks
@@ -93,7 +95,6 @@ class Caller(Protocol):
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
         """Wait, some seconds at the most, until the node at `addr` holds later events than these; raises as `call`."""
 
-
     async def follow(self, addr: str, request: Follow, silent_s: float, hooks: FollowHooks) -> None:
         """Follow the node at `addr` until it ends; raises as `call`, and at its end."""
 
@@ -121,6 +122,10 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
+        self.branches: Branches | None = None
+        """The server tree; None: the node is alone."""
+        self.clients = 0
+        """How many connections are open on which no node asked."""
         self.hub = Hub(limits)
         self.arrivals = Arrivals()
         self.tracing = Tracing(replica, limits, self.counters)
@@ -235,6 +240,12 @@ class Driver:
             return LinkTraffic()
         return self._traffic.setdefault(name, LinkTraffic())
 
+    def join_tree(self, attacher: Attacher, config: TreeConfig, rng: Rng) -> None:
+        """Take part in the server tree while it runs; `attacher` reaches the parent."""
+        self.branches = Branches(
+            self.replica, attacher, config, self._silent_s, rng, self.traffic, self.counters, lambda: self.clients
+        )
+
     # -- work
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -254,6 +265,8 @@ class Driver:
                 nursery.start_soon(self.settler.run)
             if self.scrub is not None:
                 nursery.start_soon(self.scrub.run)
+            if self.branches is not None:
+                nursery.start_soon(self.branches.run, self.wait_ready)
             nursery.start_soon(self._end_when_fatal)
             if self.transport is not None:
                 await nursery.start(self.transport.run, self.hear)

@@ -20,6 +20,7 @@ from distkv.engine.driver import Driver
 from distkv.errors import BusyError, DecodeError, DistkvError, NotReadyError, RequestError, TooLargeError
 from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
 from distkv.services.answers import LongAnswers, SendPart
+from distkv.services.edges import ConnectionEdges
 from distkv.services.follow import Follows
 from distkv.services.idle import RECEIVE_BYTES, IdleConnections
 from distkv.services.replicas import ReplicatedWrites
@@ -33,6 +34,7 @@ from distkv.wire.framing import FrameReader
 from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 from distkv.wire.request import (
+    Attach,
     EventsWait,
     ExchangeRequest,
     Follow,
@@ -42,6 +44,7 @@ from distkv.wire.request import (
     GetSnapshot,
     HeldRequest,
     Request,
+    TreeSay,
 )
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
 from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
@@ -63,6 +66,8 @@ class Session:
         self._stream = stream
         self._idle = idle
         self._reader = FrameReader(driver.limits.request_bytes)
+        self._is_client = True
+        """Whether no node asked anything on it."""
         self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | None = None
         """What the connection's own task has to do next."""
         self._seq = 0
@@ -72,8 +77,9 @@ class Session:
         self._traces = Traces(driver, self.sender.send)
         self._waits = ConnectionWaits(driver, self.sender.send)
         self._follows = Follows(driver, self.sender.send, self.sender.send_nowait, lambda: self._seq)
+        self._edges = ConnectionEdges(driver, self.sender.send, lambda: self._seq)
         self._replicated = ReplicatedWrites(driver, self.sender, nursery)
-        self._stoppable = (self._watches, self._traces, self._waits, self._follows, self._replicated)
+        self._stoppable = (self._watches, self._traces, self._waits, self._follows, self._edges, self._replicated)
 
     async def serve(self) -> bool:
         """Greet, then answer until the other side closes. False: it broke the protocol, and was told so.
@@ -81,6 +87,13 @@ class Session:
         Raises:
             trio.BrokenResourceError, trio.ClosedResourceError: the other side is gone.
         """
+        self._driver.clients += 1
+        try:
+            return await self._serve()
+        finally:
+            self._driver.clients -= self._is_client
+
+    async def _serve(self) -> bool:
         await self._greet()
         try:
             while await self._receive():
@@ -207,10 +220,17 @@ class Session:
                 self._nursery.start_soon(self._traces.run, request)
             case Stop(task=task):
                 self._reply(encode_reply(request.seq, {"stopped": self._stop(task)}))
-            case Follow():
+            case Follow(node=node):
                 self._nursery.start_soon(self._follows.begin(request).run)
+                if node is not None:
+                    self._a_node_asked()
             case HeldRequest(task=task, nodes=ticks):
                 self._reply(encode_reply(request.seq, {"counts": self._follows.held(task, ticks)}))
+            case Attach():
+                self._nursery.start_soon(self._edges.begin(request).run)
+                self._a_node_asked()
+            case TreeSay(task=task, item=item):
+                self._reply(encode_reply(request.seq, {"counts": self._edges.told(task, item)}))
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)
@@ -222,6 +242,11 @@ class Session:
                 self._answer_long(peer.send_answer, request)
             case _:
                 assert_never(request)
+
+    def _a_node_asked(self) -> None:
+        """This is no client's connection."""
+        self._driver.clients -= self._is_client
+        self._is_client = False
 
     def _stop(self, task: int) -> bool:
         return any(some.stop(task) for some in self._stoppable)

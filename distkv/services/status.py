@@ -15,6 +15,7 @@ import attrs
 from distkv.core.bounds import ObservedBounds
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.engine.branches import Branches
 from distkv.engine.driver import Driver
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
@@ -53,10 +54,12 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "links": _links(driver),
+        "tree": _tree(driver.branches),
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
             **attrs.asdict(replica.deliveries),
+            **(driver.branches.counts() if driver.branches is not None else {}),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
@@ -100,6 +103,23 @@ def _link(driver: Driver, name: NodeName, missing: Mapping[NodeName, int]) -> di
             found["reason"] = parent.reason
     behind = sum(missing.get(writer, 0) for writer in {name, *writers})
     return {**found, "events_in": traffic.events_in, "events_out": traffic.events_out, "behind": behind}
+
+
+def _tree(branches: Branches | None) -> dict[str, object]:
+    """Our place in the server tree, and what all in it announce; nothing where there is no transport."""
+    if branches is None:
+        return {}
+    tree = branches.tree
+    return {
+        "standing": tree.standing.value,
+        "parent": tree.parent,
+        "level": tree.level,
+        "path": tree.path,
+        "root": tree.path[-1] if tree.path else None,
+        "children": tree.children,
+        "apart": branches.apart(),
+        "announced": {name: attrs.asdict(what, recurse=False) for name, what in sorted(tree.announced.items())},
+    }
 
 
 def _absence(replica: Replica, name: NodeName) -> str:

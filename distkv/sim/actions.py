@@ -286,6 +286,14 @@ class DecideAny:
 
 
 @attrs.frozen
+class TellAll:
+    """A service of a node says something to all, over the server tree."""
+
+    node: str
+    text: str
+
+
+@attrs.frozen
 class Retire:
     """A client says that a node is gone for good."""
 
@@ -354,7 +362,7 @@ class ShowState:
     """Show what each node holds."""
 
 
-Request: TypeAlias = Write | Fill | Swap | Decide | DecideAny | Retire
+Request: TypeAlias = Write | Fill | Swap | Decide | DecideAny | Retire | TellAll
 """What clients ask for."""
 
 Happening: TypeAlias = (

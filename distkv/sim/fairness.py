@@ -29,6 +29,7 @@ from distkv.sim.actions import (
     Split,
     StartNode,
     Swap,
+    TellAll,
     ToNode,
     Write,
 )
@@ -63,7 +64,7 @@ class Fairness:
                 return hosts[node].process is not None and self._has_copy(hosts[node])
             case RotSome(nodes=nodes):
                 return all(self._may_rot(hosts[node]) for node in nodes)
-            case StartNode() | SetClock() | Split() | CutWay() | Divert() | Foreign() | Lie() | Retire():
+            case StartNode() | SetClock() | Split() | CutWay() | Divert() | Foreign() | Lie() | Retire() | TellAll():
                 return True
         assert_never(action)
 

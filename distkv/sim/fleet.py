@@ -33,6 +33,7 @@ from distkv.sim.agenda import Agenda
 from distkv.sim.clock import HostClock
 from distkv.sim.conversation import Conversation
 from distkv.sim.following import FollowStream
+from distkv.sim.forest import Forest
 from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
 from distkv.sim.rot import Choose
@@ -78,6 +79,8 @@ class Fleet:
         """How often one takes up to `STALL_MS` more."""
         self.own_every = 1
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
+        self.forest: Forest | None = None
+        """The server trees, if there are any."""
         self.part_bounds = PartBounds(events=PART_EVENTS)
         """How large a part of an answer is."""
         self._carried = 0

@@ -44,6 +44,7 @@ from distkv.sim.actions import (
     Split,
     StartNode,
     Swap,
+    TellAll,
     ToNode,
     WaitState,
     Write,
@@ -136,7 +137,7 @@ class _Parser:
                 self._nodes.setdefault(node)
             case Decide(node=node) | DecideAny(node=node) | Retire(node=node) | Rot(node=node) | Swap(node=node):
                 self._nodes.setdefault(node)
-            case SetClock(node=node) | Move(node=node) | Lie(node=node):
+            case SetClock(node=node) | Move(node=node) | Lie(node=node) | TellAll(node=node):
                 self._nodes.setdefault(node)
             case CutWay() | Divert() | Foreign() | Disturb() | Disks() | PassTime() | Settle() | Recover():
                 pass
@@ -164,7 +165,7 @@ def _mentioned(action: Action) -> Iterable[str]:
             return _mentioned(happening)
         case ToNode() | StartNode() | SetClock() | Rot() | RotSome() | Split() | Divert() | Foreign() | Lie():
             return ()
-        case Write() | Fill() | Swap() | DecideAny() | Settings() | Agents() | Disturb() | Disks():
+        case Write() | Fill() | Swap() | DecideAny() | TellAll() | Settings() | Agents() | Disturb() | Disks():
             return ()
         case Cluster() | Gather() | PassTime() | Settle() | WaitState() | Recover() | ShowState():
             return ()

@@ -103,7 +103,8 @@ class Player:
     def _standing(self) -> list[str]:
         hosts = self._fleet.hosts.items()
         lines = standing_lines({name: host.live for name, host in hosts if host.process is not None})
-        return lines + [f"{name}: does not run" for name, host in hosts if host.process is None]
+        lines += [f"{name}: does not run" for name, host in hosts if host.process is None]
+        return lines if self._fleet.forest is None else [*lines, *self._fleet.forest.lines()]
 
     def _happened(self, moment: Moment) -> None:
         moment = attrs.evolve(moment, at_ms=moment.at_ms - self._zero_ms)

@@ -48,6 +48,7 @@ from distkv.sim.actions import (
     Split,
     StartNode,
     Swap,
+    TellAll,
     ToNode,
     WaitState,
     Write,
@@ -143,6 +144,8 @@ class Stage:
                     raise NotPossibleError(what)
             case Retire():
                 self._retire(action)
+            case TellAll():
+                self._tell_all(action)
             case _:
                 assert_never(action)
 
@@ -321,6 +324,13 @@ class Stage:
                 if isinstance(asked.step(request).reply, Retired):
                     self._tell(action)
                 return
+
+    def _tell_all(self, action: TellAll) -> None:
+        forest, name = self._fleet.forest, NodeName(action.node)
+        if forest is None or not forest.is_running(name):
+            raise NotPossibleError(f"{name} is in no server tree: say 'settings trees=yes' first")
+        self._tell(action)
+        forest.say(name, action.text)
 
     # -- what there is
 

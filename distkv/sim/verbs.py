@@ -47,6 +47,7 @@ from distkv.sim.actions import (
     Split,
     StartNode,
     Swap,
+    TellAll,
     ToNode,
     Untruth,
     WaitState,
@@ -64,8 +65,9 @@ GOSSIP: Final = tuple(GossipKind)
 _DIVERTED: Final = "|".join((*GOSSIP, ANY))
 
 TCP: Final = ("ask", "maps", "events", "known", "snapshot", "pages", "linked", "done")
-OTHER: Final = ("write", "note", "state", "missing", "members")
-"""What else a moment may be shown for: an own write, a note, another state, other ticks missing, other members."""
+OTHER: Final = ("write", "note", "state", "missing", "members", "tree")
+"""What else a moment may be shown for: an own write, a note, another state, other ticks missing, other members, and
+another place in the server tree, which happens beside the steps of a node."""
 WAYS: Final = ("sent", "heard")
 ALL: Final = frozenset([f"{way} {kind}" for way in WAYS for kind in (*GOSSIP, *TCP)] + [*OTHER])
 """Every tag that a moment may have, besides `outside`."""
@@ -313,6 +315,7 @@ VERBS: Final[dict[str, VerbRow]] = {
     "dismiss": VerbRow("dismiss NODE PATH of NODE", lambda words: _decide(words, is_restored=False)),
     "restore-any": VerbRow("restore-any NODE NUMBER [if-won]", lambda words: _decide_any(words, is_restored=True)),
     "dismiss-any": VerbRow("dismiss-any NODE NUMBER [if-won]", lambda words: _decide_any(words, is_restored=False)),
+    "say": VerbRow("say NODE TEXT", lambda words: TellAll(words.node(), words.take("the text"))),
     "retire": VerbRow(
         "retire NODE NODE [force]",
         lambda words: Retire(words.node(), words.node(), words.takes("force")),

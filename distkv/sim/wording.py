@@ -32,6 +32,7 @@ from distkv.sim.actions import (
     Move,
     PassTime,
     Recover,
+    Request,
     Retire,
     Rot,
     RotSome,
@@ -44,6 +45,7 @@ from distkv.sim.actions import (
     Split,
     StartNode,
     Swap,
+    TellAll,
     ToNode,
     WaitState,
     Write,
@@ -91,6 +93,8 @@ def words_for(action: Happening) -> tuple[str, str]:
             return node, f"is lied about: {what}"
         case Retire(other=other):
             return other, "is said to be gone for good"
+        case TellAll(node=node, text=text):
+            return node, f"says to all: {text}"
         case Split() | CutWay() | Divert() | Foreign() | StartNode():
             return "", command_of(action)
         case Write() | Fill() | Swap() | Decide() | DecideAny():
@@ -111,7 +115,7 @@ def _words(action: Action) -> Iterator[str]:
             yield from _to_machine(action)
         case Split() | CutWay() | Divert() | Foreign() | Lie():
             yield from _between(action)
-        case Write() | Fill() | Swap() | Decide() | DecideAny() | Retire():
+        case Write() | Fill() | Swap() | Decide() | DecideAny() | Retire() | TellAll():
             yield from _request(action)
         case Settings() | Agents() | Disturb() | Disks() | Cluster() | Gather():
             yield from _network(action)
@@ -216,7 +220,7 @@ def _diverted(diversion: Diversion) -> Iterator[str]:
         yield from ("by", _time_of(diversion.delay_ms))
 
 
-def _request(action: Write | Fill | Swap | Decide | DecideAny | Retire) -> Iterator[str]:
+def _request(action: Request) -> Iterator[str]:
     match action:
         case Write(node=node, path=path, value=None):
             yield from ("delete", node, shlex.quote(str(path)))
@@ -248,6 +252,8 @@ def _request(action: Write | Fill | Swap | Decide | DecideAny | Retire) -> Itera
             yield from ("retire", node, other)
             if is_forced:
                 yield "force"
+        case TellAll(node=node, text=text):
+            yield from ("say", node, _value(text))
         case _:
             assert_never(action)
 

@@ -14,6 +14,7 @@ from distkv.sim.actions import Setting, SettingMap
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
+from distkv.sim.trees import Trees
 from distkv.sim.watching import SlowWatchers, draw
 
 DEFAULTS: Final[dict[str, Setting]] = {
@@ -24,10 +25,14 @@ DEFAULTS: Final[dict[str, Setting]] = {
     "silence_ms": 0,
     "own_every": 1,
     "watchers": False,
+    "trees": False,
+    "children": 16,
+    "announce_ms": 5000,
 }
 """The seed of chance, whether agents say who is there, how long gossip and each part of an answer take, how long a peer
-that does not answer is waited for (0: one knows at once), of how many of its messages a node hears one again, and
-whether the slow watchers of the seed are there."""
+that does not answer is waited for (0: one knows at once), of how many of its messages a node hears one again,
+whether the slow watchers of the seed are there, and whether there are server trees, with how many children of a node,
+and how often a node announces itself."""
 
 
 def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
@@ -39,6 +44,9 @@ def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
     )
     habits, limits = draw(seed) if world["watchers"] else ([], None)
     slow = [SlowWatchers(seed, habits, limits)] if habits and limits is not None else []
-    fleet = Fleet(seed, faults, members_seen=bool(world["members"]), observers=[*slow, *observers])
+    trees = [Trees()] if world["trees"] else []
+    fleet = Fleet(seed, faults, members_seen=bool(world["members"]), observers=[*slow, *trees, *observers])
     fleet.own_every = int(world["own_every"])
+    for one in trees:
+        one.attach(fleet, seed, fanout=int(world["children"]), announce_ms=int(world["announce_ms"]))
     return fleet

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from distkv.model.event import NodeName, Tick
+from distkv.wire.edges import EdgeItem
 from distkv.wire.following import FollowItem
 from distkv.wire.message import Message
 
@@ -72,6 +73,16 @@ class FollowHooks:
     """Waits for ticks that it is to be told that they are held."""
     measured: Callable[[float], None]
     """A round trip took so many seconds."""
+
+
+@attrs.frozen(slots=True)
+class EdgeHooks:
+    """What is called while a node attaches to another one, and is its child."""
+
+    take: Callable[[EdgeItem], None]
+    """The other end of the edge said something."""
+    to_say: Callable[[], Awaitable[EdgeItem]]
+    """Waits for what it is to be told next."""
 
 
 Report: TypeAlias = Heard | Up | Down | Gap | Announce | Members

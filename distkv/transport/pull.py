@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 import trio
@@ -21,12 +21,26 @@ import trio
 from distkv.errors import PeerError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, up_to
-from distkv.transport.base import FollowHooks
+from distkv.transport.base import EdgeHooks, FollowHooks
 from distkv.transport.peer_line import IDLE_S, Connect, PeerCall, PeerLine
 from distkv.wire.codec import Payload, read_payload
+from distkv.wire.edges import read_edge
 from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import read_item
-from distkv.wire.request import EventsWait, Follow, HeldRequest, PeerRequest, PingRequest, Request, Stop
+from distkv.wire.request import (
+    Attach,
+    EventsWait,
+    Follow,
+    HeldRequest,
+    PeerRequest,
+    PingRequest,
+    Request,
+    Stop,
+    TreeSay,
+)
+
+MakeRequest: TypeAlias = Callable[[int], Request]
+"""Makes a request of the number that it gets."""
 
 ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
@@ -35,9 +49,7 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 class PeerCaller:
     """Keeps one connection for each node that is asked something."""
 
-    def __init__(
-        self, *, connect: Connect = trio.open_tcp_stream, answer_bytes_max: int = ANSWER_BYTES_MAX
-    ) -> None:
+    def __init__(self, *, connect: Connect = trio.open_tcp_stream, answer_bytes_max: int = ANSWER_BYTES_MAX) -> None:
         self._connect: Final = connect
         self._answer_bytes_max: Final = answer_bytes_max
         self._lines: Final = dict[str, PeerLine]()
@@ -86,19 +98,52 @@ class PeerCaller:
         async def take_fields(fields: Fields) -> None:
             await hooks.take(read_item(fields))
 
-        line, call = self._line(addr), PeerCall(take_fields, silent_s, hooks.began, hooks.rested)
+        async def to_say() -> MakeRequest:
+            ticks = await hooks.held()
+            return lambda seq: HeldRequest(seq, call.seq, ticks)
+
+        call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested)
+        await self._converse(addr, request, call, to_say, hooks.measured)
+
+    async def attach(self, addr: str, request: Attach, silent_s: float, hooks: EdgeHooks) -> None:
+        """Ask the node at `addr` to be the parent in the server tree; the edge lasts until it ends.
+
+        Raises:
+            RequestError, PeerError: as `follow`.
+        """
+
+        async def take_fields(fields: Fields) -> None:
+            hooks.take(read_edge(fields))
+
+        async def to_say() -> MakeRequest:
+            item = await hooks.to_say()
+            return lambda seq: TreeSay(seq, call.seq, item)
+
+        call = PeerCall(take_fields, silent_s)
+        await self._converse(addr, request, call, to_say, lambda _: None)
+
+    # -- inside
+
+    async def _converse(
+        self,
+        addr: str,
+        request: Follow | Attach,
+        call: PeerCall,
+        to_say: Callable[[], Awaitable[MakeRequest]],
+        measured: Callable[[float], None],
+    ) -> None:
+        """A long result, and what is said meanwhile by who asked."""
+        line = self._line(addr)
         try:
             async with line.asking(lambda seq: attrs.evolve(request, seq=seq), call), trio.open_nursery() as nursery:
-                nursery.start_soon(_speak, line, call, request.silent_s, hooks)
+                nursery.start_soon(_speak, line, request.silent_s, to_say, measured)
                 with suppress(RequestError, PeerError):  # it is raised below, behind the nursery
                     await call.wait()
                 nursery.cancel_scope.cancel()
         finally:
             if call.seq and not call.is_over and self._nursery is not None:
                 self._nursery.start_soon(line.say, lambda seq: Stop(seq, call.seq))
-        raise call.failure or PeerError(f"{addr}: ended the follow")
-
-    # -- inside
+        raise call.failure or PeerError(f"{addr}: ended what was asked")
 
     async def _call(self, addr: str, request: Callable[[int], Request], call: PeerCall) -> None:
         async with self._line(addr).asking(request, call):
@@ -122,16 +167,22 @@ class PeerCaller:
                 del self._lines[line.addr]
 
 
-async def _speak(line: PeerLine, call: PeerCall, every_s: float, hooks: FollowHooks) -> None:
-    """Say what is held when there is something to say; and, if not, that we are here."""
+async def _speak(
+    line: PeerLine,
+    every_s: float,
+    to_say: Callable[[], Awaitable[MakeRequest]],
+    measured: Callable[[float], None],
+) -> None:
+    """Say what there is to say; and, if there is nothing, that we are here."""
     while True:
-        ticks: dict[NodeName, Tick] | None = None
+        request: MakeRequest | None = None
         with trio.move_on_after(every_s):
-            ticks = await hooks.held()
-        if ticks is None:
-            await line.say(PingRequest, PeerCall(partial(_measure, hooks.measured, trio.current_time())))
+            request = await to_say()
+        if request is None:
+            await line.say(PingRequest, PeerCall(partial(_measure, measured, trio.current_time())))
         else:
-            await line.say(partial(HeldRequest, task=call.seq, nodes=ticks))
+            with trio.CancelScope(shield=True):  # half a request would break the connection, and all on it
+                await line.say(request)
 
 
 async def _measure(measured: Callable[[float], None], said_at: float, _: Fields) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.errors import DecodeError
-from distkv.model.event import LIFE_MAX, TICK_MAX
+from distkv.model.event import LIFE_MAX, TICK_MAX, NodeName
 from distkv.model.path import ROOT
 from distkv.model.tick_ranges import up_to
 from distkv.wire.codec import read_tick_maps, tick_maps_map
+from distkv.wire.edges import edge_fields, read_edge
 from distkv.wire.fields import (
     Fields,
     range_map,
@@ -33,6 +34,7 @@ from distkv.wire.fields import (
 from distkv.wire.request import (
     SILENT_S,
     WAIT_S_MAX,
+    Attach,
     EventsWait,
     ExchangeRequest,
     Follow,
@@ -42,6 +44,7 @@ from distkv.wire.request import (
     GetSnapshot,
     HeldRequest,
     Request,
+    TreeSay,
 )
 from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When
 
@@ -80,19 +83,34 @@ def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
     nodes = read_map(fields.get("nodes"), "nodes")
     if len(nodes) > WAIT_NODES_MAX:
         raise DecodeError(f"the field 'nodes' names {len(nodes)} nodes; the limit is {WAIT_NODES_MAX}", "bad_nodes")
+    node, life = _read_as(fields) if "as" in fields else (None, 0)
+    return Follow(seq, read_single_ticks(nodes, "nodes"), _read_silent(fields), node, life)
+
+
+def _read_silent(fields: Fields) -> float:
     silent_s = read_seconds(fields, "silent", WAIT_S_MAX) if "silent" in fields else SILENT_S
     if silent_s < SILENT_S_MIN:
         raise DecodeError(f"the field 'silent' must be {SILENT_S_MIN:g} or more seconds", "bad_silent")
-    node, life = None, 0
-    if "as" in fields:
-        by = read_map(fields["as"], "as")
-        node, life = read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
-    return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life)
+    return silent_s
+
+
+def _read_as(fields: Fields) -> tuple[NodeName, int]:
+    by = read_map(fields.get("as"), "as")
+    return read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
 
 
 def _read_held(seq: int, fields: Fields, _: bytes) -> HeldRequest:
     nodes = read_map(fields.get("nodes"), "nodes")
     return HeldRequest(seq, read_int(fields, "task", SEQ_MAX, 1), read_single_ticks(nodes, "nodes"))
+
+
+def _read_attach(seq: int, fields: Fields, _: bytes) -> Attach:
+    node, life = _read_as(fields)
+    return Attach(seq, node, life, _read_silent(fields))
+
+
+def _read_tree_say(seq: int, fields: Fields, _: bytes) -> TreeSay:
+    return TreeSay(seq, read_int(fields, "task", SEQ_MAX, 1), read_edge(fields))
 
 
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
@@ -149,6 +167,14 @@ def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, by
     fields |= {"task": request.task, "nodes": request.nodes}
 
 
+def _write_attach(request: Attach, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"as": {"node": request.node, "life": request.life}, "silent": request.silent_s}
+
+
+def _write_tree_say(request: TreeSay, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"task": request.task, **edge_fields(request.item)}
+
+
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["nodes"] = range_map(request.nodes)
     if request.path != ROOT:
@@ -171,6 +197,8 @@ ROWS: Final[tuple[AnyRow[Request], ...]] = (
     RequestRow("events_wait", EventsWait, _read_events_wait, _write_events_wait, ReplyForm.LATER, When.ALWAYS),
     RequestRow("follow", Follow, _read_follow, _write_follow, ReplyForm.OPEN, When.ALWAYS),
     RequestRow("held", HeldRequest, _read_held, _write_held, when=When.ALWAYS),
+    RequestRow("attach", Attach, _read_attach, _write_attach, ReplyForm.LONG, When.ALWAYS),
+    RequestRow("tree_say", TreeSay, _read_tree_say, _write_tree_say, when=When.ALWAYS),
     RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes, ReplyForm.LONG, When.ALWAYS),
     RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot, ReplyForm.LONG, When.SPONSORING),
     RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange, when=When.ALWAYS),

@@ -43,14 +43,15 @@ from distkv.wire.value_requests import (
 )
 
 if TYPE_CHECKING:
+    from distkv.wire.edges import EdgeItem
     from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
 
 __all__ = [
-    "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Backup", "Batch", "ConflictRequest", "DeleteTree",
+    "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Attach", "Backup", "Batch", "ConflictRequest", "DeleteTree",
     "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts", "GetEvents", "GetHistory",
     "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "HeldRequest", "ListNames",
     "LookForDamage", "NodeRequest", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore",
-    "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest", "ValueRequest", "Watch",
+    "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest", "TreeSay", "ValueRequest", "Watch",
 ]  # fmt: skip
 
 
@@ -121,6 +122,29 @@ class HeldRequest:
 
 
 @lean_value
+class Attach:
+    """A node asks whether this one would be its parent in the server tree: a long result that is an edge of the tree
+    from then on, until `Stop` or either end ends it."""
+
+    seq: int
+    node: NodeName
+    """The node that asks, and its life."""
+    life: int
+    silent_s: float = SILENT_S
+    """After so long without another item there is a sign of life."""
+
+
+@lean_value
+class TreeSay:
+    """The node that attached tells the other end of the edge something."""
+
+    seq: int
+    task: int
+    """The `seq` of its `Attach`."""
+    item: EdgeItem
+
+
+@lean_value
 class GetChanges:
     """The content of ticks, as it is logged, as a long result."""
 
@@ -156,6 +180,6 @@ PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 
 Request: TypeAlias = (
     ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | HeldRequest
-    | GetChanges
+    | Attach | TreeSay | GetChanges
 )
 """What a frame may hold; `services.session` answers all of it."""

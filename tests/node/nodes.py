@@ -20,7 +20,7 @@ import attrs
 import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
-from distkv.config import Limits, ScrubConfig
+from distkv.config import Limits, ScrubConfig, TreeConfig
 from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
 from distkv.daemon.directory import Directory
@@ -352,6 +352,8 @@ class Node:
     scrub: ScrubConfig = attrs.field(factory=ScrubConfig)
     caller: Caller | None = None
     """How it reaches peers, if not by dialling into this world."""
+    tree: TreeConfig | None = None
+    """How it takes part in the server tree; None: not at all."""
     sent: Sent = attrs.field(factory=Sent)
     meant: int = 0
     """The last own tick that its replica wanted to gossip as an update."""
@@ -416,7 +418,8 @@ class Node:
                 clock=trio.current_time,
                 inline_s=INLINE_SYNC_S if is_fast else 0,
             )
-            caller = self.caller or PeerCaller(connect=self._dial)
+            peers = PeerCaller(connect=self._dial)
+            caller = self.caller or peers
             settler = scrub = None
             if archive is None:
                 replay(self.replica, self.log)
@@ -426,6 +429,8 @@ class Node:
                 scrub = Scrub(settler, archive, self.scrub, run_blocking=on_the_loop, wall=trio.current_time)
             self.disk_watch.now = Kept(self.replica.tick)
             self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
+            if self.tree is not None:
+                self.driver.join_tree(peers, self.tree, random.Random(self.name))
             async with trio.open_nursery() as nursery:
                 self.driver.begin()
                 nursery.start_soon(serve_listeners, self.driver, [self.listener])

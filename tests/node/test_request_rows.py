@@ -50,6 +50,8 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("events_wait", {"nodes": {"a": 1000}, "timeout": 1.0}),
     ("follow", {"nodes": {"a": 0}}),
     ("held", {"task": 1, "nodes": {"a": 1}}),
+    ("attach", {"as": {"node": "z", "life": 1}}),
+    ("tree_say", {"task": 1, "ping": True}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
     ("exchange", {"maps": MAPS}),

@@ -50,6 +50,7 @@ from distkv.sim.actions import (
     Split,
     StartNode,
     Swap,
+    TellAll,
     ToNode,
     WaitState,
     Write,
@@ -75,6 +76,7 @@ ONE_LOOP = "all servers share one event loop, which cannot stop for one of them"
 ONE_CLOCK = "all servers share one clock"
 NO_ARCHIVE = "these servers keep no archive; tests/node/test_damage.py does it to servers that do"
 STRANGERS = "what strangers do to a fleet only the simulator plays"
+NO_TREE = "these servers have no server tree; tests/node/test_server_tree.py has some that do"
 ITS_OWN = "what a server needs for it is drawn by the simulator only"
 
 IMPOSSIBLE: dict[type | Deed, str] = {
@@ -92,6 +94,7 @@ IMPOSSIBLE: dict[type | Deed, str] = {
     Rot: NO_ARCHIVE,
     RotSome: NO_ARCHIVE,
     Swap: ITS_OWN,
+    TellAll: NO_TREE,
     Agents: ITS_OWN,
     Disturb: ITS_OWN,
     Disks: ITS_OWN,

@@ -21,6 +21,7 @@ SECTIONS = (
     "Values that go by themselves",
     "Forgetting deletions",
     "Last resort",
+    "The server tree",
 )
 """All their sentences have a scenario."""
 TRAPS = (
@@ -42,6 +43,8 @@ ELSEWHERE = {
     "PING-14": "what was seen is told to people, and moves nothing: tests/unit/core/test_bounds.py",
     "START-15": "the daemon ends, before a node begins: tests/process/test_cluster_agents.py",
     "PEER-1": "no small network has 1,024 strangers: tests/unit/core/test_recovery_choice.py",
+    "TREE-11": "no scenario says 256 things: tests/unit/core/test_flood.py",
+    "TREE-13": "nor 4,096: tests/unit/core/test_flood.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
 }
 """Rules that no scenario can show, why, and what shows them."""

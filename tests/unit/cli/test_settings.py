@@ -101,7 +101,7 @@ def test_node_without_a_name_is_refused() -> None:
 
 
 def test_every_setting_of_the_node_has_a_key() -> None:
-    sections = {"serf", "ping", "delete", "history", "scrub", "links", "log", "limits"}
+    sections = {"serf", "ping", "delete", "history", "scrub", "links", "tree", "log", "limits"}
     fields = {(setting.section, setting.field) for setting in SETTINGS.values()}
     for field in attrs.fields(Config):
         if field.name in sections:

@@ -15,7 +15,7 @@ from distkv.sim.draft import draw
 from distkv.sim.scenario import Fault, Scenario
 
 MANY = range(40)
-OF_SCRIPTS = {"Rot", "Divert", "Decide"}
+OF_SCRIPTS = {"Rot", "Divert", "Decide", "TellAll"}
 """What only scenario files do."""
 
 

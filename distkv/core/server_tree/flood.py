@@ -1,0 +1,198 @@
+"""Frames to all, over the edges of the server tree: what each node says reaches every other one once, in its order.
+
+Knows: the frames of late, what each neighbour has of them, and how many it has not acknowledged.  Does not know why
+there is an edge, nor what a frame says.
+
+Invariant: of each origin a node takes frames with rising numbers only, so none twice and none out of order. What is
+kept is bounded; what an edge could not take in time is counted (docs/protocol, TREE-10 to TREE-13).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+import attrs
+
+from distkv.model.event import NodeName
+from distkv.wire.edges import FRAME_BYTES_MAX, FRAMES_MAX, START_MAX, FrameNumbers, TreeFrame
+
+KEPT_FRAMES: Final = 4096
+"""So many frames are kept for neighbours that are slow, or that come back."""
+KEPT_BYTES: Final = 4 << 20
+FRAME_OVERHEAD: Final = 128
+"""What a frame counts besides its body."""
+WINDOW_FRAMES: Final = 256
+"""So many may be under way on an edge without an acknowledgement."""
+
+NOTHING: Final = (0, 0)
+
+
+@attrs.define(slots=True)
+class FloodCounts:
+    """What happened since the start."""
+
+    frames_in: int = 0
+    frames_again: int = 0
+    """Frames that were here already."""
+    frames_missed: int = 0
+    """Frames of other origins that never came, by the gaps in their numbers."""
+    frames_overtaken: int = 0
+    """Frames that a neighbour did not take in before they had to go."""
+
+
+@attrs.frozen(slots=True)
+class _Kept:
+    frame: TreeFrame
+    came_ms: int
+    size: int
+
+
+@attrs.define(slots=True)
+class _Way:
+    """To one neighbour."""
+
+    have: dict[NodeName, tuple[int, int]]
+    since_ms: int
+    """When the neighbour began to run: nothing older is for it."""
+    position: int
+    """The next kept frame that it is to be told."""
+    unacked: int = 0
+    """How many frames are under way."""
+
+
+class Flood:
+    """The frames of one node. All times are monotonic milliseconds."""
+
+    def __init__(self, me: NodeName, is_registered: Callable[[NodeName], bool]) -> None:
+        self.counts: Final = FloodCounts()
+        self._me: Final = me
+        self._is_registered: Final = is_registered
+        self._start = 0
+        self._number = 0
+        self._last: Final = dict[NodeName, tuple[int, int]]()
+        self._kept: Final = deque[_Kept]()
+        self._bytes = 0
+        self._first = 0
+        """The position of the oldest one that is kept."""
+        self._ways: Final = dict[int, _Way]()
+
+    def begin(self, start: int) -> None:
+        """Frames of this node are of this start from now on."""
+        self._start, self._number = min(max(start, self._start + 1), START_MAX), 0
+
+    def have(self) -> FrameNumbers:
+        """What was told last by each origin."""
+        return dict(self._last)
+
+    # -- edges
+
+    def open(self, edge: int, have: FrameNumbers, since_ms: int) -> None:
+        """There is another neighbour, which has this, and is to be told what else was said since it began to run."""
+        mine = have.get(self._me, NOTHING)
+        if mine > (self._start, self._number):
+            self._begin_above(mine[0])
+        self._ways[edge] = _Way(dict(have), since_ms, self._first)
+
+    def close(self, edge: int) -> None:
+        """The neighbour is gone."""
+        self._ways.pop(edge, None)
+
+    def due(self, edge: int) -> Iterator[tuple[TreeFrame, ...]]:
+        """What is to be sent on an edge now, item by item; it counts as sent."""
+        way = self._ways.get(edge)
+        while way is not None and way.unacked < WINDOW_FRAMES:
+            found, size = list[TreeFrame](), 0
+            self._catch_up(way)
+            for kept in islice(self._kept, way.position - self._first, None):
+                way.position += 1
+                frame = kept.frame
+                if kept.came_ms < way.since_ms or _of(frame) <= way.have.get(frame.origin, NOTHING):
+                    continue
+                way.have[frame.origin] = _of(frame)
+                found.append(frame)
+                size += kept.size
+                if len(found) == FRAMES_MAX or size >= FRAME_BYTES_MAX:
+                    break
+            if not found:
+                return
+            way.unacked += len(found)
+            yield tuple(found)
+
+    def acked(self, edge: int, count: int) -> None:
+        """The neighbour took so many more."""
+        way = self._ways.get(edge)
+        if way is not None:
+            way.unacked = max(0, way.unacked - count)
+
+    # -- frames
+
+    def give(self, service: str, body: bytes, now_ms: int) -> TreeFrame:
+        """Say something to all.
+
+        Raises:
+            ValueError: it is too large.
+        """
+        if len(body) > FRAME_BYTES_MAX:
+            raise ValueError(f"a frame has {len(body)} bytes; the limit is {FRAME_BYTES_MAX}")
+        self._number += 1
+        frame = TreeFrame(self._me, self._start, self._number, service, body)
+        self._keep(frame, now_ms)
+        return frame
+
+    def take(self, edge: int, frame: TreeFrame, now_ms: int) -> bool:
+        """A frame came from a neighbour; whether it says something new."""
+        way = self._ways.get(edge)
+        if way is None:
+            return False
+        if not self._is_registered(frame.origin):
+            return False
+        number, last = _of(frame), self._last.get(frame.origin, NOTHING)
+        way.have[frame.origin] = max(number, way.have.get(frame.origin, NOTHING))
+        if frame.origin == self._me or number <= last:
+            self.counts.frames_again += 1
+            return False
+        if frame.start == last[0]:
+            self.counts.frames_missed += frame.number - last[1] - 1
+        self.counts.frames_in += 1
+        self._keep(frame, now_ms)
+        return True
+
+    def forget_strangers(self) -> None:
+        """Nodes that are registered no more say nothing more."""
+        for have in (self._last, *(way.have for way in self._ways.values())):
+            for origin in [name for name in have if not self._is_registered(name)]:
+                del have[origin]
+
+    # -- inside
+
+    def _begin_above(self, start: int) -> None:
+        """An earlier start of this node has a later time: the clock went back. What waits was not told yet."""
+        self.begin(start + 1)
+        for at, kept in enumerate(self._kept):
+            if kept.frame.origin == self._me:
+                self._number += 1
+                frame = attrs.evolve(kept.frame, start=self._start, number=self._number)
+                self._kept[at] = attrs.evolve(kept, frame=frame)
+                self._last[self._me] = _of(frame)
+
+    def _keep(self, frame: TreeFrame, now_ms: int) -> None:
+        self._last[frame.origin] = _of(frame)
+        kept = _Kept(frame, now_ms, FRAME_OVERHEAD + len(frame.body))
+        self._kept.append(kept)
+        self._bytes += kept.size
+        while len(self._kept) > KEPT_FRAMES or self._bytes > KEPT_BYTES:
+            self._bytes -= self._kept.popleft().size
+            self._first += 1
+
+    def _catch_up(self, way: _Way) -> None:
+        """What had to go before it was told is lost to this neighbour, if no other way brings it."""
+        if way.position < self._first:
+            self.counts.frames_overtaken += self._first - way.position
+            way.position = self._first
+
+
+def _of(frame: TreeFrame) -> tuple[int, int]:
+    return frame.start, frame.number

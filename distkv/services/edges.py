@@ -1,0 +1,149 @@
+"""The parent's ends of edges of the server tree: `attach`, and what a child says on it.
+
+Knows: which edges a connection has, and how one waits for the machine, the stream and silence.  Does not know who may
+be a child (`core.server_tree`).
+
+Invariant: an edge ends on both sides when the child stops it, falls silent, or loses the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import trio
+
+from distkv.engine.branches import Branches, Edge
+from distkv.engine.driver import Driver
+from distkv.errors import BusyError
+from distkv.services.follow import SIGNS
+from distkv.wire.edges import EdgeItem, ParentRefusal, SignOfLife, encode_edge
+from distkv.wire.replies import encode_end, encode_start
+from distkv.wire.request import Attach
+
+EDGES_MAX: Final = 16
+"""Of one connection: a node asks once, and again before the end of the last one may have been noticed."""
+
+SendAll: TypeAlias = Callable[[bytes], Awaitable[None]]
+
+
+class ConnectionEdges:
+    """Those of one connection."""
+
+    def __init__(self, driver: Driver, send: SendAll, heard: Callable[[], int]) -> None:
+        """`heard` gives the last `seq` that came on the connection."""
+        self._driver: Final = driver
+        self._send: Final = send
+        self._heard: Final = heard
+        self._open: Final = dict[int, ParentEnd]()
+
+    def begin(self, request: Attach) -> ParentEnd:
+        """A node asks; what is returned is to be `run`.
+
+        Raises:
+            BusyError: this connection has too many already.
+        """
+        if len(self._open) >= EDGES_MAX:
+            raise BusyError(f"this connection has {len(self._open)} edges already: stop one")
+        branches = self._driver.branches if self._is_known(request) else None
+        found = self._open[request.seq] = ParentEnd(branches, request, self._send, self._heard, self._forget)
+        return found
+
+    def stop(self, seq: int) -> bool:
+        """End the edge that this request began; whether there was one."""
+        found = self._open.get(seq)
+        if found is not None:
+            found.stop()
+        return found is not None
+
+    def told(self, seq: int, item: EdgeItem) -> bool:
+        """The child says something; whether there is such an edge."""
+        found = self._open.get(seq)
+        return found is not None and found.told(item)
+
+    def _is_known(self, request: Attach) -> bool:
+        """Whether another registered node asks, in its present life."""
+        replica = self._driver.replica
+        registered = replica.registry.nodes.get(request.node)
+        return registered is not None and registered.life == request.life and request.node != replica.name
+
+    def _forget(self, seq: int) -> None:
+        del self._open[seq]
+
+
+class ParentEnd:
+    """One edge."""
+
+    def __init__(
+        self,
+        branches: Branches | None,
+        request: Attach,
+        send: SendAll,
+        heard: Callable[[], int],
+        ended: Callable[[int], None],
+    ) -> None:
+        """Without `branches` the answer is a refusal."""
+        self._branches: Final = branches
+        self._request: Final = request
+        self._send: Final = send
+        self._heard: Final = heard
+        self._ended: Final = ended
+        self._number: int | None = None
+        self._edge: Edge | None = None
+
+    def stop(self) -> None:
+        """Let it come to its end."""
+        if self._edge is not None:
+            self._edge.end()
+
+    def told(self, item: EdgeItem) -> bool:
+        """The child says something; whether the edge has begun."""
+        if self._branches is None or self._number is None:
+            return False
+        self._branches.told(self._number, item)
+        return True
+
+    async def run(self) -> None:
+        """Until it is stopped or cancelled, or the machine closes it."""
+        seq, branches = self._request.seq, self._branches
+        try:
+            await self._send(encode_start(seq))
+            if branches is None:
+                await self._send(encode_edge(ParentRefusal("unknown"), seq))
+            else:
+                await self._be_edge(branches)
+            await self._send(encode_end(seq))
+        finally:
+            self._ended(seq)
+
+    async def _be_edge(self, branches: Branches) -> None:
+        number, edge = self._number, self._edge = branches.asked(self._request.node)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._see_child, branches, number, edge)
+                await self._tell(edge)
+                nursery.cancel_scope.cancel()
+        finally:
+            branches.ended(number)
+
+    async def _tell(self, edge: Edge) -> None:
+        """All that is to be said, up to the end of the edge."""
+        while True:
+            item: EdgeItem = SignOfLife()
+            with trio.move_on_after(self._request.silent_s):
+                try:
+                    item = await edge.next()
+                except trio.EndOfChannel:
+                    return
+            await self._send(encode_edge(item, self._request.seq))
+
+    async def _see_child(self, branches: Branches, number: int, edge: Edge) -> None:
+        """A child of which nothing is heard is gone."""
+        heard = -1
+        while True:
+            await trio.sleep(SIGNS * self._request.silent_s)
+            before, heard = heard, self._heard()
+            if heard == before:
+                edge.end()
+                branches.ended(number)
+                return

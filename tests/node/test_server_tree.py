@@ -1,0 +1,219 @@
+"""The server tree of whole nodes: who is whose parent, and what reaches all of them (docs/protocol, TREE-1 to TREE-13).
+
+Knows: nodes on a network in memory, in virtual time.  Does not know in which cases a parent is chosen: scenarios and
+tests/property/test_server_tree.py show these.
+"""
+
+# ruff: noqa: ARG001  # asking for the clock is what makes time virtual
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from distkv.config import TreeConfig
+from distkv.engine.branches import Branches
+from distkv.wire.edges import TreeFrame
+from tests.node.nodes import Client, Node, World, new_world, until
+
+TREE = TreeConfig(announce_s=5.0)
+WITHIN_S = 120.0
+
+
+def _branches(node: Node) -> Branches:
+    assert node.driver.branches is not None
+    return node.driver.branches
+
+
+def _is_whole(nodes: list[Node]) -> bool:
+    """Whether they are one tree, and each hears all."""
+    trees, names = [_branches(node).tree for node in nodes], {node.name for node in nodes}
+    roots = {tree.path[-1] if tree.path else None for tree in trees}
+    return len(roots) == 1 and None not in roots and all(names <= tree.announced.keys() for tree in trees)
+
+
+@asynccontextmanager
+async def _grown(*names: str, tree: TreeConfig = TREE) -> AsyncIterator[tuple[World, list[Node]]]:
+    """A network of ready nodes in one tree."""
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        nodes = [await world.start(names[0], init=1, tree=tree)]
+        await world.ready(names[0])
+        nodes += [await world.start(name, tree=tree) for name in names[1:]]
+        await world.ready(*names)
+        with trio.fail_after(WITHIN_S):
+            await until(lambda: _is_whole(nodes), 0.1)
+        yield world, nodes
+        nursery.cancel_scope.cancel()
+
+
+def _listen(node: Node) -> list[tuple[str, bytes]]:
+    """What comes to a node for a service, from now on."""
+    heard = list[tuple[str, bytes]]()
+
+    def take(frame: TreeFrame) -> None:
+        heard.append((frame.origin, frame.body))
+
+    _branches(node).listeners["say"] = take
+    return heard
+
+
+async def _attach(node: Node, **fields: Any) -> list[dict[str, Any]]:
+    """What a node answers to somebody who asks it to be the parent, until it is silent for a while."""
+    items = list[dict[str, Any]]()
+    async with node.client() as client:
+        await client.stream.send_all(client.frame("attach", silent=60, **fields))
+        with trio.move_on_after(5):
+            while (reply := await client.receive()) is not None and reply.get("state") != "end":
+                items.append(reply)
+    return items
+
+
+@pytest.mark.trio
+async def test_what_a_node_says_reaches_each_other_node_once_and_in_order(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes):
+        heard = [_listen(node) for node in nodes]
+        for number in range(300):
+            _branches(nodes[1]).say("say", b"%d" % number)
+        await trio.sleep(1)
+        told = [("b", b"%d" % number) for number in range(300)]
+        assert heard == [told, [], told]
+
+
+@pytest.mark.trio
+async def test_state_shows_place_and_announcements(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes), nodes[1].client() as client:
+        await trio.sleep(2 * TREE.announce_s)
+        tree = (await client.ask("get_state"))["tree"]
+        assert {key: tree[key] for key in ("standing", "parent", "level", "path", "root", "children", "apart")} == {
+            "standing": "attached", "parent": "a", "level": 1, "path": ["b", "a"], "root": "a", "children": [],
+            "apart": [],
+        }  # fmt: skip
+        assert tree["announced"]["a"] == {
+            "addr": "a:1", "load": 0, "level": 0, "height": 1, "children": 2, "parent": None, "services": {},
+        }  # fmt: skip
+
+
+@pytest.mark.trio
+async def test_load_is_the_number_of_clients(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes), nodes[0].client() as one, nodes[0].client() as two:
+        await one.ask("ping")
+        await two.ask("ping")
+        await trio.sleep(2 * TREE.announce_s)
+        assert [_branches(node).tree.announced["a"].load for node in nodes] == [2, 2, 2]  # type: ignore[index]
+
+
+@pytest.mark.trio
+async def test_children_of_a_root_that_is_killed_have_another_one(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes):
+        await nodes[0].kill()
+        heard = _listen(nodes[2])
+        with trio.fail_after(WITHIN_S):
+            await until(lambda: _is_whole(nodes[1:]), 0.1)
+        _branches(nodes[1]).say("say", b"on")
+        await trio.sleep(1)
+        assert _branches(nodes[1]).tree.path == ("b",)
+        assert heard == [("b", b"on")]
+
+
+@pytest.mark.trio
+async def test_service_adds_to_what_is_announced(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b") as (_, nodes):
+        _branches(nodes[0]).tree.broadcast.services["activity"] = {"clients": 7}
+        await trio.sleep(2 * TREE.announce_s)
+        announced = _branches(nodes[1]).tree.announced
+        assert [dict(what.services) for name, what in announced.items() if name == "a"] == [
+            {"activity": {"clients": 7}}
+        ]
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("asking", [{"node": "z", "life": 1}, {"node": "b", "life": 1}, {"node": "a", "life": 1}])
+async def test_who_is_no_other_registered_node_is_refused(
+    autojump_clock: MockClock, asking: dict[str, object]
+) -> None:
+    async with _grown("a", "b") as (_, nodes):
+        items = await _attach(nodes[0], **{"as": asking})
+        assert [item["refused"]["reason"] for item in items if "refused" in item] == ["unknown"]
+        assert _branches(nodes[0]).tree.children == ["b"]
+
+
+@pytest.mark.trio
+async def test_node_that_only_asks_is_no_child(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b") as (_, nodes):
+        life = nodes[1].replica.life
+        items = await _attach(nodes[0], **{"as": {"node": "b", "life": life}})
+        assert [item["offer"] for item in items if "offer" in item] == [{"path": ["a"], "height": 1}]
+        assert _branches(nodes[0]).tree.children == ["b"]
+
+
+@pytest.mark.trio
+async def test_what_nobody_attached_for_has_no_effect(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
+        reply = await client.ask("tree_say", task=77, height=3)
+        assert reply["counts"] is False
+        assert _branches(nodes[0]).tree.height == 1
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    "item",
+    [
+        {}, {"height": -1}, {"told": "x"}, {"acked": 2**63}, {"ping": 1}, {"frames": [[1, 2]]},
+        {"frames": [["b", 1, 1, "say", "no bytes"]]}, {"info": {"path": ["a", "a"], "height": 0, "turn": 0}},
+        {"join": {"height": 1}}, {"offer": []}, {"refused": {"reason": "", "others": []}},
+        {"frames": [["b", 1, 1, "say", bytes(65537)]]},
+    ],
+    ids=range(12),
+)  # fmt: skip
+async def test_item_that_is_none_is_refused(autojump_clock: MockClock, item: dict[str, object]) -> None:
+    async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
+        reply = await client.ask("tree_say", task=1, **item)
+        assert "error" in reply
+        assert _branches(nodes[0]).tree.children == ["b"]
+
+
+async def _join(client: Client, node: Node) -> int:
+    """A fake child of `a`, in the name of b; the `seq` of its edge."""
+    await client.stream.send_all(client.frame("attach", silent=60, **{"as": {"node": "b", "life": node.replica.life}}))
+    seq = client.seq
+    while "offer" not in (await client.receive() or {"offer": "none came"}):
+        pass
+    await client.ask("tree_say", task=seq, join={"height": 0, "have": {}, "up": 0})
+    return seq
+
+
+@pytest.mark.trio
+async def test_frames_in_the_name_of_strangers_go_nowhere(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes), nodes[0].client() as client:
+        heard = [_listen(node) for node in nodes]
+        seq = await _join(client, nodes[1])
+        await client.ask("tree_say", task=seq, frames=[["stranger", 1, 1, "say", b"lie"]])
+        await trio.sleep(1)
+        assert heard == [[], [], []]
+
+
+@pytest.mark.trio
+async def test_announcement_that_is_none_is_counted(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
+        seq = await _join(client, nodes[1])
+        await client.ask("tree_say", task=seq, frames=[["b", 2**50, 1, "announce", b"\xc1"]])
+        assert _branches(nodes[0]).counts()["bad_announcements"] == 1
+
+
+@pytest.mark.trio
+async def test_child_that_reads_nothing_is_given_up(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b", "c") as (_, nodes):
+        stuck = nodes[0].client(lockstep=True)
+        await stuck.receive()  # the greeting
+        asking = {"node": "b", "life": nodes[1].replica.life}
+        await stuck.stream.send_all(stuck.frame("attach", silent=1, **{"as": asking}))
+        await trio.sleep(60)
+        with trio.fail_after(WITHIN_S):
+            await until(lambda: _is_whole(nodes), 0.1)
+        assert sorted(_branches(nodes[0]).tree.children) == ["b", "c"]

@@ -1,0 +1,164 @@
+"""Frames to all, over the edges of one node (docs/protocol, TREE-10 to TREE-13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from distkv.core.server_tree.flood import KEPT_BYTES, KEPT_FRAMES, WINDOW_FRAMES, Flood
+from distkv.model.event import NodeName
+from distkv.wire.edges import FRAME_BYTES_MAX, TreeFrame
+
+ME, UP, ORIGIN, STRANGER = (NodeName(name) for name in ("me", "up", "o", "stranger"))
+NODES = {ME, UP, ORIGIN}
+
+
+def _flood(start: int = 100) -> Flood:
+    flood = Flood(ME, NODES.__contains__)
+    flood.begin(start)
+    return flood
+
+
+def _frame(number: int, start: int = 7, origin: NodeName = ORIGIN, body: bytes = b"") -> TreeFrame:
+    return TreeFrame(origin, start, number, "say", body)
+
+
+def _due(flood: Flood, edge: int) -> list[TreeFrame]:
+    return [frame for frames in flood.due(edge) for frame in frames]
+
+
+def test_frame_goes_out_on_all_edges_but_the_one_on_which_it_came() -> None:
+    flood = _flood()
+    for edge in (1, 2, 3):
+        flood.open(edge, {}, 0)
+    assert flood.take(1, _frame(1), 5)
+    assert [_due(flood, edge) for edge in (1, 2, 3)] == [[], [_frame(1)], [_frame(1)]]
+
+
+def test_frame_that_came_before_is_not_taken_again() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.open(2, {}, 0)
+    assert [flood.take(edge, _frame(number), 5) for edge, number in ((1, 1), (2, 1), (1, 2), (2, 1))] == [
+        True, False, True, False,
+    ]  # fmt: skip
+    assert flood.counts.frames_again == 2
+
+
+def test_own_frame_that_comes_back_is_not_taken() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    frame = flood.give("say", b"x", 5)
+    assert not flood.take(1, frame, 6)
+
+
+def test_frame_of_a_later_start_is_taken_whatever_its_number() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    assert flood.take(1, _frame(9, start=7), 5)
+    assert flood.take(1, _frame(1, start=8), 6)
+    assert not flood.take(1, _frame(10, start=7), 7)
+
+
+def test_frame_of_a_node_that_is_not_registered_is_dropped() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.open(2, {}, 0)
+    assert not flood.take(1, _frame(1, origin=STRANGER), 5)
+    assert _due(flood, 2) == []
+    assert STRANGER not in flood.have()
+
+
+def test_frame_on_an_edge_that_is_over_is_dropped() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    flood.close(1)
+    assert not flood.take(1, _frame(1), 5)
+
+
+def test_new_neighbour_is_told_what_it_lacks_in_order() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    for number in range(1, 6):
+        flood.take(1, _frame(number), 10)
+    flood.give("say", b"mine", 11)
+    flood.open(2, {ORIGIN: (7, 3)}, 0)
+    assert [(frame.origin, frame.number) for frame in _due(flood, 2)] == [(ORIGIN, 4), (ORIGIN, 5), (ME, 1)]
+
+
+def test_new_neighbour_is_not_told_what_was_said_before_it_started() -> None:
+    flood = _flood()
+    flood.give("say", b"early", 10)
+    flood.give("say", b"late", 30)
+    flood.open(1, {}, 20)
+    assert [frame.body for frame in _due(flood, 1)] == [b"late"]
+
+
+def test_no_more_than_the_window_is_under_way() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    for _ in range(WINDOW_FRAMES + 10):
+        flood.give("say", b"", 5)
+    assert len(_due(flood, 1)) == WINDOW_FRAMES
+    assert _due(flood, 1) == []
+    flood.acked(1, 3)
+    assert [frame.number for frame in _due(flood, 1)][:1] == [WINDOW_FRAMES + 1]
+
+
+def test_item_is_bounded_in_bytes() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    for _ in range(4):
+        flood.give("say", bytes(FRAME_BYTES_MAX // 2), 5)
+    assert [len(frames) for frames in flood.due(1)] == [2, 2]
+
+
+def test_frame_that_is_too_large_is_refused() -> None:
+    with pytest.raises(ValueError, match="the limit is 65536"):
+        _flood().give("say", bytes(FRAME_BYTES_MAX + 1), 5)
+
+
+def test_what_had_to_go_before_it_was_told_is_counted() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    for _ in range(KEPT_FRAMES + 7):
+        flood.give("say", b"", 5)
+    assert _due(flood, 1)[0].number == 8
+    assert flood.counts.frames_overtaken == 7
+
+
+def test_what_is_kept_is_bounded_in_bytes() -> None:
+    flood = _flood()
+    count = KEPT_BYTES // FRAME_BYTES_MAX + 5
+    for _ in range(count):
+        flood.give("say", bytes(FRAME_BYTES_MAX), 5)
+    flood.open(1, {}, 0)
+    first = next(iter(flood.due(1)))[0]
+    assert (count - first.number + 1) * FRAME_BYTES_MAX <= KEPT_BYTES
+
+
+def test_numbers_tell_what_was_missed() -> None:
+    flood = _flood()
+    flood.open(1, {}, 0)
+    for number in (1, 2, 6):
+        flood.take(1, _frame(number), 5)
+    assert flood.counts.frames_missed == 3
+
+
+def test_node_whose_clock_went_back_is_heard_all_the_same() -> None:
+    flood = _flood(start=100)
+    flood.give("say", b"waits", 5)
+    flood.open(1, {ME: (500, 9)}, 0)
+    flood.give("say", b"new", 6)
+    assert [(frame.start, frame.number, frame.body) for frame in _due(flood, 1)] == [
+        (501, 1, b"waits"), (501, 2, b"new"),
+    ]  # fmt: skip
+
+
+def test_node_that_is_registered_no_more_is_forgotten() -> None:
+    nodes = {ME, ORIGIN}
+    flood = Flood(ME, nodes.__contains__)
+    flood.open(1, {}, 0)
+    flood.take(1, _frame(1), 5)
+    nodes.discard(ORIGIN)
+    flood.forget_strangers()
+    assert flood.have() == {}
