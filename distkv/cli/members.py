@@ -20,7 +20,18 @@ from distkv.client.blocking import Client
 from distkv.model.event import tick_text
 from distkv.wire.fields import read_int, read_list, read_map, read_ranges, read_time
 
-HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING", "LINK", "RTT MS")
+HEADS: Final = ("NODE", "STATE", "ADDRESS", "LAST CHANGE", "MISSING", "LINK", "RTT MS", "LEVEL", "PARENT", "LOAD")
+
+
+@attrs.frozen
+class PlaceView:
+    """What a node announces on the server tree."""
+
+    level: int
+    parent: str
+    """Empty: it is the root."""
+    load: int
+    """How many clients are connected to it."""
 
 
 @attrs.frozen
@@ -40,6 +51,8 @@ class MemberView:
     """`up` or `down`: the connection of the node that is asked to it; empty: there is none, as to itself."""
     rtt_ms: float | None = None
     """A round trip on it."""
+    place: PlaceView | None = None
+    """None: it announces nothing, or is in another tree."""
 
 
 @click.group("node")
@@ -55,6 +68,7 @@ def list_command(session: CliSession, form: str | None) -> Job:
 
     For each node: whether it was heard of lately (alive) or not (away), its address, its last known change, how many
     of its changes are missing here, whether this node has a connection to it, and how long a round trip takes there.
+    Then its level and parent in the server tree, and how many clients are connected to it.
     """
     return partial(_list, session, Form(form) if form else session.form)
 
@@ -100,11 +114,12 @@ def read_members(state: Mapping[str, object]) -> list[MemberView]:
         seen.setdefault(str(member.get("node")), (str(member.get("state")), str(member.get("addr"))))
     others = sorted({*seen, *map(str, ticks)} - {own})
     count = {str(name): len(ranges) for name, ranges in missing.items()}
-    links = _links(state)
+    links, places = _links(state), _places(state)
     return [
         MemberView(
             *(name, *seen.get(name, ("unknown", "")), read_int({name: 0, **ticks}, name), count.get(name, 0)),
             *links.get(name, ("", None)),
+            places.get(name),
         )
         for name in (own, *others)
     ]
@@ -120,6 +135,17 @@ def _links(state: Mapping[str, object]) -> dict[str, tuple[str, float | None]]:
     return found
 
 
+def _places(state: Mapping[str, object]) -> dict[str, PlaceView]:
+    """What each node announces; an older release tells of none."""
+    tree, found = read_map(state.get("tree", {}), "tree"), dict[str, PlaceView]()
+    for name, item in read_map(tree.get("announced", {}), "announced").items():
+        what = read_map(item, "announced")
+        parent = what.get("parent")
+        level, load = read_int(what, "level"), read_int(what, "load")
+        found[str(name)] = PlaceView(level, "" if parent is None else str(parent), load)
+    return found
+
+
 def _table(members: Sequence[MemberView]) -> list[str]:
     """Lines with columns of one width, without blanks at their ends."""
     rows = [HEADS, *map(_row, members)]
@@ -130,10 +156,13 @@ def _table(members: Sequence[MemberView]) -> list[str]:
 def _row(member: MemberView) -> tuple[str, ...]:
     rtt = "-" if member.rtt_ms is None else f"{member.rtt_ms:.2f}"
     shown = member.node, member.state, member.addr or "-", _change(member) or "-", str(member.missing)
-    return *shown, member.link or "-", rtt
+    place = member.place
+    stands = ("-", "-", "-") if place is None else (str(place.level), place.parent or "-", str(place.load))
+    return *shown, member.link or "-", rtt, *stands
 
 
 def _map(member: MemberView) -> dict[str, object]:
+    place = member.place
     return {
         "node": member.node,
         "state": member.state,
@@ -142,6 +171,9 @@ def _map(member: MemberView) -> dict[str, object]:
         "missing": member.missing,
         "link": member.link,
         "rtt_ms": member.rtt_ms,
+        "level": place.level if place else None,
+        "parent": place.parent if place else None,
+        "load": place.load if place else None,
     }
 
 

@@ -46,7 +46,6 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
-from distkv.engine.branches import Attacher, Branches
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.held_ticks import HeldTicks
@@ -55,6 +54,7 @@ from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
+from distkv.engine.tree_edges import Attacher, TreeEdges
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
@@ -122,7 +122,7 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
-        self.branches: Branches | None = None
+        self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
         self.clients = 0
         """How many connections are open on which no node asked."""
@@ -242,7 +242,7 @@ class Driver:
 
     def join_tree(self, attacher: Attacher, config: TreeConfig, rng: Rng) -> None:
         """Take part in the server tree while it runs; `attacher` reaches the parent."""
-        self.branches = Branches(
+        self.tree_edges = TreeEdges(
             self.replica, attacher, config, self._silent_s, rng, self.traffic, self.counters, lambda: self.clients
         )
 
@@ -265,8 +265,8 @@ class Driver:
                 nursery.start_soon(self.settler.run)
             if self.scrub is not None:
                 nursery.start_soon(self.scrub.run)
-            if self.branches is not None:
-                nursery.start_soon(self.branches.run, self.wait_ready)
+            if self.tree_edges is not None:
+                nursery.start_soon(self.tree_edges.run, self.wait_ready)
             nursery.start_soon(self._end_when_fatal)
             if self.transport is not None:
                 await nursery.start(self.transport.run, self.hear)

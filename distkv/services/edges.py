@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 import trio
 
-from distkv.engine.branches import Branches, Edge
 from distkv.engine.driver import Driver
+from distkv.engine.tree_edges import Edge, TreeEdges
 from distkv.errors import BusyError
 from distkv.services.follow import SIGNS
 from distkv.wire.edges import EdgeItem, ParentRefusal, SignOfLife, encode_edge
@@ -45,8 +45,8 @@ class ConnectionEdges:
         """
         if len(self._open) >= EDGES_MAX:
             raise BusyError(f"this connection has {len(self._open)} edges already: stop one")
-        branches = self._driver.branches if self._is_known(request) else None
-        found = self._open[request.seq] = ParentEnd(branches, request, self._send, self._heard, self._forget)
+        tree_edges = self._driver.tree_edges if self._is_known(request) else None
+        found = self._open[request.seq] = ParentEnd(tree_edges, request, self._send, self._heard, self._forget)
         return found
 
     def stop(self, seq: int) -> bool:
@@ -76,14 +76,14 @@ class ParentEnd:
 
     def __init__(
         self,
-        branches: Branches | None,
+        tree_edges: TreeEdges | None,
         request: Attach,
         send: SendAll,
         heard: Callable[[], int],
         ended: Callable[[int], None],
     ) -> None:
-        """Without `branches` the answer is a refusal."""
-        self._branches: Final = branches
+        """without `tree_edges` the answer is a refusal."""
+        self._tree_edges: Final = tree_edges
         self._request: Final = request
         self._send: Final = send
         self._heard: Final = heard
@@ -98,33 +98,33 @@ class ParentEnd:
 
     def told(self, item: EdgeItem) -> bool:
         """The child says something; whether the edge has begun."""
-        if self._branches is None or self._number is None:
+        if self._tree_edges is None or self._number is None:
             return False
-        self._branches.told(self._number, item)
+        self._tree_edges.told(self._number, item)
         return True
 
     async def run(self) -> None:
         """Until it is stopped or cancelled, or the machine closes it."""
-        seq, branches = self._request.seq, self._branches
+        seq, tree_edges = self._request.seq, self._tree_edges
         try:
             await self._send(encode_start(seq))
-            if branches is None:
+            if tree_edges is None:
                 await self._send(encode_edge(ParentRefusal("unknown"), seq))
             else:
-                await self._be_edge(branches)
+                await self._be_edge(tree_edges)
             await self._send(encode_end(seq))
         finally:
             self._ended(seq)
 
-    async def _be_edge(self, branches: Branches) -> None:
-        number, edge = self._number, self._edge = branches.asked(self._request.node)
+    async def _be_edge(self, tree_edges: TreeEdges) -> None:
+        number, edge = self._number, self._edge = tree_edges.asked(self._request.node)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._see_child, branches, number, edge)
+                nursery.start_soon(self._see_child, tree_edges, number, edge)
                 await self._tell(edge)
                 nursery.cancel_scope.cancel()
         finally:
-            branches.ended(number)
+            tree_edges.ended(number)
 
     async def _tell(self, edge: Edge) -> None:
         """All that is to be said, up to the end of the edge."""
@@ -137,7 +137,7 @@ class ParentEnd:
                     return
             await self._send(encode_edge(item, self._request.seq))
 
-    async def _see_child(self, branches: Branches, number: int, edge: Edge) -> None:
+    async def _see_child(self, tree_edges: TreeEdges, number: int, edge: Edge) -> None:
         """A child of which nothing is heard is gone."""
         heard = -1
         while True:
@@ -145,5 +145,5 @@ class ParentEnd:
             before, heard = heard, self._heard()
             if heard == before:
                 edge.end()
-                branches.ended(number)
+                tree_edges.ended(number)
                 return

@@ -15,8 +15,8 @@ import attrs
 from distkv.core.bounds import ObservedBounds
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
-from distkv.engine.branches import Branches
 from distkv.engine.driver import Driver
+from distkv.engine.tree_edges import TreeEdges
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
 from distkv.services import damage
@@ -54,12 +54,12 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "links": _links(driver),
-        "tree": _tree(driver.branches),
+        "tree": _tree(driver.tree_edges),
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
             **attrs.asdict(replica.deliveries),
-            **(driver.branches.counts() if driver.branches is not None else {}),
+            **(driver.tree_edges.counts() if driver.tree_edges is not None else {}),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
@@ -105,19 +105,19 @@ def _link(driver: Driver, name: NodeName, missing: Mapping[NodeName, int]) -> di
     return {**found, "events_in": traffic.events_in, "events_out": traffic.events_out, "behind": behind}
 
 
-def _tree(branches: Branches | None) -> dict[str, object]:
+def _tree(tree_edges: TreeEdges | None) -> dict[str, object]:
     """Our place in the server tree, and what all in it announce; nothing where there is no transport."""
-    if branches is None:
+    if tree_edges is None:
         return {}
-    tree = branches.tree
+    tree = tree_edges.tree
     return {
-        "standing": tree.standing.value,
+        "phase": tree.phase.value,
         "parent": tree.parent,
         "level": tree.level,
         "path": tree.path,
         "root": tree.path[-1] if tree.path else None,
         "children": tree.children,
-        "apart": branches.apart(),
+        "apart": tree_edges.apart(),
         "announced": {name: attrs.asdict(what, recurse=False) for name, what in sorted(tree.announced.items())},
     }
 

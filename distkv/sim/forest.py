@@ -19,8 +19,8 @@ import attrs
 from distkv.core.server_tree.effects import Close, Deliver, Dial, Say
 from distkv.core.server_tree.machine import ServerTree
 from distkv.core.server_tree.parents import TreePeer
+from distkv.core.server_tree.phase import TreePhase
 from distkv.core.server_tree.settings import TreeSettings
-from distkv.core.server_tree.standing import TreeStanding
 from distkv.model.event import NodeName
 from distkv.sim.agenda import Agenda
 from distkv.sim.network import Network
@@ -43,20 +43,20 @@ class Site:
 
     name: NodeName
     tree: ServerTree
-    branches: dict[int, TreeConnection] = attrs.field(factory=dict)
+    connections: dict[int, TreeConnection] = attrs.field(factory=dict)
     """By the numbers of this site's edges."""
     heard: list[TreeFrame] = attrs.field(factory=list)
     """What came for services."""
     is_running: bool = True
     ended_ms: int = 0
-    standing: tuple[object, ...] = ()
+    phase: tuple[object, ...] = ()
     """As it was last told."""
     wake_at_ms: int | None = None
 
 
 @attrs.define(eq=False)
 class ConnectionEnd:
-    """One side of a branch: what is on its way to it."""
+    """One side of a connection: what is on its way to it."""
 
     site: Site
     edge: int
@@ -132,8 +132,8 @@ class Forest:
         """Its process ends; whoever is connected is told, if the way is open."""
         site = self.sites[name]
         site.is_running, site.ended_ms = False, self._now_ms
-        for branch in list(site.branches.values()):
-            self._shut(branch, branch.end_of(site))
+        for connection in list(site.connections.values()):
+            self._shut(connection, connection.end_of(site))
 
     def say(self, name: NodeName, text: str) -> None:
         """A node says something to all."""
@@ -147,7 +147,7 @@ class Forest:
 
     def roots(self) -> list[NodeName]:
         """All that are one."""
-        return [site.name for site in self.running() if site.tree.standing is TreeStanding.ROOT]
+        return [site.name for site in self.running() if site.tree.phase is TreePhase.ROOT]
 
     def running(self) -> list[Site]:
         return [site for site in self.sites.values() if site.is_running]
@@ -156,7 +156,7 @@ class Forest:
         """Where each node stands, and whom it hears, in words."""
         for site in sorted(self.running(), key=lambda site: site.name):
             tree = site.tree
-            where = " below ".join(tree.path) if tree.path else f"{site.name} {tree.standing}"
+            where = " below ".join(tree.path) if tree.path else f"{site.name} {tree.phase}"
             yield f"tree: {where}; hears {' '.join(sorted(tree.announced)) or 'nobody'}"
 
     # -- one site
@@ -200,12 +200,12 @@ class Forest:
                 case Dial(edge=edge, name=name):
                     self._dial(site, edge, name)
                 case Say(edge=edge, item=item):
-                    if edge in site.branches:
+                    if edge in site.connections:
                         self._send(site, edge, item)
                 case Close(edge=edge):
-                    branch = site.branches.get(edge)
-                    if branch is not None:
-                        self._shut(branch, branch.end_of(site))
+                    connection = site.connections.get(edge)
+                    if connection is not None:
+                        self._shut(connection, connection.end_of(site))
                 case Deliver(frame=frame):
                     site.heard.append(frame)
                     self._told(site.name, f"gets from {frame.origin}: {frame.body.decode()}")
@@ -223,108 +223,108 @@ class Forest:
             self._wake(site)
 
     def _tell(self, site: Site) -> None:
-        """Say another standing in words."""
+        """Say another phase in words."""
         tree = site.tree
-        now = tree.standing, tree.parent
-        if now == site.standing:
+        now = tree.phase, tree.parent
+        if now == site.phase:
             return
-        site.standing = now
-        match tree.standing:
-            case TreeStanding.ROOT:
+        site.phase = now
+        match tree.phase:
+            case TreePhase.ROOT:
                 self._told(site.name, "is a root")
-            case TreeStanding.ATTACHED:
+            case TreePhase.ATTACHED:
                 self._told(site.name, f"has the parent {tree.parent}, level {tree.level}")
-            case TreeStanding.LOOKING:
+            case TreePhase.LOOKING:
                 self._told(site.name, "looks for a parent")
-            case TreeStanding.PENDING:
+            case TreePhase.PENDING:
                 self._told(site.name, "takes no children")
-            case TreeStanding.OUT:
+            case TreePhase.OUT:
                 pass
             case _:
-                assert_never(tree.standing)
+                assert_never(tree.phase)
 
     # -- between two
 
     def _dial(self, site: Site, edge: int, name: NodeName) -> None:
-        branch = TreeConnection(ConnectionEnd(site, edge), ConnectionEnd(self.sites[name], 0))
-        branch.child.heard_ms = self._now_ms
-        site.branches[edge] = branch
-        self._agenda.later(self._way_ms(branch), partial(self._arrive, branch))
+        connection = TreeConnection(ConnectionEnd(site, edge), ConnectionEnd(self.sites[name], 0))
+        connection.child.heard_ms = self._now_ms
+        site.connections[edge] = connection
+        self._agenda.later(self._way_ms(connection), partial(self._arrive, connection))
 
-    def _arrive(self, branch: TreeConnection) -> None:
+    def _arrive(self, connection: TreeConnection) -> None:
         """The question is there, if anybody is."""
-        child, host = branch.child, branch.parent.site
-        if not child.is_open or not self._passes(branch):
+        child, host = connection.child, connection.parent.site
+        if not child.is_open or not self._passes(connection):
             return  # to the one who asked it is silence
         if not host.is_running or self.sites[host.name] is not host:
-            self._shut(branch, branch.parent)
+            self._shut(connection, connection.parent)
         elif self._is_paused(host.name):
-            self._agenda.later(BLOCKED_MS, partial(self._arrive, branch))
+            self._agenda.later(BLOCKED_MS, partial(self._arrive, connection))
         else:
-            branch.parent.heard_ms = self._now_ms
-            branch.parent.edge = host.tree.asked(child.site.name, self._now_ms)
-            host.branches[branch.parent.edge] = branch
+            connection.parent.heard_ms = self._now_ms
+            connection.parent.edge = host.tree.asked(child.site.name, self._now_ms)
+            host.connections[connection.parent.edge] = connection
             self._carry_out(host)
-            self._agenda.later(LOOK_MS, partial(self._watch, branch, branch.child))
-            self._agenda.later(LOOK_MS, partial(self._watch, branch, branch.parent))
+            self._agenda.later(LOOK_MS, partial(self._watch, connection, connection.child))
+            self._agenda.later(LOOK_MS, partial(self._watch, connection, connection.parent))
 
     def _send(self, site: Site, edge: int, item: EdgeItem) -> None:
-        branch = site.branches[edge]
-        to = branch.other(branch.end_of(site))
+        connection = site.connections[edge]
+        to = connection.other(connection.end_of(site))
         to.coming.append(item if self._is_large else read_edge(read_map(unpack(pack(edge_fields(item))), "item")))
         self.items += 1
-        to.arrives_ms = max(to.arrives_ms, self._now_ms + self._way_ms(branch))
-        self._agenda.at(to.arrives_ms, partial(self._deliver, branch, to))
+        to.arrives_ms = max(to.arrives_ms, self._now_ms + self._way_ms(connection))
+        self._agenda.at(to.arrives_ms, partial(self._deliver, connection, to))
 
-    def _deliver(self, branch: TreeConnection, to: ConnectionEnd) -> None:
+    def _deliver(self, connection: TreeConnection, to: ConnectionEnd) -> None:
         site = to.site
         if not to.is_open or not to.coming or not site.is_running:
             return
-        if not self._passes(branch) or self._is_paused(site.name):
-            self._agenda.later(BLOCKED_MS, partial(self._deliver, branch, to))
+        if not self._passes(connection) or self._is_paused(site.name):
+            self._agenda.later(BLOCKED_MS, partial(self._deliver, connection, to))
             return
         to.heard_ms = self._now_ms
         site.tree.told(to.edge, to.coming.popleft(), self._now_ms)
         self._carry_out(site)
 
-    def _shut(self, branch: TreeConnection, end: ConnectionEnd) -> None:
+    def _shut(self, connection: TreeConnection, end: ConnectionEnd) -> None:
         """One side closes; the other one notices when all that was said before has arrived."""
         end.is_open = False
-        end.site.branches.pop(end.edge, None)
-        self._agenda.at(max(branch.other(end).arrives_ms, self._now_ms + 1), partial(self._notice, branch, end))
+        end.site.connections.pop(end.edge, None)
+        self._agenda.at(max(connection.other(end).arrives_ms, self._now_ms + 1), partial(self._notice, connection, end))
 
-    def _notice(self, branch: TreeConnection, closed: ConnectionEnd) -> None:
-        end = branch.other(closed)
+    def _notice(self, connection: TreeConnection, closed: ConnectionEnd) -> None:
+        end = connection.other(closed)
         site = end.site
         if not end.is_open or not site.is_running:
             return
-        if not self._passes(branch) or self._is_paused(site.name) or end.coming:
-            self._agenda.later(BLOCKED_MS, partial(self._notice, branch, closed))
+        if not self._passes(connection) or self._is_paused(site.name) or end.coming:
+            self._agenda.later(BLOCKED_MS, partial(self._notice, connection, closed))
             return
         self._end(end)
 
     def _end(self, end: ConnectionEnd) -> None:
         end.is_open = False
-        if end.site.branches.pop(end.edge, None) is not None:
+        if end.site.connections.pop(end.edge, None) is not None:
             end.site.tree.ended(end.edge, self._now_ms)
             self._carry_out(end.site)
 
-    def _watch(self, branch: TreeConnection, end: ConnectionEnd) -> None:
+    def _watch(self, connection: TreeConnection, end: ConnectionEnd) -> None:
         """Signs of life come each second from an end that runs and is reached."""
-        site, there = end.site, branch.other(end)
+        site, there = end.site, connection.other(end)
         if not end.is_open or not site.is_running:
             return
         if not self._is_paused(site.name):
             is_there = there.is_open and there.site.is_running and not self._is_paused(there.site.name)
-            if is_there and self._passes(branch):
+            if is_there and self._passes(connection):
                 end.heard_ms = self._now_ms
             elif self._now_ms - end.heard_ms >= SILENT_MS:
                 self._end(end)
                 return
-        self._agenda.later(LOOK_MS, partial(self._watch, branch, end))
+        self._agenda.later(LOOK_MS, partial(self._watch, connection, end))
 
-    def _passes(self, branch: TreeConnection) -> bool:
-        return self._network.connects(branch.child.site.name, branch.parent.site.name)
+    def _passes(self, connection: TreeConnection) -> bool:
+        return self._network.connects(connection.child.site.name, connection.parent.site.name)
 
-    def _way_ms(self, branch: TreeConnection) -> int:
-        return self._network.answer_ms(branch.child.site.name, branch.parent.site.name)
+    def _way_ms(self, connection: TreeConnection) -> int:
+        return self._network.answer_ms(connection.child.site.name, connection.parent.site.name)

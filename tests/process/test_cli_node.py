@@ -28,15 +28,17 @@ def test_nodes_are_listed_with_their_states(tmp_path: Path) -> None:
         cluster["b"].run("set", "x", "1")
         cluster.wait_equal(20)
         cluster.wait(lambda: "rtt_ms" in cluster["a"].state()["links"][0], "a has measured a round trip to b", 60)
+        cluster.wait(lambda: len(cluster["a"].state()["tree"]["announced"]) == 2, "a hears both by the tree", 60)
         a, b = cluster["a"].address, cluster["b"].address
         shown = [line.split() for line in cluster["a"].run("node", "list").text.splitlines()]
         assert [row[:3] for row in shown] == [["NODE", "STATE", "ADDRESS"], ["a", "ready", a], ["b", "alive", b]]
-        assert [row[-2] for row in shown[1:]] == ["-", "up"]
+        assert [row[5] for row in shown[1:]] == ["-", "up"]
         listed = json.loads(cluster["a"].run("node", "list", "-o", "json").text)
         rtt_ms = listed[1].pop("rtt_ms")
         assert 0 < rtt_ms < 60_000
-        expected = {"node": "b", "state": "alive", "addr": b, "change": shown[2][3], "missing": 0, "link": "up"}
-        assert listed[1] == expected
+        known = {"node": "b", "state": "alive", "addr": b, "change": shown[2][3], "missing": 0, "link": "up"}
+        assert listed[1] == known | {"level": 1, "parent": "a", "load": 0}
+        assert (listed[0]["level"], listed[0]["parent"]) == (0, "")
         assert listed[1]["change"].startswith("b:")
 
 

@@ -26,7 +26,7 @@ from distkv.config import Limits
 from distkv.core import election, handover, startup
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
-from distkv.core.server_tree import standing
+from distkv.core.server_tree import phase
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
@@ -250,7 +250,7 @@ def transitions_table(transitions: Mapping[tuple[StrEnum, StrEnum], StrEnum], wo
         ("election", transitions_table(election.TRANSITIONS, "phase")),
         ("startup", transitions_table(startup.TRANSITIONS, "state")),
         ("handover", transitions_table(handover.TRANSITIONS, "phase")),
-        ("server tree", transitions_table(standing.TRANSITIONS, "standing")),
+        ("server tree", transitions_table(phase.TRANSITIONS, "phase")),
     ],
 )
 def test_table_of_a_machine_is_that_of_the_code(machine: str, drawn: str) -> None:

@@ -100,6 +100,14 @@ class Flood:
         """The neighbour is gone."""
         self._ways.pop(edge, None)
 
+    def all_due(self) -> Iterator[tuple[int, tuple[TreeFrame, ...]]]:
+        """What is to be sent now on each edge, item by item; it counts as sent."""
+        end = self._first + len(self._kept)
+        for edge, way in self._ways.items():
+            if way.position < end:
+                for frames in self.due(edge):
+                    yield edge, frames
+
     def due(self, edge: int) -> Iterator[tuple[TreeFrame, ...]]:
         """What is to be sent on an edge now, item by item; it counts as sent."""
         way = self._ways.get(edge)

@@ -18,9 +18,9 @@ from distkv.core.server_tree.broadcast import Broadcast
 from distkv.core.server_tree.children import Children
 from distkv.core.server_tree.effects import Effects, TreeEffect
 from distkv.core.server_tree.parents import DEPTH_MAX, TreePeer, candidates, is_better, is_well_above, refusal
+from distkv.core.server_tree.phase import TRANSITIONS, TreeCause, TreePhase
 from distkv.core.server_tree.search import INQUIRY_MS, PROBE_MS, Inquiry, Search
 from distkv.core.server_tree.settings import TreeCounts, TreeSettings
-from distkv.core.server_tree.standing import TRANSITIONS, StandingCause, TreeStanding
 from distkv.model.event import NodeName
 from distkv.wire.announcing import Announcement
 from distkv.wire.edges import (
@@ -46,7 +46,7 @@ class ServerTree:
     """The machine. All times are monotonic milliseconds. What is to be done after a call, `take` gives."""
 
     def __init__(self, settings: TreeSettings, rng: Rng, is_registered: Callable[[NodeName], bool]) -> None:
-        self.standing = TreeStanding.OUT
+        self.phase = TreePhase.OUT
         self.path: tuple[NodeName, ...] = ()
         """From this node to the root; empty while it is not known."""
         self.counts: Final = TreeCounts()
@@ -75,7 +75,7 @@ class ServerTree:
 
     def wake_ms(self) -> int | None:
         """When `woken` is to be called, if nothing happens before."""
-        if self.standing is TreeStanding.OUT:
+        if self.phase is TreePhase.OUT:
             return None
         if self._unaware():
             next_ms = self._tell_ms
@@ -87,9 +87,8 @@ class ServerTree:
 
     def take(self) -> list[TreeEffect]:
         """What is to be done, in this order."""
-        for edge in self._tree_edges():
-            for frames in self.broadcast.flood.due(edge):
-                self._effects.say(edge, TreeFrames(frames))
+        for edge, frames in self.broadcast.flood.all_due():
+            self._effects.say(edge, TreeFrames(frames))
         return self._effects.take()
 
     # -- what happens
@@ -98,14 +97,14 @@ class ServerTree:
         """The node serves clients. `start` is larger each time that the process starts."""
         self.broadcast.begin(now_ms, start)
         self._speak_ms = now_ms
-        self._move(StandingCause.SERVES)
+        self._move(TreeCause.SERVES)
         self._look(now_ms, lost_root=None)
 
     def end(self) -> None:
         """It does not any more."""
         for edge in [*self._children.all_edges, *self._edges_up()]:
             self._close(edge)
-        self._move(StandingCause.ENDS)
+        self._move(TreeCause.ENDS)
         self.path = ()
 
     def see(self, peers: Mapping[NodeName, TreePeer]) -> None:
@@ -114,13 +113,13 @@ class ServerTree:
 
     def woken(self, now_ms: int) -> None:
         """The time in `wake_ms` came."""
-        if self.standing is TreeStanding.OUT:
+        if self.phase is TreePhase.OUT:
             return
         self._give_up_slow(now_ms)
         self._leave_silent_parent(now_ms)
         if now_ms >= self._speak_ms:
             self._announce(now_ms)
-        if self.standing is TreeStanding.LOOKING:
+        if self.phase is TreePhase.LOOKING:
             self._go_on_looking(now_ms)
         elif self._search.inquiry is None and now_ms >= self._search.next_ms:
             self._probe(now_ms)
@@ -233,7 +232,7 @@ class ServerTree:
     def _go_on_looking(self, now_ms: int) -> None:
         """Ask the next node, or begin another round; or become the root."""
         search = self._search
-        if self.standing is not TreeStanding.LOOKING or search.inquiry is not None or now_ms < search.next_ms:
+        if self.phase is not TreePhase.LOOKING or search.inquiry is not None or now_ms < search.next_ms:
             return
         if search.is_at_its_begin(now_ms):
             search.begin_round(self._candidates(search.lost_root))
@@ -265,14 +264,14 @@ class ServerTree:
             self._search.ask_before(tuple(reversed(offer.path)))
         if is_deep or not offer.path or self._me in offer.path:
             self._end_inquiry(now_ms)
-        elif self.standing is TreeStanding.LOOKING:
+        elif self.phase is TreePhase.LOOKING:
             inquiry.offer = offer
             self._join_when_all_know(now_ms)
         elif is_better(offer, self.path, self._tree_height):
             inquiry.offer = offer
             if self._parent is not None:
                 self._close(self._parent[0])
-            self._move(StandingCause.BETTER_OFFER)
+            self._move(TreeCause.BETTER_OFFER)
             self._look(now_ms, lost_root=None)
             self._join_when_all_know(now_ms)
         else:
@@ -291,15 +290,18 @@ class ServerTree:
             self._effects.say(inquiry.edge, Join(self.height, self.broadcast.past(now_ms)))
 
     def _become_root(self, now_ms: int) -> None:
-        self._move(StandingCause.NOBODY_FOUND)
+        self._move(TreeCause.NOBODY_FOUND)
         self.path, self._tree_height = (self._me,), self.height
         self._settle(now_ms)
 
     def _settle(self, now_ms: int) -> None:
-        """It has another place: its children are told, and everybody soon."""
+        """It has another place: its children are told, and, if its parent or level is another one, everybody soon. In a
+        large tree all have another way to the root when that is lost: they do not speak all at once."""
         self.broadcast.voices.settle(now_ms)
         self._search.settle(now_ms)
-        self._speak_ms = min(self._speak_ms, now_ms + int(self._rng.random() * PROBE_MS))
+        said = self.announced.get(self._me)
+        if said is None or (said.parent, said.level) != (self.parent, self.level):
+            self._speak_ms = min(self._speak_ms, now_ms + int(self._rng.random() * PROBE_MS))
         self._tell_children()
 
     # -- the parent
@@ -318,7 +320,7 @@ class ServerTree:
             return
         self._search.inquiry, self._parent = None, (inquiry.edge, inquiry.name)
         self.counts.parents += 1
-        self._move(StandingCause.PARENT_TOOK_IT)
+        self._move(TreeCause.PARENT_TOOK_IT)
         self.broadcast.open(inquiry.edge, info.past, now_ms)
         self._follow_parent(info, now_ms)
 
@@ -326,14 +328,14 @@ class ServerTree:
         """The place of the parent is another one."""
         self._parent_turn = info.turn
         if not info.path:
-            self._move(StandingCause.PARENT_DETACHED)
+            self._move(TreeCause.PARENT_DETACHED)
             self.path = ()
             self._tell_below(now_ms)
             self._go_on_told(now_ms)
         elif self._me in info.path:
             self._leave_parent(now_ms)
         else:
-            self._move(StandingCause.PARENT_SETTLED)
+            self._move(TreeCause.PARENT_SETTLED)
             self._tree_height = info.height
             path = (self._me, *info.path)
             if path != self.path:
@@ -346,9 +348,9 @@ class ServerTree:
         """All below may know by now."""
         if self._unaware():
             return
-        if self.standing is TreeStanding.PENDING and self._parent is not None:
+        if self.phase is TreePhase.PENDING and self._parent is not None:
             self._effects.say(self._parent[0], SubtreeTold(self._parent_turn))
-        elif self.standing is TreeStanding.LOOKING:
+        elif self.phase is TreePhase.LOOKING:
             self._join_when_all_know(now_ms)
             self._go_on_looking(now_ms)
 
@@ -357,7 +359,7 @@ class ServerTree:
         self.counts.parents_lost += 1
         for edge in self._edges_up():
             self._close(edge)
-        self._move(StandingCause.PARENT_LOST)
+        self._move(TreeCause.PARENT_LOST)
         self._look(now_ms, lost_root)
         self._go_on_looking(now_ms)
 
@@ -365,7 +367,7 @@ class ServerTree:
         """A parent that announces nothing any more is left, also when its connection is alive."""
         voices = self.broadcast.voices
         voices.forget_silent(now_ms)
-        if self.standing is TreeStanding.ATTACHED and self.parent is not None and voices.is_missed(self.parent, now_ms):
+        if self.phase is TreePhase.ATTACHED and self.parent is not None and voices.is_missed(self.parent, now_ms):
             self._leave_parent(now_ms)
 
     # -- children
@@ -373,7 +375,7 @@ class ServerTree:
     def _refusal(self, name: NodeName) -> str | None:
         """Why this node cannot be a parent now."""
         is_full = self._children.count_beside(name) >= self._settings.fanout
-        return "out" if self.standing is TreeStanding.OUT else refusal(name, self.path, is_full=is_full)
+        return "out" if self.phase is TreePhase.OUT else refusal(name, self.path, is_full=is_full)
 
     def _joins(self, edge: int, join: Join, now_ms: int) -> None:
         child = self._children.waiting(edge)
@@ -394,7 +396,7 @@ class ServerTree:
 
     def _shape_changed(self) -> None:
         """The subtree may be higher or lower than before."""
-        if self.standing is TreeStanding.ROOT and self._tree_height != self.height:
+        if self.phase is TreePhase.ROOT and self._tree_height != self.height:
             self._tree_height = self.height
             self._tell_children()
         elif self._parent is not None and self._said_height != self.height:
@@ -412,7 +414,7 @@ class ServerTree:
 
     def _unaware(self) -> list[int]:
         """The children that may still believe in the place that this node had."""
-        is_moving = self.standing in (TreeStanding.LOOKING, TreeStanding.PENDING)
+        is_moving = self.phase in (TreePhase.LOOKING, TreePhase.PENDING)
         return self._children.unaware(self._turn) if is_moving else []
 
     def _give_up_slow(self, now_ms: int) -> None:
@@ -433,13 +435,13 @@ class ServerTree:
         """Ask a node that seems alive, but of which this tree hears nothing: it may be in another tree."""
         if self._ask_next(now_ms):
             return
-        is_root = self.standing is TreeStanding.ROOT
+        is_root = self.phase is TreePhase.ROOT
         strangers = self.broadcast.voices.strangers(self._peers, now_ms, has_edges=bool(self._tree_edges()))
         name = self._search.probe(strangers, now_ms, is_root=is_root)
         if is_root:
             if name is not None:
                 self._ask(name, now_ms)
-        elif self.standing is TreeStanding.ATTACHED and self.broadcast.voices.is_settled(now_ms):
+        elif self.phase is TreePhase.ATTACHED and self.broadcast.voices.is_settled(now_ms):
             if name is not None:
                 self._ask(name, now_ms)  # the root could not
             else:
@@ -494,5 +496,5 @@ class ServerTree:
         edges = [] if self._parent is None else [self._parent[0]]
         return edges if self._search.inquiry is None else [*edges, self._search.inquiry.edge]
 
-    def _move(self, cause: StandingCause) -> None:
-        self.standing = TRANSITIONS.get((self.standing, cause), self.standing)
+    def _move(self, cause: TreeCause) -> None:
+        self.phase = TRANSITIONS.get((self.phase, cause), self.phase)

@@ -74,10 +74,11 @@ class Voices:
         return now_ms - self._settled_ms > self.silent_ms and parent not in self.announced
 
     def strangers(self, peers: Mapping[NodeName, TreePeer], now_ms: int, *, has_edges: bool) -> list[NodeName]:
-        """Nodes that seem alive, and of which nothing came by the tree since this node has its place and its edges, or
-        lately. Whoever is below it still speaks within the time of an announcement. Those with a connection come
+        """Nodes that seem alive, and of which nothing came by the tree lately, or since this node has its place and its
+        edges: whoever is in its tree still speaks within the time of an announcement. Those with a connection come
         first."""
-        is_early = has_edges and now_ms - self._cut_ms < self._announce_ms + SPOKEN_MS
-        since_ms = max(self._settled_ms, now_ms - self.silent_ms, 0 if is_early else self._cut_ms)
-        found = [name for name in peers if self._heard_ms.get(name, -1) < since_ms]
+        changed_ms, heard = max(self._settled_ms, self._cut_ms), self._heard_ms
+        is_early = has_edges and now_ms - changed_ms < self._announce_ms + SPOKEN_MS
+        since_ms = 0 if is_early else changed_ms
+        found = [name for name in peers if name not in heard or heard[name] < since_ms]
         return sorted(found, key=lambda name: (peers[name].rtt_ms is None, name))

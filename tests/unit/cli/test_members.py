@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.cli.members import MemberView, read_members
+from distkv.cli.members import MemberView, PlaceView, read_members
 from distkv.errors import DecodeError
 
 STATE: dict[str, object] = {"node": "b", "state": "ready", "addr": "h:1", "nodes": {}, "missing": {}, "members": []}
@@ -39,6 +39,15 @@ def test_link_is_shown_with_its_round_trip() -> None:
     ]  # fmt: skip
 
 
+def test_place_in_the_server_tree_is_shown() -> None:
+    announced = {
+        "b": {"addr": "h:1", "load": 2, "level": 0, "height": 1, "children": 1, "parent": None},
+        "z": {"addr": "h:2", "load": 0, "level": 1, "height": 0, "children": 0, "parent": "b"},
+    }
+    found = read_members(STATE | {"nodes": {"y": 2, "z": 9}, "tree": {"announced": announced}})
+    assert [member.place for member in found] == [PlaceView(0, "", 2), None, PlaceView(1, "b", 0)]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -47,6 +56,8 @@ def test_link_is_shown_with_its_round_trip() -> None:
         {"members": [1]},
         {"nodes": {"a": "x"}},
         {"links": 1},
+        {"tree": []},
+        {"tree": {"announced": {"z": {"level": -1, "load": 0, "parent": None}}}},
         {"links": [{"node": "z", "state": "up", "rtt_ms": "x"}]},
     ],
 )

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class TreeStanding(StrEnum):
+class TreePhase(StrEnum):
     """How a node stands."""
 
     OUT = "out"
@@ -25,7 +25,7 @@ class TreeStanding(StrEnum):
     """It has a parent, and a node above looks for one."""
 
 
-class StandingCause(StrEnum):
+class TreeCause(StrEnum):
     """What moves a node."""
 
     SERVES = "serves clients"
@@ -42,19 +42,19 @@ class StandingCause(StrEnum):
     ENDS = "ends"
 
 
-TRANSITIONS: Final[dict[tuple[TreeStanding, StandingCause], TreeStanding]] = {
-    (TreeStanding.OUT, StandingCause.SERVES): TreeStanding.LOOKING,
-    (TreeStanding.LOOKING, StandingCause.PARENT_TOOK_IT): TreeStanding.ATTACHED,
-    (TreeStanding.LOOKING, StandingCause.NOBODY_FOUND): TreeStanding.ROOT,
-    (TreeStanding.ATTACHED, StandingCause.PARENT_DETACHED): TreeStanding.PENDING,
-    (TreeStanding.ATTACHED, StandingCause.PARENT_LOST): TreeStanding.LOOKING,
-    (TreeStanding.ATTACHED, StandingCause.BETTER_OFFER): TreeStanding.LOOKING,
-    (TreeStanding.PENDING, StandingCause.PARENT_SETTLED): TreeStanding.ATTACHED,
-    (TreeStanding.PENDING, StandingCause.PARENT_LOST): TreeStanding.LOOKING,
-    (TreeStanding.ROOT, StandingCause.BETTER_OFFER): TreeStanding.LOOKING,
-    (TreeStanding.LOOKING, StandingCause.ENDS): TreeStanding.OUT,
-    (TreeStanding.ROOT, StandingCause.ENDS): TreeStanding.OUT,
-    (TreeStanding.ATTACHED, StandingCause.ENDS): TreeStanding.OUT,
-    (TreeStanding.PENDING, StandingCause.ENDS): TreeStanding.OUT,
+TRANSITIONS: Final[dict[tuple[TreePhase, TreeCause], TreePhase]] = {
+    (TreePhase.OUT, TreeCause.SERVES): TreePhase.LOOKING,
+    (TreePhase.LOOKING, TreeCause.PARENT_TOOK_IT): TreePhase.ATTACHED,
+    (TreePhase.LOOKING, TreeCause.NOBODY_FOUND): TreePhase.ROOT,
+    (TreePhase.ATTACHED, TreeCause.PARENT_DETACHED): TreePhase.PENDING,
+    (TreePhase.ATTACHED, TreeCause.PARENT_LOST): TreePhase.LOOKING,
+    (TreePhase.ATTACHED, TreeCause.BETTER_OFFER): TreePhase.LOOKING,
+    (TreePhase.PENDING, TreeCause.PARENT_SETTLED): TreePhase.ATTACHED,
+    (TreePhase.PENDING, TreeCause.PARENT_LOST): TreePhase.LOOKING,
+    (TreePhase.ROOT, TreeCause.BETTER_OFFER): TreePhase.LOOKING,
+    (TreePhase.LOOKING, TreeCause.ENDS): TreePhase.OUT,
+    (TreePhase.ROOT, TreeCause.ENDS): TreePhase.OUT,
+    (TreePhase.ATTACHED, TreeCause.ENDS): TreePhase.OUT,
+    (TreePhase.PENDING, TreeCause.ENDS): TreePhase.OUT,
 }
-"""(standing, cause) -> next standing. What is not listed does not happen, or leaves it as it is."""
+"""(phase, cause) -> next phase. What is not listed does not happen, or leaves it as it is."""

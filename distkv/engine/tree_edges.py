@@ -81,7 +81,7 @@ class Edge:
             self._scope.cancel()
 
 
-class Branches:
+class TreeEdges:
     """The edges of one node."""
 
     def __init__(
