@@ -48,8 +48,14 @@ class Fleet:
             self.check()
 
     def check(self) -> None:
-        """No circle, and no level that is too high."""
-        parents = {site.name: site.tree.parent for site in self.forest.running()}
+        """No circle of edges that both ends have, and no level that is too high. A node that stood still may believe
+        for a while in a parent that is gone."""
+        children = {site.name: set(site.tree.children) for site in self.forest.running()}
+        parents = {
+            site.name: site.tree.parent
+            for site in self.forest.running()
+            if site.tree.parent is not None and site.name in children.get(site.tree.parent, ())
+        }
         known = set[NodeName]()
         for name in parents:
             way, at = set[NodeName](), name
