@@ -24,6 +24,8 @@ from distkv.wire.message import EventRecord, KnownRecord, Record, ResetRecord
 
 ITEM_BYTES: Final = 256
 """What an item counts besides its record: so a batch has no more than 256 of them."""
+FEW: Final = 16
+"""So many are told where the commit is done: to wake a task for it costs more, and a client may wait for them."""
 
 
 @attrs.frozen(slots=True)
@@ -112,4 +114,7 @@ class Followers:
         if pending and pending[0].position <= durable:
             while pending and pending[0].position <= durable:
                 queue.offer(pending.popleft())
-            self._news.add(queue)
+            if len(queue.subscribers) <= FEW:
+                self._news.tell_now(queue)
+            else:
+                self._news.add(queue)

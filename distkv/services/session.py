@@ -120,6 +120,8 @@ class Session:
             if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
                 await self.sender.flush()
         await self.sender.flush()
+        if not self._driver.committer.is_idle:
+            self._driver.committer.hurry(self.sender)  # for a write whose answer waits for others
 
     def take(self, data: bytes) -> bool:
         """Answer the requests that these bytes complete; False: this connection's own task has to go on."""
@@ -210,7 +212,9 @@ class Session:
             case Follow():
                 self._nursery.start_soon(self._follows.begin(request).run)
             case HeldRequest(task=task, nodes=ticks):
-                self._reply(encode_reply(request.seq, {"counts": self._follows.held(task, ticks)}))
+                counts = self._follows.held(task, ticks)
+                if not request.is_quiet:
+                    self._reply(encode_reply(request.seq, {"counts": counts}))
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)

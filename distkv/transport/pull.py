@@ -10,7 +10,7 @@ the peer refused.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -89,6 +89,7 @@ class PeerCaller:
         line, call = self._line(addr), PeerCall(take_fields, silent_s, hooks.began, hooks.rested)
         try:
             async with line.asking(lambda seq: attrs.evolve(request, seq=seq), call), trio.open_nursery() as nursery:
+                hooks.speaks(partial(_say_held, line, call))
                 nursery.start_soon(_speak, line, call, request.silent_s, hooks)
                 with suppress(RequestError, PeerError):  # it is raised below, behind the nursery
                     await call.wait()
@@ -131,7 +132,11 @@ async def _speak(line: PeerLine, call: PeerCall, every_s: float, hooks: FollowHo
         if ticks is None:
             await line.say(PingRequest, PeerCall(partial(_measure, hooks.measured, trio.current_time())))
         else:
-            await line.say(partial(HeldRequest, task=call.seq, nodes=ticks))
+            await line.say(partial(HeldRequest, task=call.seq, nodes=ticks, is_quiet=True))
+
+
+def _say_held(line: PeerLine, call: PeerCall, ticks: Mapping[NodeName, Tick]) -> bool:
+    return line.say_nowait(lambda seq: HeldRequest(seq, call.seq, dict(ticks), is_quiet=True))
 
 
 async def _measure(measured: Callable[[float], None], said_at: float, _: Fields) -> None:

@@ -92,7 +92,8 @@ def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
 
 def _read_held(seq: int, fields: Fields, _: bytes) -> HeldRequest:
     nodes = read_map(fields.get("nodes"), "nodes")
-    return HeldRequest(seq, read_int(fields, "task", SEQ_MAX, 1), read_single_ticks(nodes, "nodes"))
+    is_quiet = read_flag(fields, "quiet") if "quiet" in fields else False
+    return HeldRequest(seq, read_int(fields, "task", SEQ_MAX, 1), read_single_ticks(nodes, "nodes"), is_quiet)
 
 
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
@@ -147,6 +148,8 @@ def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes
 
 def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields |= {"task": request.task, "nodes": request.nodes}
+    if request.is_quiet:
+        fields["quiet"] = True
 
 
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:

@@ -118,6 +118,8 @@ class HeldRequest:
     task: int
     """The `seq` of its follow."""
     nodes: dict[NodeName, Tick]
+    is_quiet: bool = False
+    """Whether it wants no answer."""
 
 
 @lean_value

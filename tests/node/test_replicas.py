@@ -159,6 +159,37 @@ async def test_what_is_said_for_nothing_changes_nothing(autojump_clock: MockCloc
 
 
 @pytest.mark.trio
+async def test_who_says_quietly_what_it_holds_gets_no_answer(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        await client.stream.send_all(client.frame("held", task=9, nodes={}, quiet=True))
+        assert await client.ask("ping") == {"seq": client.seq}
+
+
+@pytest.mark.trio
+async def test_write_is_counted_when_its_connection_writes_many_at_once(autojump_clock: MockClock) -> None:
+    async with three_linked() as world, world.nodes["a"].client() as client:
+        await client.ask("ping")
+        count = 8
+        frames = [client.frame("set_value", path=[f"n{at}"], value=1, replicas=3) for at in range(count)]
+        await client.stream.send_all(b"".join(frames))
+        answers = [await client.receive() for _ in range(count)]
+        assert [answer and answer.get("replicas") for answer in answers] == [3] * count
+
+
+@pytest.mark.trio
+async def test_write_whose_connection_has_ended_is_waited_for_no_more(autojump_clock: MockClock) -> None:
+    commits_s = [0.002]
+    async with three_linked(lambda: commits_s[0]) as world:
+        node, commits_s[0] = world.nodes["a"], 1000.0
+        async with node.client() as client:
+            await client.stream.send_all(client.frame("set_value", path=["x"], value=1, replicas=3, timeout=60))
+            await trio.sleep(0.1)
+            assert node.driver.hub.followers.holders.are_awaited
+        await trio.sleep(0.1)
+        assert not node.driver.hub.followers.holders.are_awaited
+
+
+@pytest.mark.trio
 async def test_nobody_is_asked_to_say_anything_when_nobody_waits(autojump_clock: MockClock) -> None:
     async with solo_node() as node, node.client() as client, node.client() as writer:
         await client.ask("follow", nodes={"a": node.replica.tick})
