@@ -46,6 +46,7 @@ from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
+from distkv.engine.late_commits import LateCommits
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
@@ -132,6 +133,7 @@ class Driver:
             self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox)
+        self._late_commits = LateCommits(committer, self)
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
         self._ready = trio.Event()
@@ -192,6 +194,17 @@ class Driver:
         """Call it as soon as all that was decided so far is durable; never, when the node ends before."""
         self._executor.when_durable(do)
 
+    def commit(self) -> None:
+        """Have what was taken in committed: now, if somebody waits to be told of it."""
+        hub, committer = self.hub, self.committer
+        if committer.is_idle:
+            return
+        is_waited_for = hub.count or hub.followers.are_waiting or self.arrivals.count or self._executor.is_waiting
+        if is_waited_for or committer.is_wanted:
+            committer.hurry(self)
+        else:
+            self._late_commits.put_off()
+
     def check_room(self, size: int) -> None:
         """Ask before a write of `size` bytes.
 
@@ -249,6 +262,7 @@ class Driver:
             self._nursery = nursery
             self._caller.begin(nursery)
             nursery.start_soon(self.committer.run)
+            nursery.start_soon(self._late_commits.run)
             nursery.start_soon(self.hub.run)
             nursery.start_soon(self._keep_time)
             if self.settler is not None:
@@ -403,7 +417,7 @@ class Driver:
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
             finally:
-                followed.commit()
+                self.commit()
 
     async def _ask(self, ask: Ask) -> None:
         """Carry one request to a peer; its answers are inputs, each durable before the next is read."""

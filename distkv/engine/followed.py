@@ -43,6 +43,9 @@ class FollowingNode(Protocol):
     def has_room_for(self, size: int) -> bool:
         """Whether so many bytes of records fit; counted when not."""
 
+    def commit(self) -> None:
+        """Have what was taken in committed: now, if somebody waits to be told of it."""
+
     def when_durable(self, do: Callable[[], object]) -> None:
         """Call it as soon as all that was decided so far is durable."""
 
@@ -66,17 +69,8 @@ class OpenLink:
     def hooks(self) -> FollowHooks:
         """What is called while it is followed."""
         held = self._held
-        return FollowHooks(self._began, self._take, self.commit, held.next, self._traffic.answered, held.speaks)
-
-    def commit(self) -> None:
-        """All that came was taken: have it committed.
-
-        Until then nobody else is asked to: the committer's task would often come first, and use a thread for it, which
-        costs more than all the rest.
-        """
-        committer = self._node.committer
-        if not committer.is_idle:
-            committer.hurry(self._node)
+        commit = self._node.commit  # for all that came: else each step wakes the committer's task, which uses a thread
+        return FollowHooks(self._began, self._take, commit, held.next, self._traffic.answered, held.speaks)
 
     def _began(self) -> None:
         self._node.step(FollowBegan(self._follow.follow))

@@ -73,6 +73,11 @@ class Followers:
         """How many there are."""
         return len(self.queue.subscribers)
 
+    @property
+    def are_waiting(self) -> bool:
+        """Whether some are to be told of what is not durable yet."""
+        return bool(self._pending)
+
     def add(self, nodes: Iterable[NodeName], begin: int, push: Callable[[HeldBatch], bool]) -> Follower:
         """Somebody who is to be told what is held of these nodes behind the position `begin`."""
         found = Follower(self.queue, nodes, begin, push)

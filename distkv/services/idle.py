@@ -92,7 +92,7 @@ class IdleConnections:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             for fd, _ in self._epoll.poll(0, ROUND_MAX):
                 self._serve(self._guests[fd])
-            if not self._committer.is_idle:
+            if self._landing or self._committer.is_wanted:
                 self._committer.hurry(self)
 
     def _serve(self, guest: _Guest) -> None:

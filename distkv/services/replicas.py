@@ -85,6 +85,8 @@ class ReplicatedWrites:
         if len(self._open) >= limit:
             raise BusyError(f"this connection waits for {limit} writes already: wait for one, or open another one")
         written = kv.write(driver, request.write, size)
+        if written.event is not None:
+            driver.committer.is_wanted = True
         found = self._open[request.seq] = _OpenWrite(request, written, driver.position, trio.current_time())
         if found.event is not None and wanted > 0:
             found.awaited = self._holders.begin(found.event.link, wanted, partial(self._enough, found))

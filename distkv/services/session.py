@@ -120,8 +120,8 @@ class Session:
             if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
                 await self.sender.flush()
         await self.sender.flush()
-        if not self._driver.committer.is_idle:
-            self._driver.committer.hurry(self.sender)  # for a write whose answer waits for others
+        if self._driver.committer.is_wanted:
+            self._driver.committer.hurry(self.sender)
 
     def take(self, data: bytes) -> bool:
         """Answer the requests that these bytes complete; False: this connection's own task has to go on."""

@@ -187,9 +187,9 @@ class PeerLine:
 
     async def _read(self, stream: trio.abc.Stream) -> None:
         while True:
-            data: bytes | bytearray | None = None
+            data: bytes | None = None
             with trio.CancelScope(deadline=self._next_deadline()) as self._pause:
-                data = await stream.receive_some(RECEIVE_BYTES)
+                data = await _receive(stream)
             if data is None:
                 if self._is_done_waiting():
                     return
@@ -198,7 +198,7 @@ class PeerLine:
                     raise PeerError(f"{self.addr}: closed the connection before the answer was complete")
                 return
             else:
-                self._reader.feed(bytes(data))
+                self._reader.feed(data)
                 for frame in self._reader:
                     await self._take(decode_reply(frame))
                     if not self._reader.is_between_frames:
@@ -263,6 +263,23 @@ class PeerLine:
         del self._calls[call.seq]
         call.end(failure)
         self._unused_since = trio.current_time()
+
+
+async def _receive(stream: trio.abc.Stream) -> bytes:
+    """What has come, once something has.
+
+    The stream itself would first try whether something has come: nearly always in vain, and not for nothing.
+    """
+    if not isinstance(stream, trio.SocketStream):
+        return bytes(await stream.receive_some(RECEIVE_BYTES))
+    while True:
+        await trio.lowlevel.wait_readable(stream.socket)
+        try:
+            return os.read(stream.socket.fileno(), RECEIVE_BYTES)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise trio.BrokenResourceError(f"receiving failed: {error}") from error
 
 
 @asynccontextmanager
