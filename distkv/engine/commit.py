@@ -152,6 +152,10 @@ class Committer:
         else:
             self._work.set()
 
+    def begin(self) -> None:
+        """Have what was appended committed on the thread, beside what goes on here."""
+        self._work.set()
+
     async def run(self) -> None:
         """Commit what nobody commits inline, until cancelled.
 

@@ -25,6 +25,9 @@ from distkv.wire.following import FollowItem
 from distkv.wire.request import Follow
 from distkv.wire.room import events_room
 
+AT_ONCE_BYTES: Final = 64 << 10
+"""When so much came at once, a commit begins beside the rest of it, so that those who watch need not wait for all."""
+
 
 class FollowingNode(Protocol):
     """What a follow needs of the node that follows."""
@@ -88,5 +91,7 @@ class OpenLink:
             ticks = {name: ledger.whole_up_to(name) for name in writers}
             node.when_durable(partial(self._held.say, ticks))
         committer = node.committer
+        if committer.waiting_bytes > AT_ONCE_BYTES:
+            committer.begin()
         if committer.waiting_bytes > node.limits.uncommitted_bytes:
             await committer.wait_durable(node.position)

@@ -158,6 +158,29 @@ async def test_what_is_said_for_nothing_changes_nothing(autojump_clock: MockCloc
         assert (await client.ask("held", **said))["counts"] is False
 
 
+async def commits_of_twenty_sets(world: World) -> int:
+    """How many commits *b* makes of sets on *a* that come one each millisecond."""
+    committer = world.nodes["b"].driver.committer
+    before = committer.inline_count + committer.thread_count
+    async with world.nodes["a"].client() as client:
+        for number in range(20):
+            await client.set("x.y", number)
+            await trio.sleep(0.001)
+    await trio.sleep(1)
+    assert committer.is_idle
+    return committer.inline_count + committer.thread_count - before
+
+
+@pytest.mark.trio
+async def test_follower_commits_together_what_nobody_there_waits_for(autojump_clock: MockClock) -> None:
+    async with three_linked() as world:
+        alone = await commits_of_twenty_sets(world)
+        async with world.nodes["b"].client() as client:
+            await client.ask("watch", path=["x"])
+            told = await commits_of_twenty_sets(world)
+        assert 0 < alone < told
+
+
 @pytest.mark.trio
 async def test_who_says_quietly_what_it_holds_gets_no_answer(autojump_clock: MockClock) -> None:
     async with solo_node() as node, node.client() as client:
