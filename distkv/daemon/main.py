@@ -32,6 +32,7 @@ from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
+from distkv.daemon.processor import ask_for_short_turns
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
@@ -122,6 +123,7 @@ async def _run_at(
 ) -> None:
     await manager.tell(f"STATUS=reading {config.data_dir}")
     allow_files(config.limits.connections)
+    ask_for_short_turns()
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     _check_restored(config, beginning, None)

@@ -67,6 +67,8 @@ class Committer:
         self._last_writer: object = None
         self._shared_until = 0.0
         self._mark = 0
+        self.is_wanted = False
+        """Whether somebody waits for what was appended, but not here; set by whoever appended it."""
         self.appended = 0
         """How many records were ever appended."""
         self.durable = 0
@@ -150,6 +152,10 @@ class Committer:
         else:
             self._work.set()
 
+    def begin(self) -> None:
+        """Have what was appended committed on the thread, beside what goes on here."""
+        self._work.set()
+
     async def run(self) -> None:
         """Commit what nobody commits inline, until cancelled.
 
@@ -173,6 +179,7 @@ class Committer:
 
     def _take(self) -> tuple[_CommitGroup, int]:
         batch, self._next = self._next, _CommitGroup()
+        self.is_wanted = False
         self._flying = batch
         return batch, self._mark
 
@@ -196,11 +203,12 @@ class Committer:
 
     def _append(self, records: Sequence[bytes]) -> int:
         """On the loop or on a thread, never on both. How long it takes is measured here: what a thread takes to begin,
-        and to be heard of by a loop that is busy, says nothing about the disk. Nor does a single slow sync."""
+        and to be heard of by a loop that is busy, says nothing of the disk. Nor do slow syncs beside quick ones: where
+        others want the processors, many seem slow that only waited for one. A thread would wait twice."""
         began = self._clock()
         end = self._log.append(records)
         took_s = min(self._clock() - began, 2 * self._inline_s)
-        self._sync_s += (took_s - self._sync_s) / 8
+        self._sync_s += (took_s - self._sync_s) / (8 if took_s > self._sync_s else 2)
         return end
 
     def _land(self, batch: _CommitGroup, mark: int) -> None:

@@ -13,7 +13,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, Protocol, assert_never
 
 import trio
@@ -23,11 +22,9 @@ from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
     Ask,
-    FollowBegan,
     FollowEnded,
     FollowersSeen,
     FollowFrom,
-    FollowTold,
     HeardMessage,
     Input,
     LocalSet,
@@ -48,8 +45,9 @@ from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
-from distkv.engine.held_ticks import HeldTicks
+from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
+from distkv.engine.late_commits import LateCommits
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
@@ -60,7 +58,6 @@ from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, FollowHooks, Gap, Heard, Members, Report, Transport, Up
 from distkv.wire.codec import Payload
-from distkv.wire.following import FollowItem
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
 from distkv.wire.request import Follow, PeerRequest
@@ -141,6 +138,7 @@ class Driver:
             self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox)
+        self._late_commits = LateCommits(committer, self)
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
         self._ready = trio.Event()
@@ -167,13 +165,14 @@ class Driver:
         self._executor.carry_out(self.replica.begin(self.now_ms(), time.time()))
         self._keep_earlier_time()
 
-    def step(self, what: Input) -> Reply | None:
-        """Take one input; the reply may be given away once `position` is durable."""
+    def step(self, what: Input, *, is_awaited: bool = False) -> Reply | None:
+        """Take one input; the reply may be given away once `position` is durable. `is_awaited`: whoever gives it sees
+        to the commit, as the session of a client does."""
         ready = self.replica.step(self.now_ms(), time.time(), what)
         if self.tracing.listeners:
             self.tracing.step(what, ready, self.position + len(ready.records))
         if type(what) is not LocalSet:
-            self._executor.carry_out(ready)
+            self._executor.carry_out(ready, is_awaited=is_awaited)
             self._keep_earlier_time()
         else:  # a client's, whose session waits for the commit, and which nearly always moves no timer
             self._executor.carry_out(ready, is_awaited=True)
@@ -195,6 +194,21 @@ class Driver:
         if self.committer.is_idle:
             return True
         return event.node != self.replica.name or event.tick <= self.committer.durable_mark
+
+    def when_durable(self, do: Callable[[], object]) -> None:
+        """Call it as soon as all that was decided so far is durable; never, when the node ends before."""
+        self._executor.when_durable(do)
+
+    def commit(self) -> None:
+        """Have what was taken in committed: now, if somebody waits to be told of it."""
+        hub, committer = self.hub, self.committer
+        if committer.is_idle:
+            return
+        is_waited_for = hub.count or hub.followers.are_waiting or self.arrivals.count or self._executor.is_waiting
+        if is_waited_for or committer.is_wanted:
+            committer.hurry(self)
+        else:
+            self._late_commits.put_off()
 
     def check_room(self, size: int) -> None:
         """Ask before a write of `size` bytes.
@@ -259,6 +273,7 @@ class Driver:
             self._nursery = nursery
             self._caller.begin(nursery)
             nursery.start_soon(self.committer.run)
+            nursery.start_soon(self._late_commits.run)
             nursery.start_soon(self.hub.run)
             nursery.start_soon(self._keep_time)
             if self.settler is not None:
@@ -304,7 +319,7 @@ class Driver:
         if self.committer.waiting_bytes > self.limits.uncommitted_bytes:
             self.counters["dropped_uncommitted"] += 1
             return False
-        return self._has_room_for(events_room(update.events))
+        return self.has_room_for(events_room(update.events))
 
     def _has_room(self) -> bool:
         """For what the node does by itself; a disk that is full is counted when somebody wants something of it."""
@@ -314,7 +329,8 @@ class Driver:
             return False
         return True
 
-    def _has_room_for(self, size: int) -> bool:
+    def has_room_for(self, size: int) -> bool:
+        """Whether so many bytes of records fit; if not, what somebody tells is dropped."""
         try:
             self.check_room(size)
         except NoSpaceError:
@@ -405,43 +421,22 @@ class Driver:
     # -- peers
 
     async def _follow(self, follow: FollowFrom, scope: trio.CancelScope) -> None:
-        """Take what a peer tells, each item in one step, until it ends or another follow takes its place."""
-        replica, committer, held = self.replica, self.committer, HeldTicks()
-        traffic = self.traffic(follow.name)
-        traffic.connect()
-
-        async def take(item: FollowItem) -> None:
-            traffic.events_in += len(item.events)
-            if item.events and not self._has_room_for(events_room(item.events)):
-                raise PeerError("the disk is full, what the peer tells was given up")
-            self.step(FollowTold(follow.follow, item.events, item.known))
-            if item.wants_held:
-                writers = {event.node for event in item.events} | item.known.keys()
-                ticks = {name: replica.tree.ledger.whole_up_to(name) for name in writers}
-                self._executor.when_durable(partial(held.say, ticks))
-            if committer.waiting_bytes > self.limits.uncommitted_bytes:
-                await committer.wait_durable(self.position)
-
-        def began() -> None:
-            self.step(FollowBegan(follow.follow))
-
-        def rested() -> None:
-            if not committer.is_idle:
-                committer.hurry(self)
-
-        hooks = FollowHooks(began, take, rested, held.next, traffic.answered)
-        request = Follow(1, dict(follow.nodes), self._silent_s / 3, replica.name, replica.life or 0)
+        """Take what a peer tells, until it ends or another follow takes its place."""
+        followed = OpenLink(self, follow, self.traffic(follow.name))
         with scope:
             try:
-                await self._caller.follow(follow.addr, request, self._silent_s, hooks)
+                request = followed.request(self._silent_s)
+                await self._caller.follow(follow.addr, request, self._silent_s, followed.hooks)
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
+            finally:
+                self.commit()
 
     async def _ask(self, ask: Ask) -> None:
         """Carry one request to a peer; its answers are inputs, each durable before the next is read."""
 
         async def take(answer: Payload) -> None:
-            check_part(answer, self._has_room_for)
+            check_part(answer, self.has_room_for)
             self.step(PeerAnswered(ask.id, answer))
             await self.committer.wait_durable(self.position)
 
@@ -449,7 +444,7 @@ class Driver:
         request = request_of(ask, self.replica)
         await self.committer.wait_durable(self.position)  # our tick maps may show more than when the ask was decided
         try:
-            check_begin(ask, self._has_room_for)
+            check_begin(ask, self.has_room_for)
             await self._caller.call(ask.addr, request, take)
         except (PeerError, RequestError) as cause:
             error = cause

@@ -83,6 +83,11 @@ class Executor:
         for note in ready.notes:
             outlets.note(note)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something is to leave as soon as what was decided is durable."""
+        return bool(self._outbox or self._waiting)
+
     def when_durable(self, do: Callable[[], object]) -> None:
         """Call it as soon as all that was decided so far is durable; never, when the node ends before."""
         log = self._log

@@ -24,6 +24,8 @@ from distkv.wire.message import EventRecord, KnownRecord, Record, ResetRecord
 
 ITEM_BYTES: Final = 256
 """What an item counts besides its record: so a batch has no more than 256 of them."""
+FEW: Final = 16
+"""So many are told where the commit is done: to wake a task for it costs more, and a client may wait for them."""
 
 
 @attrs.frozen(slots=True)
@@ -71,6 +73,11 @@ class Followers:
         """How many there are."""
         return len(self.queue.subscribers)
 
+    @property
+    def are_waiting(self) -> bool:
+        """Whether some are to be told of what is not durable yet."""
+        return bool(self._pending)
+
     def add(self, nodes: Iterable[NodeName], begin: int, push: Callable[[HeldBatch], bool]) -> Follower:
         """Somebody who is to be told what is held of these nodes behind the position `begin`."""
         found = Follower(self.queue, nodes, begin, push)
@@ -112,4 +119,7 @@ class Followers:
         if pending and pending[0].position <= durable:
             while pending and pending[0].position <= durable:
                 queue.offer(pending.popleft())
-            self._news.add(queue)
+            if len(queue.subscribers) <= FEW:
+                self._news.tell_now(queue)
+            else:
+                self._news.add(queue)

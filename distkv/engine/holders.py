@@ -63,6 +63,6 @@ class Holders:
     def said(self, follower: NodeName, nodes: Mapping[NodeName, Tick]) -> None:
         """A follower durably holds all that these nodes made in the lives of these ticks, up to them."""
         for node, tick in nodes.items():
-            for awaited in self._awaited.get(node, ()):
+            for awaited in list(self._awaited.get(node, ())):  # who has enough is answered, and waits no more
                 if awaited.tick <= tick and life_of(awaited.tick) == life_of(tick):
                     awaited.add(follower)

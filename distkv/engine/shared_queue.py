@@ -212,6 +212,16 @@ class News:
         """Something waits there."""
         self._queues[queue] = None
 
+    def tell_now(self, queue: _AnyQueue) -> None:
+        """Push a batch to all who wait there, who are few; what is left has its turn later."""
+        batches, has_more = dict[int, SharedBatch[Any]](), False
+        for subscriber in list(queue.subscribers):
+            if subscriber.is_waiting and queue.tell(subscriber, batches):
+                has_more = True
+        queue.forget_told()
+        if has_more:
+            self._queues[queue] = None
+
     def turns(self) -> Iterator[None]:
         """Push what there is to all who wait, a batch of each queue in turn; pauses now and then to let others work."""
         count = 0

@@ -59,7 +59,7 @@ class IdleConnections:
         self._epoll = select.epoll()
         self._guests: dict[int, _Guest] = {}
         self._landing: deque[tuple[int, _Guest]] = deque()  # by the position that each waits for
-        committer.listeners.append(self._send_what_landed)
+        committer.listeners.insert(0, self._send_what_landed)  # whoever wrote hears of it before those who watch
 
     def __enter__(self) -> IdleConnections:
         return self
@@ -92,7 +92,7 @@ class IdleConnections:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             for fd, _ in self._epoll.poll(0, ROUND_MAX):
                 self._serve(self._guests[fd])
-            if self._landing:
+            if self._landing or self._committer.is_wanted:
                 self._committer.hurry(self)
 
     def _serve(self, guest: _Guest) -> None:

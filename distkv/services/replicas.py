@@ -13,8 +13,10 @@ one is counted when its commit is done. The write stands, whatever the count.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
+import attrs
 import trio
 
 from distkv.core.ready import WriteDone
@@ -30,14 +32,46 @@ LOOK_S: Final = 0.5
 """How often new nodes are looked for; and how long one that failed, or has a gap before the event, is left alone."""
 
 
+@attrs.define(eq=False)
+class _OpenWrite:
+    """A write that was carried out and is not answered yet."""
+
+    request: ReplicatedWrite
+    written: WriteDone
+    position: int
+    """It is durable when so many records are."""
+    began_s: float
+    awaited: AwaitedEvent | None = None
+    """None: nobody else is waited for."""
+    asking: _Asking | None = None
+    """The task that answers it. None: it is answered from where the last of those who hold it says so."""
+
+    @property
+    def event(self) -> Event | None:
+        """What others are to hold."""
+        return self.written.event or self.written.prev
+
+    @property
+    def reply(self) -> bytes:
+        """What it is answered with now. This node is counted, too."""
+        count = 1 if self.awaited is None else 1 + len(self.awaited.holders)
+        return kv.written_reply(self.request.write, self.written, replicas=count)
+
+
 class ReplicatedWrites:
-    """Those of one connection. Each is carried out at once, and in its turn; only its answer waits."""
+    """Those of one connection. Each is carried out at once, and in its turn; only its answer waits.
+
+    While enough nodes follow this one, no task waits for the answer: it leaves when the last of them says that it holds
+    the write. What is not answered soon gets a task, which asks others.
+    """
 
     def __init__(self, driver: Driver, sender: Sender, nursery: trio.Nursery) -> None:
-        self._driver = driver
-        self._sender = sender
-        self._nursery = nursery
-        self._open: dict[int, trio.CancelScope] = {}
+        self._driver: Final = driver
+        self._sender: Final = sender
+        self._nursery: Final = nursery
+        self._holders: Final = driver.hub.followers.holders
+        self._open: Final = dict[int, _OpenWrite]()
+        self._is_looked_after = False
 
     def begin(self, request: ReplicatedWrite, size: int) -> None:
         """Carry out a write of `size` bytes, and answer it when so many nodes hold it, or its time is over.
@@ -46,71 +80,105 @@ class ReplicatedWrites:
             BusyError: this connection waits for too many already; nothing was written.
             RequestError: as for `kv.set_value`; nothing was written.
         """
-        limit = self._driver.limits.event_waits
+        driver, wanted = self._driver, request.replicas - 1
+        limit = driver.limits.event_waits
         if len(self._open) >= limit:
             raise BusyError(f"this connection waits for {limit} writes already: wait for one, or open another one")
-        written = kv.write(self._driver, request.write, size)
-        self._open[request.seq] = trio.CancelScope()
-        holders = _ReplicaWait(self._driver, written, request.replicas)
-        self._nursery.start_soon(self._answer, request, written, holders)
+        written = kv.write(driver, request.write, size)
+        if written.event is not None:
+            driver.committer.is_wanted = True
+        found = self._open[request.seq] = _OpenWrite(request, written, driver.position, trio.current_time())
+        if found.event is not None and wanted > 0:
+            found.awaited = self._holders.begin(found.event.link, wanted, partial(self._enough, found))
+        is_new, are_there = written.event is not None, 0 < wanted <= driver.follower_count
+        if not (is_new and are_there and request.timeout_s > LOOK_S):
+            self._give_task(found)
+        elif not self._is_looked_after:
+            self._is_looked_after = True
+            self._nursery.start_soon(self._look_after)
 
     def stop(self, seq: int) -> bool:
         """Let the write of this request be answered at once; whether there was one."""
         found = self._open.get(seq)
         if found is not None:
-            found.cancel()
+            self._give_task(found).scope.cancel()
         return found is not None
 
-    async def _answer(self, request: ReplicatedWrite, written: WriteDone, holders: _ReplicaWait) -> None:
+    # -- inside
+
+    def _enough(self, found: _OpenWrite) -> None:
+        """So many others hold it as were wanted; maybe said again, or before it is durable here."""
+        if found.asking is None and self._driver.committer.durable < found.position:
+            self._give_task(found)
+        if found.asking is not None:
+            found.asking.are_enough.set()
+        elif self._forget(found) and not self._sender.send_nowait(reply := found.reply):
+            self._nursery.start_soon(self._sender.send, reply)
+
+    async def _look_after(self) -> None:
+        """Give a task to those that were not answered soon, as long as some have none."""
         try:
-            await self._driver.committer.wait_durable(self._driver.position)
-            with self._open[request.seq] as scope:
-                scope.deadline = trio.current_time() + request.timeout_s
-                await holders.wait()
-            await self._sender.send(kv.written_reply(request.write, written, replicas=holders.count))
+            while waiting := [found for found in self._open.values() if found.asking is None]:
+                soon_s = waiting[0].began_s + LOOK_S
+                await trio.sleep_until(soon_s)
+                for found in waiting:
+                    if found.began_s + LOOK_S <= soon_s and found.request.seq in self._open:
+                        self._give_task(found)
         finally:
-            holders.close()
-            del self._open[request.seq]
+            self._is_looked_after = False
+            for found in [found for found in self._open.values() if found.asking is None]:
+                self._forget(found)  # the connection has ended
+
+    def _give_task(self, found: _OpenWrite) -> _Asking:
+        if found.asking is None:
+            found.asking = _Asking(self._driver, found.event, found.awaited)
+            self._nursery.start_soon(self._answer, found, found.asking)
+        return found.asking
+
+    async def _answer(self, found: _OpenWrite, asking: _Asking) -> None:
+        committer, is_late = self._driver.committer, trio.current_time() >= found.began_s + LOOK_S
+        try:
+            await committer.wait_durable(found.position)
+            with asking.scope as scope:
+                scope.deadline = (found.began_s if is_late else trio.current_time()) + found.request.timeout_s
+                await asking.wait(is_new=found.written.event is not None and not is_late)
+            await self._sender.send(found.reply)
+        finally:
+            self._forget(found)
+
+    def _forget(self, found: _OpenWrite) -> bool:
+        """It is answered, or will never be; whether it was not before."""
+        if self._open.pop(found.request.seq, None) is None:
+            return False
+        if found.awaited is not None:
+            self._holders.end(found.awaited)
+        return True
 
 
-class _ReplicaWait:
-    """The nodes that hold what was written."""
+class _Asking:
+    """How a write is waited for by a task."""
 
-    def __init__(self, driver: Driver, written: WriteDone, wanted: int) -> None:
-        """They are counted from now on, until it is closed."""
-        self._driver = driver
-        self._wanted = wanted
-        self._is_new = written.event is not None
-        self._event = written.event or written.prev
-        self._asked: set[NodeName] = set()
-        self._are_enough = trio.Event()
-        self._awaited: AwaitedEvent | None = None
-        if self._event is not None and wanted > 1:
-            self._awaited = driver.hub.followers.holders.begin(self._event.link, wanted - 1, self._are_enough.set)
+    def __init__(self, driver: Driver, event: Event | None, awaited: AwaitedEvent | None) -> None:
+        self.scope: Final = trio.CancelScope()
+        self.are_enough: Final = trio.Event()
+        self._driver: Final = driver
+        self._event: Final = event
+        self._awaited: Final = awaited
+        self._asked: Final = set[NodeName]()
 
-    def close(self) -> None:
-        """Nobody waits any more."""
-        if self._awaited is not None:
-            self._driver.hub.followers.holders.end(self._awaited)
-
-    @property
-    def count(self) -> int:
-        """This one included."""
-        return 1 if self._awaited is None else 1 + len(self._awaited.holders)
-
-    async def wait(self) -> None:
+    async def wait(self, *, is_new: bool) -> None:
         """Wait until so many hold it: those who follow say so; all others are asked, those that turn up meanwhile
         included, and who follows and does not say it soon. None holds nothing."""
         event, awaited = self._event, self._awaited
         if event is None or awaited is None:
             return
-        if self._is_new and self._driver.follower_count + 1 >= self._wanted:
+        if is_new and self._driver.follower_count >= awaited.wanted:
             with trio.move_on_after(LOOK_S):
-                await self._are_enough.wait()
+                await self.are_enough.wait()
                 return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_all, event, awaited, nursery)
-            await self._are_enough.wait()
+            await self.are_enough.wait()
             nursery.cancel_scope.cancel()
 
     async def _ask_all(self, event: Event, awaited: AwaitedEvent, nursery: trio.Nursery) -> None:

@@ -133,6 +133,8 @@ class Session:
             if self.sender.size > self._driver.limits.reply_bytes or self._is_ahead_of_the_disk():
                 await self.sender.flush()
         await self.sender.flush()
+        if self._driver.committer.is_wanted:
+            self._driver.committer.hurry(self.sender)
 
     def take(self, data: bytes) -> bool:
         """Answer the requests that these bytes complete; False: this connection's own task has to go on."""
@@ -225,12 +227,16 @@ class Session:
                 if node is not None:
                     self._a_node_asked()
             case HeldRequest(task=task, nodes=ticks):
-                self._reply(encode_reply(request.seq, {"counts": self._follows.held(task, ticks)}))
+                counts = self._follows.held(task, ticks)
+                if not request.is_quiet:
+                    self._reply(encode_reply(request.seq, {"counts": counts}))
             case Attach():
                 self._nursery.start_soon(self._edges.begin(request).run)
                 self._a_node_asked()
             case TreeSay(task=task, item=item):
-                self._reply(encode_reply(request.seq, {"counts": self._edges.told(task, item)}))
+                counts = self._edges.told(task, item)
+                if not request.is_quiet:
+                    self._reply(encode_reply(request.seq, {"counts": counts}))
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)

@@ -73,6 +73,8 @@ class FollowHooks:
     """Waits for ticks that it is to be told that they are held."""
     measured: Callable[[float], None]
     """A round trip took so many seconds."""
+    speaks: Callable[[Callable[[Mapping[NodeName, Tick]], bool]], None] = lambda _: None
+    """The request has left. What this is given tells the node at once that ticks are held; False: it cannot now."""
 
 
 @attrs.frozen(slots=True)

@@ -100,6 +100,7 @@ class PeerLine:
         self._failure: DistkvError | None = None
         self._is_greeted = False
         self._seq = 0
+        self._rest_bytes = b""  # of what the socket took in part; it leaves before what is sent next
         self._unused_since = trio.current_time()
         self._pause = trio.CancelScope()
 
@@ -139,6 +140,20 @@ class PeerLine:
         with suppress(PeerError, RequestError):
             await self._send(request, call)
 
+    def say_nowait(self, request: Callable[[int], Request]) -> bool:
+        """Say something whose answer nobody waits for, if the socket takes it at once; False: it was not said."""
+        stream = self._stream
+        if not isinstance(stream, trio.SocketStream) or self.is_over or self._rest_bytes or self._turn.locked():
+            return False
+        self._seq += 1
+        data = encode_request(request(self._seq))
+        try:
+            sent = os.write(stream.socket.fileno(), data)
+        except OSError:  # it is full, or broken: who reads it sees that
+            return False
+        self._rest_bytes = data[sent:]
+        return True
+
     # -- out
 
     async def _send(self, request: Callable[[int], Request], call: PeerCall | None) -> None:
@@ -150,8 +165,9 @@ class PeerLine:
             if call is not None:
                 self._expect(call)
             try:
+                rest, self._rest_bytes = self._rest_bytes, b""
                 with trio.fail_after(IDLE_S):
-                    await self._stream.send_all(encode_request(request(self._seq)))
+                    await self._stream.send_all(rest + encode_request(request(self._seq)))
             except BaseException as error:  # it may have been sent in part
                 self._failure = self._failure or _broken(self.addr, error)
                 self._reading.cancel()
@@ -171,9 +187,9 @@ class PeerLine:
 
     async def _read(self, stream: trio.abc.Stream) -> None:
         while True:
-            data: bytes | bytearray | None = None
+            data: bytes | None = None
             with trio.CancelScope(deadline=self._next_deadline()) as self._pause:
-                data = await stream.receive_some(RECEIVE_BYTES)
+                data = await _receive(stream)
             if data is None:
                 if self._is_done_waiting():
                     return
@@ -182,9 +198,11 @@ class PeerLine:
                     raise PeerError(f"{self.addr}: closed the connection before the answer was complete")
                 return
             else:
-                self._reader.feed(bytes(data))
+                self._reader.feed(data)
                 for frame in self._reader:
                     await self._take(decode_reply(frame))
+                    if not self._reader.is_between_frames:
+                        await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn
                 self._rest()
 
     def _next_deadline(self) -> float:
@@ -225,7 +243,6 @@ class PeerLine:
             if call.is_wanted:
                 await call.take(dict(fields))
                 call.has_news = True
-                await trio.lowlevel.checkpoint()  # many may have come at once, and others want their turn between them
             self._wait_longer(trio.current_time() - began)
             if not call.is_long:
                 self._end(call, None)
@@ -246,6 +263,23 @@ class PeerLine:
         del self._calls[call.seq]
         call.end(failure)
         self._unused_since = trio.current_time()
+
+
+async def _receive(stream: trio.abc.Stream) -> bytes:
+    """What has come, once something has.
+
+    The stream itself would first try whether something has come: nearly always in vain, and not for nothing.
+    """
+    if not isinstance(stream, trio.SocketStream):
+        return bytes(await stream.receive_some(RECEIVE_BYTES))
+    while True:
+        await trio.lowlevel.wait_readable(stream.socket)
+        try:
+            return os.read(stream.socket.fileno(), RECEIVE_BYTES)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise trio.BrokenResourceError(f"receiving failed: {error}") from error
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ the peer refused.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias
@@ -100,9 +100,10 @@ class PeerCaller:
 
         async def to_say() -> MakeRequest:
             ticks = await hooks.held()
-            return lambda seq: HeldRequest(seq, call.seq, ticks)
+            return lambda seq: HeldRequest(seq, call.seq, ticks, is_quiet=True)
 
         call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested)
+        hooks.speaks(partial(_say_held, self._line(addr), call))
         await self._converse(addr, request, call, to_say, hooks.measured)
 
     async def attach(self, addr: str, request: Attach, silent_s: float, hooks: EdgeHooks) -> None:
@@ -117,7 +118,7 @@ class PeerCaller:
 
         async def to_say() -> MakeRequest:
             item = await hooks.to_say()
-            return lambda seq: TreeSay(seq, call.seq, item)
+            return lambda seq: TreeSay(seq, call.seq, item, is_quiet=True)
 
         call = PeerCall(take_fields, silent_s)
         await self._converse(addr, request, call, to_say, lambda _: None)
@@ -183,6 +184,10 @@ async def _speak(
         else:
             with trio.CancelScope(shield=True):  # half a request would break the connection, and all on it
                 await line.say(request)
+
+
+def _say_held(line: PeerLine, call: PeerCall, ticks: Mapping[NodeName, Tick]) -> bool:
+    return line.say_nowait(lambda seq: HeldRequest(seq, call.seq, dict(ticks), is_quiet=True))
 
 
 async def _measure(measured: Callable[[float], None], said_at: float, _: Fields) -> None:

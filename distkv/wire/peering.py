@@ -101,7 +101,16 @@ def _read_as(fields: Fields) -> tuple[NodeName, int]:
 
 def _read_held(seq: int, fields: Fields, _: bytes) -> HeldRequest:
     nodes = read_map(fields.get("nodes"), "nodes")
-    return HeldRequest(seq, read_int(fields, "task", SEQ_MAX, 1), read_single_ticks(nodes, "nodes"))
+    return HeldRequest(seq, _read_task(fields), read_single_ticks(nodes, "nodes"), _read_quiet(fields))
+
+
+def _read_task(fields: Fields) -> int:
+    return read_int(fields, "task", SEQ_MAX, 1)
+
+
+def _read_quiet(fields: Fields) -> bool:
+    """Whether no answer is wanted."""
+    return "quiet" in fields and read_flag(fields, "quiet")
 
 
 def _read_attach(seq: int, fields: Fields, _: bytes) -> Attach:
@@ -110,7 +119,7 @@ def _read_attach(seq: int, fields: Fields, _: bytes) -> Attach:
 
 
 def _read_tree_say(seq: int, fields: Fields, _: bytes) -> TreeSay:
-    return TreeSay(seq, read_int(fields, "task", SEQ_MAX, 1), read_edge(fields))
+    return TreeSay(seq, _read_task(fields), read_edge(fields), _read_quiet(fields))
 
 
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
@@ -165,6 +174,8 @@ def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes
 
 def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields |= {"task": request.task, "nodes": request.nodes}
+    if request.is_quiet:
+        fields["quiet"] = True
 
 
 def _write_attach(request: Attach, fields: dict[str, object], _: dict[str, bytes]) -> None:
@@ -173,6 +184,8 @@ def _write_attach(request: Attach, fields: dict[str, object], _: dict[str, bytes
 
 def _write_tree_say(request: TreeSay, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields |= {"task": request.task, **edge_fields(request.item)}
+    if request.is_quiet:
+        fields["quiet"] = True
 
 
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:

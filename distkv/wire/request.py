@@ -119,6 +119,8 @@ class HeldRequest:
     task: int
     """The `seq` of its follow."""
     nodes: dict[NodeName, Tick]
+    is_quiet: bool = False
+    """Whether it wants no answer."""
 
 
 @lean_value
@@ -142,6 +144,8 @@ class TreeSay:
     task: int
     """The `seq` of its `Attach`."""
     item: EdgeItem
+    is_quiet: bool = False
+    """Whether no answer is wanted."""
 
 
 @lean_value

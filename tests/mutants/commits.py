@@ -173,7 +173,7 @@ COMMITS = (
         "replica-early",
         "this node counts among the replicas when its commit is done",
         "services/replicas.py",
-        "            await self._driver.committer.wait_durable(self._driver.position)\n",
+        "            await committer.wait_durable(found.position)\n",
         "",
         "tests/node/test_replicas.py",
     ),

@@ -18,9 +18,9 @@ KEEPING = (
     broken(
         "held-before-durable",
         "a node says that it holds a change when that is on its disk",
-        "engine/driver.py",
-        "                self._executor.when_durable(partial(held.say, ticks))\n",
-        "                held.say(ticks)\n",
+        "engine/followed.py",
+        "            node.when_durable(partial(self._held.say, ticks))\n",
+        "            self._held.say(ticks)\n",
         "tests/node/test_replicas.py",
     ),
     broken(

@@ -158,6 +158,60 @@ async def test_what_is_said_for_nothing_changes_nothing(autojump_clock: MockCloc
         assert (await client.ask("held", **said))["counts"] is False
 
 
+async def commits_of_twenty_sets(world: World) -> int:
+    """How many commits *b* makes of sets on *a* that come one each millisecond."""
+    committer = world.nodes["b"].driver.committer
+    before = committer.inline_count + committer.thread_count
+    async with world.nodes["a"].client() as client:
+        for number in range(20):
+            await client.set("x.y", number)
+            await trio.sleep(0.001)
+    await trio.sleep(1)
+    assert committer.is_idle
+    return committer.inline_count + committer.thread_count - before
+
+
+@pytest.mark.trio
+async def test_follower_commits_together_what_nobody_there_waits_for(autojump_clock: MockClock) -> None:
+    async with three_linked() as world:
+        alone = await commits_of_twenty_sets(world)
+        async with world.nodes["b"].client() as client:
+            await client.ask("watch", path=["x"])
+            told = await commits_of_twenty_sets(world)
+        assert 0 < alone < told
+
+
+@pytest.mark.trio
+async def test_who_says_quietly_what_it_holds_gets_no_answer(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        await client.stream.send_all(client.frame("held", task=9, nodes={}, quiet=True))
+        assert await client.ask("ping") == {"seq": client.seq}
+
+
+@pytest.mark.trio
+async def test_write_is_counted_when_its_connection_writes_many_at_once(autojump_clock: MockClock) -> None:
+    async with three_linked() as world, world.nodes["a"].client() as client:
+        await client.ask("ping")
+        count = 8
+        frames = [client.frame("set_value", path=[f"n{at}"], value=1, replicas=3) for at in range(count)]
+        await client.stream.send_all(b"".join(frames))
+        answers = [await client.receive() for _ in range(count)]
+        assert [answer and answer.get("replicas") for answer in answers] == [3] * count
+
+
+@pytest.mark.trio
+async def test_write_whose_connection_has_ended_is_waited_for_no_more(autojump_clock: MockClock) -> None:
+    commits_s = [0.002]
+    async with three_linked(lambda: commits_s[0]) as world:
+        node, commits_s[0] = world.nodes["a"], 1000.0
+        async with node.client() as client:
+            await client.stream.send_all(client.frame("set_value", path=["x"], value=1, replicas=3, timeout=60))
+            await trio.sleep(0.1)
+            assert node.driver.hub.followers.holders.are_awaited
+        await trio.sleep(0.1)
+        assert not node.driver.hub.followers.holders.are_awaited
+
+
 @pytest.mark.trio
 async def test_nobody_is_asked_to_say_anything_when_nobody_waits(autojump_clock: MockClock) -> None:
     async with solo_node() as node, node.client() as client, node.client() as writer:

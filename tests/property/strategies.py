@@ -280,7 +280,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
         st.booleans(),
     ),
     st.builds(Stop, seqs, seqs),
-    st.builds(HeldRequest, seqs, seqs, st.dictionaries(node_names, ticks, max_size=3)),
+    st.builds(HeldRequest, seqs, seqs, st.dictionaries(node_names, ticks, max_size=3), st.booleans()),
     st.builds(ListNames, seqs, paths),
     st.builds(DeleteTree, seqs, paths),
     st.builds(GetValueAt, seqs, paths, times, nchains),
