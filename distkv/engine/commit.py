@@ -203,12 +203,11 @@ class Committer:
 
     def _append(self, records: Sequence[bytes]) -> int:
         """On the loop or on a thread, never on both. How long it takes is measured here: what a thread takes to begin,
-        and to be heard of by a loop that is busy, says nothing of the disk. Nor do slow syncs beside quick ones: where
-        others want the processors, many seem slow that only waited for one. A thread would wait twice."""
+        and to be heard of by a loop that is busy, says nothing about the disk. Nor does a single slow sync."""
         began = self._clock()
         end = self._log.append(records)
         took_s = min(self._clock() - began, 2 * self._inline_s)
-        self._sync_s += (took_s - self._sync_s) / (8 if took_s > self._sync_s else 2)
+        self._sync_s += (took_s - self._sync_s) / 8
         return end
 
     def _land(self, batch: _CommitGroup, mark: int) -> None:
