@@ -403,7 +403,7 @@ class Driver:
                 raise PeerError("the disk is full, what the peer tells was given up")
             self.step(FollowTold(follow.follow, item.events, item.known))
             if item.wants_held:
-                writers = {event.node for event in item.events} | item.known.keys()
+                writers = ({event.node for event in item.events} | item.known.keys()) & follow.nodes.keys()
                 ticks = {name: replica.tree.ledger.whole_up_to(name) for name in writers}
                 self._executor.when_durable(partial(held.say, ticks))
             if committer.waiting_bytes > self.limits.uncommitted_bytes:
@@ -417,7 +417,8 @@ class Driver:
                 committer.hurry(self)
 
         hooks = FollowHooks(began, take, rested, held.next, traffic.answered)
-        request = Follow(1, dict(follow.nodes), self._silent_s / 3, replica.name, replica.life or 0)
+        nodes, life, network = dict(follow.nodes), replica.life or 0, replica.network_id
+        request = Follow(1, nodes, self._silent_s / 3, replica.name, life, network)
         with scope:
             try:
                 await self._caller.follow(follow.addr, request, self._silent_s, hooks)

@@ -17,13 +17,13 @@ import trio
 
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
-from distkv.errors import BusyError
+from distkv.errors import BusyError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tree import Tree
 from distkv.services.streaming import StreamEffect, Streaming
 from distkv.services.telling import Durable, Send, SendNowait, Wait
 from distkv.wire.following import encode_alive
-from distkv.wire.replies import addressed, encode_end, encode_start
+from distkv.wire.replies import addressed, encode_end, encode_error, encode_start
 from distkv.wire.request import Follow
 
 SIGNS: Final = 3
@@ -121,6 +121,12 @@ class OpenFollow:
             await self._while_silent(driver.wait_ready)
             if self._stopped.is_set():
                 await self._send(encode_end(request.seq))
+                return
+            if request.network not in (None, driver.replica.network_id):
+                # The address, or the name, of a node that we know may have gone to another network (LINK-1).
+                driver.counters["follow_foreign"] += 1
+                error = f"{driver.replica.name} belongs to another network; nodes of two networks never merge"
+                await self._send(encode_error(request.seq, RequestError(error)))
                 return
             node, followers = _StreamingNode(driver), driver.hub.followers
             streaming = self._streaming = Streaming(

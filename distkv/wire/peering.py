@@ -19,6 +19,7 @@ from distkv.wire.fields import (
     range_map,
     read_address,
     read_flag,
+    read_hash,
     read_int,
     read_map,
     read_node,
@@ -87,7 +88,8 @@ def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
     if "as" in fields:
         by = read_map(fields["as"], "as")
         node, life = read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
-    return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life)
+    network = read_hash(fields["network"], "network") if "network" in fields else None
+    return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life, network)
 
 
 def _read_held(seq: int, fields: Fields, _: bytes) -> HeldRequest:
@@ -143,6 +145,8 @@ def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes
     fields |= {"nodes": request.nodes, "silent": request.silent_s}
     if request.node is not None:
         fields["as"] = {"node": request.node, "life": request.life}
+    if request.network is not None:
+        fields["network"] = request.network
 
 
 def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:

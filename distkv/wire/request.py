@@ -108,6 +108,8 @@ class Follow:
     node: NodeName | None = None
     """The node that asks, if it is one; and its life."""
     life: int = 0
+    network: bytes | None = None
+    """A node of another network refuses; None: whichever it is."""
 
 
 @lean_value

@@ -307,7 +307,13 @@ requests: st.SearchStrategy[Request] = st.one_of(
         st.booleans(),
     ),
     st.builds(
-        Follow, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0.1, 3600), node_names, lives
+        Follow,
+        seqs,
+        st.dictionaries(node_names, ticks | st.just(0)),
+        st.floats(0.1, 3600),
+        node_names,
+        lives,
+        st.none() | hashes,
     ),
     st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
