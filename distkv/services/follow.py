@@ -17,9 +17,10 @@ import trio
 
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
-from distkv.errors import BusyError, RequestError
+from distkv.errors import BusyError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tree import Tree
+from distkv.services.parts import foreign_error, is_foreign
 from distkv.services.streaming import StreamEffect, Streaming
 from distkv.services.telling import Durable, Send, SendNowait, Wait
 from distkv.wire.following import encode_alive
@@ -122,11 +123,9 @@ class OpenFollow:
             if self._stopped.is_set():
                 await self._send(encode_end(request.seq))
                 return
-            if request.network not in (None, driver.replica.network_id):
-                # The address, or the name, of a node that we know may have gone to another network (LINK-1).
+            if is_foreign(request.network, driver.replica):  # (docs/protocol, LINK-1)
                 driver.counters["follow_foreign"] += 1
-                error = f"{driver.replica.name} belongs to another network; nodes of two networks never merge"
-                await self._send(encode_error(request.seq, RequestError(error)))
+                await self._send(encode_error(request.seq, foreign_error(driver.replica)))
                 return
             node, followers = _StreamingNode(driver), driver.hub.followers
             streaming = self._streaming = Streaming(

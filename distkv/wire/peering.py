@@ -55,16 +55,20 @@ PAGE_PATHS_MAX: Final = 1000
 """How many paths may be put into one page: they are looked at in one go."""
 
 
+def _read_network(fields: Fields) -> bytes | None:
+    return read_hash(fields["network"], "network") if "network" in fields else None
+
+
 def _read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
     ticks = read_ticks(fields["ticks"], "ticks") if "ticks" in fields else None
     limit = read_int(fields, "limit", TICK_MAX, 1) if "limit" in fields else None
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted, ticks, limit)
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted, ticks, limit, _read_network(fields))
 
 
 def _read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
     after, until = (read_path(fields[name]) if name in fields else None for name in ("after", "until"))
-    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1))
+    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1), _read_network(fields))
 
 
 def _read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
@@ -88,8 +92,7 @@ def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
     if "as" in fields:
         by = read_map(fields["as"], "as")
         node, life = read_node(by.get("node"), "node"), read_int(by, "life", LIFE_MAX)
-    network = read_hash(fields["network"], "network") if "network" in fields else None
-    return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life, network)
+    return Follow(seq, read_single_ticks(nodes, "nodes"), silent_s, node, life, _read_network(fields))
 
 
 def _read_held(seq: int, fields: Fields, _: bytes) -> HeldRequest:
@@ -120,6 +123,12 @@ def _write_get_events(request: GetEvents, fields: dict[str, object], _: dict[str
         fields["ticks"] = tick_map(request.ticks)
     if request.limit is not None:
         fields["limit"] = request.limit
+    _write_network(request.network, fields)
+
+
+def _write_network(network: bytes | None, fields: dict[str, object]) -> None:
+    if network is not None:
+        fields["network"] = network
 
 
 def _write_get_pages(request: GetPages, fields: dict[str, object], _: dict[str, bytes]) -> None:
@@ -128,6 +137,7 @@ def _write_get_pages(request: GetPages, fields: dict[str, object], _: dict[str, 
         fields["after"] = request.after.names
     if request.until is not None:
         fields["until"] = request.until.names
+    _write_network(request.network, fields)
 
 
 def _write_events_wait(request: EventsWait, fields: dict[str, object], _: dict[str, bytes]) -> None:
@@ -145,8 +155,7 @@ def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes
     fields |= {"nodes": request.nodes, "silent": request.silent_s}
     if request.node is not None:
         fields["as"] = {"node": request.node, "life": request.life}
-    if request.network is not None:
-        fields["network"] = request.network
+    _write_network(request.network, fields)
 
 
 def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:

@@ -43,8 +43,8 @@ KEEPING = (
         "follow-foreign",
         "a node of another network is not followed",
         "services/follow.py",
-        "            if request.network not in (None, driver.replica.network_id):\n",
-        "            if request.network not in (None, request.network):\n",
+        "            if is_foreign(request.network, driver.replica):",
+        "            if is_foreign(None, driver.replica):",
         "tests/node/test_follow.py",
     ),
     broken(

@@ -27,6 +27,7 @@ from distkv.model.event import COUNT_BITS, TICK_MAX, Event, Kind, NodeName, Tick
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.storage.memory import MemoryDisk
+from distkv.transport.base import Heard
 from distkv.transport.pull import ANSWER_BYTES_MAX
 from distkv.wire import packing
 from distkv.wire.following import ITEM_EVENTS_MAX, encode_alive, encode_known, encode_records
@@ -34,6 +35,7 @@ from distkv.wire.framing import FrameReader
 from distkv.wire.message import EventRecord, LifeRecord, PurgeRecord, ResetRecord, State
 from distkv.wire.records import encode_record
 from distkv.wire.replies import Hello, addressed, encode_end, encode_error, encode_hello, encode_start
+from tests.node.gossip_samples import A, update
 from tests.node.nodes import OVER_SOCKETS, Node, new_world, run, solo_node, until
 from tests.property import strategies
 
@@ -328,3 +330,28 @@ def test_whatever_a_client_says_of_follows_it_is_answered_and_changes_nothing(
         run(main)
     finally:
         OVER_SOCKETS.reset(token)
+
+
+# -- a node of another network at a known address -----------------------------------------------------------------
+
+
+@pytest.mark.trio
+async def test_node_that_was_founded_anew_in_another_network_is_not_pulled_from(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        for name in "ab":
+            await world.start(name, init=1 if name == "a" else None)
+            await world.ready(name)
+        await world.converged("a", "b")
+        a, b = world.nodes["a"], world.nodes["b"]
+        await a.kill()
+        b.driver.hear(Heard(update(A, a.replica.tick + 5)))
+        assert b.replica.tree.ledger.missing()
+        other = await world.start("a", init=2, solo=True)  # its first life, as that of the founder
+        await world.ready("a")
+        async with other.client() as client:
+            for number in range(20):
+                await client.set(f"foreign.{number}", number)
+        await trio.sleep(60)
+        assert all(b.replica.tree.head(Path(["foreign", str(number)])) is None for number in range(20))
+        nursery.cancel_scope.cancel()

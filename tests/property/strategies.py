@@ -297,8 +297,16 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
-    st.builds(GetEvents, seqs, tick_ranges, tick_ranges, st.none() | tick_maps, st.none() | st.integers(1, 20_000)),
-    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000)),
+    st.builds(
+        GetEvents,
+        seqs,
+        tick_ranges,
+        tick_ranges,
+        st.none() | tick_maps,
+        st.none() | st.integers(1, 20_000),
+        st.none() | hashes,
+    ),
+    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000), st.none() | hashes),
     st.builds(
         EventsWait,
         seqs,
