@@ -65,7 +65,7 @@ class Fleet:
         self.cluster: Final = cluster
         self.watching: Final = watching
         self.written: Final = dict.fromkeys("abc", 0)
-        self.pulled: Final = {name: counters(cluster[name])["events_pulled"] for name in "abc"}
+        self._pulled: Final = {name: self._brought_by_pulls(name) for name in "abc"}
 
     def write(self, *names: str) -> None:
         """All of these write at once; returns when each write was answered."""
@@ -90,13 +90,13 @@ class Fleet:
             assert (watching.missed, watching.error) == (0, "")
 
     def assert_nothing_was_pulled(self, *names: str) -> None:
-        assert {name: counters(self.cluster[name])["events_pulled"] for name in names} == {
-            name: self.pulled[name] for name in names
-        }
+        """Since the last one stood still, on these nodes."""
+        assert {name: self._brought_by_pulls(name) for name in names} == {name: self._pulled[name] for name in names}
 
     @contextmanager
     def frozen(self, name: str) -> Iterator[None]:
-        """Meanwhile this one stands still."""
+        """Meanwhile this one stands still. Those that stood still before may have pulled what they missed."""
+        self._pulled |= {other: self._brought_by_pulls(other) for other in "abc"}
         self.cluster[name].send_signal(signal.SIGSTOP)
         try:
             yield
@@ -111,6 +111,11 @@ class Fleet:
                 for writer, count in self.written.items():
                     found = {entry.value for _, entry in client.get_tree(f"of.{writer}")}
                     assert found == set(range(count)), (server.name, writer)
+
+    def _brought_by_pulls(self, name: str) -> int:
+        """How many changes came to a node by pulls that had come by no other way."""
+        found = counters(self.cluster[name])
+        return found["events_pulled"] - found["events_pulled_again"]
 
     def _write(self, name: str) -> None:
         with self.cluster[name].client(reply_s=10 * DEADLINE_S) as client:
