@@ -136,8 +136,8 @@ class Following:
             parent.failures = 0
             parent.is_idle = not lasts
             parent.is_whole |= parent.is_idle
-            for writer, tick in lasts.items():
-                parent.told[writer] = max(tick, parent.told.get(writer, 0))
+            for writer in parent.writers & lasts.keys():  # of others it may tell without end
+                parent.told[writer] = max(lasts[writer], parent.told.get(writer, 0))
 
     def heard(self, name: NodeName) -> None:
         """An exchange with a node took place: if it was left, it is there again, and so may be others that were."""

@@ -66,7 +66,8 @@ class OpenLink:
     def request(self, silent_s: float) -> Follow:
         """What the peer is asked; a sign of life comes thrice before it counts as silent."""
         replica = self._node.replica
-        return Follow(1, dict(self._follow.nodes), silent_s / 3, replica.name, replica.life or 0)
+        nodes, life = dict(self._follow.nodes), replica.life or 0
+        return Follow(1, nodes, silent_s / 3, replica.name, life, replica.network_id)
 
     @property
     def hooks(self) -> FollowHooks:
@@ -87,7 +88,7 @@ class OpenLink:
         node.step(FollowTold(self._follow.follow, events, item.known), is_awaited=True)
         if item.wants_held:
             ledger = node.replica.tree.ledger
-            writers = {event.node for event in events} | item.known.keys()
+            writers = ({event.node for event in events} | item.known.keys()) & self._follow.nodes.keys()
             ticks = {name: ledger.whole_up_to(name) for name in writers}
             node.when_durable(partial(self._held.say, ticks))
         committer = node.committer

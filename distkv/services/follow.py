@@ -20,10 +20,11 @@ from distkv.engine.hub import wait
 from distkv.errors import BusyError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tree import Tree
+from distkv.services.parts import foreign_error, is_foreign
 from distkv.services.streaming import StreamEffect, Streaming
 from distkv.services.telling import Durable, Send, SendNowait, Wait
 from distkv.wire.following import encode_alive
-from distkv.wire.replies import addressed, encode_end, encode_start
+from distkv.wire.replies import addressed, encode_end, encode_error, encode_start
 from distkv.wire.request import Follow
 
 SIGNS: Final = 3
@@ -121,6 +122,10 @@ class OpenFollow:
             await self._while_silent(driver.wait_ready)
             if self._stopped.is_set():
                 await self._send(encode_end(request.seq))
+                return
+            if is_foreign(request.network, driver.replica):  # (docs/protocol, LINK-1)
+                driver.counters["follow_foreign"] += 1
+                await self._send(encode_error(request.seq, foreign_error(driver.replica)))
                 return
             node, followers = _StreamingNode(driver), driver.hub.followers
             streaming = self._streaming = Streaming(

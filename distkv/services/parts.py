@@ -16,7 +16,7 @@ import attrs
 
 from distkv.core.ready import AskEvents, Input, JoinerAsked, PeerOffered, Reply
 from distkv.core.replica import Replica
-from distkv.errors import DistkvError
+from distkv.errors import DistkvError, RequestError
 from distkv.model.event import Event, NodeName
 from distkv.model.pages import pages
 from distkv.wire.codec import Payload
@@ -59,6 +59,8 @@ def answer_parts(
     match request:
         case ExchangeRequest():
             yield _expected(step(PeerOffered(request.maps)), TickMaps)
+        case GetEvents(network=network) | GetPages(network=network) if is_foreign(network, replica):
+            raise foreign_error(replica)
         case GetEvents():
             # Of what the asker only doubts it has the content.
             asked = AskEvents(request.nodes, request.doubted, request.ticks, request.limit)
@@ -77,6 +79,17 @@ def answer_parts(
             yield from _batches(events, bounds)
         case _:
             assert_never(request)
+
+
+def is_foreign(network: bytes | None, replica: Replica) -> bool:
+    """Whether somebody of this network is to get nothing. An address, and the name, life and ticks of a node, may be
+    those of another one, which was founded anew."""
+    return network is not None and network != replica.network_id
+
+
+def foreign_error(replica: Replica) -> RequestError:
+    """How it is refused."""
+    return RequestError(f"{replica.name} belongs to another network; nodes of two networks never merge")
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -93,9 +93,9 @@ class FollowStream:
         if host is None or peer is None:
             self._fail("nobody listens")
         elif self._may_pass(self._asker.host, host):
-            request = decode_request(
-                encode_request(Follow(1, dict(self._follow.nodes), node=self._asker.host.node))
-            )
+            nodes, network = dict(self._follow.nodes), self._asker.replica.network_id
+            asked = Follow(1, nodes, node=self._asker.host.node, network=network)
+            request = decode_request(encode_request(asked))
             if not isinstance(request, Follow):
                 raise TypeError(f"{request} is no follow")
             self._peer = peer
@@ -113,6 +113,9 @@ class FollowStream:
         self._see(peer)
         if self._is_lost and not self._is_seen and self._between.agenda.now_ms - self._answered_ms >= SILENT_MS:
             self.close()
+            return
+        if peer.replica.is_serving and request.network != peer.replica.network_id:
+            self._travel(partial(self._fail, "belongs to another network"))
             return
         if self._streaming is None and peer.replica.is_serving:
             node = _StreamingProcess(peer, self._between)

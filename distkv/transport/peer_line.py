@@ -231,6 +231,8 @@ class PeerLine:
             raise PeerError(f"{self.addr}: refused the connection")
         call = self._calls.get(seq) if type(seq) is int else None
         if call is None:
+            if type(seq) is not int or not 0 < seq <= self._seq:
+                raise PeerError(f"{self.addr}: it answers what it was not asked")
             return  # the answer does not matter
         if refusal is not None or is_end(fields):
             self._end(call, refusal)

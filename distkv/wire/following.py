@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from distkv.errors import DecodeError
-from distkv.model.event import Event
+from distkv.model.event import TOCK_HEARD_MAX, Event
 from distkv.model.tick_ranges import TickRanges
 from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, range_map, read_list, read_ranges
@@ -77,4 +77,6 @@ def _read_event(data: object) -> Event:
     record = decode_record(data)
     if not isinstance(record, EventRecord):
         raise bad("records", "made of records of events", data)
+    if record.event.tock > TOCK_HEARD_MAX:  # the log may have what nobody is believed
+        raise bad("tock", f"at most {TOCK_HEARD_MAX}", record.event.tock)
     return record.event

@@ -20,6 +20,7 @@ from distkv.wire.fields import (
     range_map,
     read_address,
     read_flag,
+    read_hash,
     read_int,
     read_map,
     read_node,
@@ -57,16 +58,20 @@ PAGE_PATHS_MAX: Final = 1000
 """How many paths may be put into one page: they are looked at in one go."""
 
 
+def _read_network(fields: Fields) -> bytes | None:
+    return read_hash(fields["network"], "network") if "network" in fields else None
+
+
 def _read_get_events(seq: int, fields: Fields, _: bytes) -> GetEvents:
     doubted = read_ranges(fields["doubted"], "doubted") if "doubted" in fields else {}
     ticks = read_ticks(fields["ticks"], "ticks") if "ticks" in fields else None
     limit = read_int(fields, "limit", TICK_MAX, 1) if "limit" in fields else None
-    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted, ticks, limit)
+    return GetEvents(seq, read_ranges(fields.get("nodes"), "nodes"), doubted, ticks, limit, _read_network(fields))
 
 
 def _read_get_pages(seq: int, fields: Fields, _: bytes) -> GetPages:
     after, until = (read_path(fields[name]) if name in fields else None for name in ("after", "until"))
-    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1))
+    return GetPages(seq, after, until, read_int(fields, "size", PAGE_PATHS_MAX, 1), _read_network(fields))
 
 
 def _read_events_wait(seq: int, fields: Fields, _: bytes) -> EventsWait:
@@ -84,7 +89,8 @@ def _read_follow(seq: int, fields: Fields, _: bytes) -> Follow:
     if len(nodes) > WAIT_NODES_MAX:
         raise DecodeError(f"the field 'nodes' names {len(nodes)} nodes; the limit is {WAIT_NODES_MAX}", "bad_nodes")
     node, life = _read_as(fields) if "as" in fields else (None, 0)
-    return Follow(seq, read_single_ticks(nodes, "nodes"), _read_silent(fields), node, life)
+    network = _read_network(fields)
+    return Follow(seq, read_single_ticks(nodes, "nodes"), _read_silent(fields), node, life, network)
 
 
 def _read_silent(fields: Fields) -> float:
@@ -145,6 +151,12 @@ def _write_get_events(request: GetEvents, fields: dict[str, object], _: dict[str
         fields["ticks"] = tick_map(request.ticks)
     if request.limit is not None:
         fields["limit"] = request.limit
+    _write_network(request.network, fields)
+
+
+def _write_network(network: bytes | None, fields: dict[str, object]) -> None:
+    if network is not None:
+        fields["network"] = network
 
 
 def _write_get_pages(request: GetPages, fields: dict[str, object], _: dict[str, bytes]) -> None:
@@ -153,6 +165,7 @@ def _write_get_pages(request: GetPages, fields: dict[str, object], _: dict[str, 
         fields["after"] = request.after.names
     if request.until is not None:
         fields["until"] = request.until.names
+    _write_network(request.network, fields)
 
 
 def _write_events_wait(request: EventsWait, fields: dict[str, object], _: dict[str, bytes]) -> None:
@@ -170,6 +183,7 @@ def _write_follow(request: Follow, fields: dict[str, object], _: dict[str, bytes
     fields |= {"nodes": request.nodes, "silent": request.silent_s}
     if request.node is not None:
         fields["as"] = {"node": request.node, "life": request.life}
+    _write_network(request.network, fields)
 
 
 def _write_held(request: HeldRequest, fields: dict[str, object], _: dict[str, bytes]) -> None:

@@ -70,6 +70,8 @@ class GetEvents:
     """What it has heard of: it holds all of that but `nodes`, and wants all else. None: it wants `nodes` only."""
     limit: int | None = None
     """How many events it takes at the most."""
+    network: bytes | None = None
+    """A node of another network refuses; None: whichever it is."""
 
 
 @lean_value
@@ -81,6 +83,8 @@ class GetPages:
     until: Path | None
     size: int
     """How many paths a page has."""
+    network: bytes | None = None
+    """As that of `GetEvents`."""
 
 
 @lean_value
@@ -109,6 +113,8 @@ class Follow:
     node: NodeName | None = None
     """The node that asks, if it is one; and its life."""
     life: int = 0
+    network: bytes | None = None
+    """A node of another network refuses; None: whichever it is."""
 
 
 @lean_value

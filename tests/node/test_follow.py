@@ -13,11 +13,12 @@ from trio.testing import MockClock
 
 from distkv.config import Limits
 from distkv.model.event import Event
+from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, joined
 from distkv.wire.following import read_item
 from tests.node.claims import check_order
-from tests.node.nodes import Client, Node, Reply, new_world, solo_node
+from tests.node.nodes import Client, Node, Reply, new_world, solo_node, until
 from tests.node.test_session_requests import waiting_node
 
 
@@ -280,3 +281,44 @@ async def test_nonsense_is_refused_in_one_line(autojump_clock: MockClock, fields
         assert node.driver.hub.followers.count == 0
 
 
+@pytest.mark.trio
+async def test_follow_of_another_network_is_refused(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        following = Following(client)
+        await following.begin(nodes={"a": 0}, network=b"stranger")
+        assert (await client.receive() or {})["code"] == "bad_request"
+        assert node.driver.counters["follow_foreign"] == 1
+        assert node.driver.hub.followers.count == 0
+
+
+@pytest.mark.trio
+async def test_follow_of_the_own_network_is_served(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        following = Following(client)
+        await following.begin(nodes={"a": 0}, network=node.replica.network_id)
+        await following.until(node, node.replica.tick)
+        assert node.driver.counters["follow_foreign"] == 0
+
+
+@pytest.mark.trio
+async def test_node_that_was_founded_anew_in_another_network_brings_nothing(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        for name in "ab":
+            await world.start(name, init=1 if name == "a" else None, settings={"follow": True})
+            await world.ready(name)
+        await world.converged("a", "b")
+        await world.nodes["b"].kill()
+        a, other = world.nodes["a"], await world.start("b", init=2, solo=True)  # it has a life, ticks and address of b
+        await world.ready("b")
+        async with other.client() as client:
+            for number in range(100):
+                await client.set(f"foreign.{number}", number)
+        with trio.fail_after(600):
+            await until(lambda: other.driver.counters["follow_foreign"] > 0, 0.1)
+        await trio.sleep(30)
+        assert a.replica.tree.head(Path(["foreign", "99"])) is None
+        async with a.client() as client:
+            (link,) = (await client.ask("get_state"))["links"]
+        assert "another network" in link["reason"]
+        nursery.cancel_scope.cancel()

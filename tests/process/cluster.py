@@ -10,7 +10,7 @@ that printed a traceback fails the test that left it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,8 @@ class Cluster:
         server = self.servers.add(agent.name)
         file = server.directory / "config.yaml"
         serf, links = f"{{port: {agent.rpc_port}}}", f"{{{self.links}}}"
-        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {serf}\nlinks: {links}\n")
+        section = f"links: {links}\n" if self.links else ""  # older servers do not know it
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {serf}\n{section}")
         server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
         return server
 
@@ -127,15 +128,19 @@ def open_cluster(
     clock_s: float = CLOCK_S,
     installed: Path | None = None,
     links: str = "",
+    prepare: Mapping[str, Callable[[Server], object]] | None = None,
 ) -> Iterator[Cluster]:
     """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`. `links`: settings of
-    the section, as in a file; with `follow: false` a node lacks what it cannot get from its agent in time."""
+    the section, as in a file; with `follow: false` a node lacks what it cannot get from its agent in time. `prepare`:
+    what is done to some of the servers before they are started."""
     directory.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links)
     cluster.agents.directory.mkdir()
     try:
         for name in names:
-            cluster.add(name)
+            server = cluster.add(name)
+            if prepare is not None and name in prepare:
+                prepare[name](server)
         cluster[names[0]].start("--init", "hello").wait_ready()
         for name in names[1:]:
             cluster[name].start()

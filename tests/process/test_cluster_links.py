@@ -1,59 +1,28 @@
-"""Links between real servers: changes come by them alone, whoever is killed or frozen.
+"""Links between real servers: changes come by them alone, and `state` says how.
 
 Knows: what a client and an operator see.  Does not know how soon a change comes: the benchmark measures that.
 """
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
 
 import pytest
 
-from distkv.client.watch import Change, Missed, UpToDate
 from tests.process.cluster import Cluster, open_cluster
+from tests.process.links import DEADLINE_S, Told, links_of, wait_linked, wait_value
 from tests.process.servers import Server
-
-DEADLINE_S = 120.0
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Three nodes that follow each other."""
     with open_cluster(tmp_path / "cluster") as found:
-        _wait_linked(found, *"abc")
+        wait_linked(found, *"abc")
         yield found
-
-
-def _links(server: Server) -> dict[str, dict[str, Any]]:
-    return {link["node"]: link for link in server.state()["links"]}
-
-
-def _writers(server: Server, parent: str) -> object:
-    return _links(server)[parent].get("writers")
-
-
-def _wait_linked(cluster: Cluster, *names: str) -> None:
-    """Until these nodes follow each other."""
-
-    def are_up() -> bool:
-        return all(_links(cluster[name])[other]["state"] == "up" for name in names for other in names if name != other)
-
-    cluster.wait(are_up, f"links between {' '.join(names)}", DEADLINE_S)
-
-
-def _wait_value(cluster: Cluster, name: str, path: str, value: object) -> None:
-    def is_there() -> bool:
-        with cluster[name].client() as client:
-            entry = client.get(path)
-        return entry is not None and entry.value == value
-
-    cluster.wait(is_there, f"{path} on {name}", DEADLINE_S)
 
 
 def test_changes_come_while_all_agents_are_dead(cluster: Cluster) -> None:
@@ -66,57 +35,43 @@ def test_changes_come_while_all_agents_are_dead(cluster: Cluster) -> None:
             client.set(f"of.{name}", name)
     for name in "abc":
         for writer in "abc":
-            _wait_value(cluster, name, f"of.{writer}", writer)
+            wait_value(cluster, name, f"of.{writer}", writer)
         assert cluster[name].state()["counters"]["events_pulled"] == 0
 
 
 def test_round_trip_is_measured(cluster: Cluster) -> None:
-    cluster.wait(lambda: "rtt_ms" in _links(cluster["a"])["b"], "a has measured a round trip to b", DEADLINE_S)
-    assert 0 < _links(cluster["a"])["b"]["rtt_ms"] < 1000 * DEADLINE_S
+    cluster.wait(lambda: "rtt_ms" in links_of(cluster["a"])["b"], "a has measured a round trip to b", DEADLINE_S)
+    assert 0 < links_of(cluster["a"])["b"]["rtt_ms"] < 1000 * DEADLINE_S
 
 
 def test_changes_are_counted_on_both_sides(cluster: Cluster) -> None:
     cluster.wait_equal(DEADLINE_S)
-    before = _links(cluster["a"])["b"]["events_out"], _links(cluster["b"])["a"]["events_in"]
+    before = links_of(cluster["a"])["b"]["events_out"], links_of(cluster["b"])["a"]["events_in"]
     with cluster["a"].client() as client:
         for number in range(50):
             client.set(f"counted.{number}", number)
-    _wait_value(cluster, "b", "counted.49", 49)
-    after = _links(cluster["a"])["b"]["events_out"], _links(cluster["b"])["a"]["events_in"]
+    wait_value(cluster, "b", "counted.49", 49)
+    after = links_of(cluster["a"])["b"]["events_out"], links_of(cluster["b"])["a"]["events_in"]
     assert [now - then for now, then in zip(after, before, strict=True)] == [50, 50]
 
 
 def test_nobody_is_behind_when_all_is_told(cluster: Cluster) -> None:
     cluster.wait_equal(DEADLINE_S)
-    assert {link["behind"] for server in cluster for link in _links(server).values()} == {0}
+    assert {link["behind"] for server in cluster for link in links_of(server).values()} == {0}
 
 
 def test_killed_node_is_said_to_be_down_and_has_all_when_it_is_back(cluster: Cluster) -> None:
     cluster["c"].kill()
-    cluster.wait(lambda: _links(cluster["a"])["c"]["state"] == "down", "the link to c is down", DEADLINE_S)
-    assert _links(cluster["a"])["c"]["reason"]
+    cluster.wait(lambda: links_of(cluster["a"])["c"]["state"] == "down", "the link to c is down", DEADLINE_S)
+    assert links_of(cluster["a"])["c"]["reason"]
     with cluster["a"].client() as client:
         for number in range(300):
             client.set(f"many.{number}", number)
-    _wait_value(cluster, "b", "many.299", 299)
-    assert _links(cluster["a"])["b"]["state"] == "up"
+    wait_value(cluster, "b", "many.299", 299)
+    assert links_of(cluster["a"])["b"]["state"] == "up"
     cluster.start("c")
     cluster.wait_equal(DEADLINE_S)
-    _wait_linked(cluster, *"abc")
-
-
-def test_frozen_relay_is_left_and_taken_again(tmp_path: Path) -> None:
-    with open_cluster(tmp_path / "cluster", links="fanout: 1") as cluster:
-        cluster.wait(lambda: _writers(cluster["c"], "b") == ["a", "b"], "c has from b what a writes", DEADLINE_S)
-        cluster["b"].send_signal(signal.SIGSTOP)
-        try:
-            with cluster["a"].client() as client:
-                client.set("while.frozen", 1)
-            _wait_value(cluster, "c", "while.frozen", 1)
-        finally:
-            cluster["b"].send_signal(signal.SIGCONT)
-        _wait_value(cluster, "b", "while.frozen", 1)
-        cluster.wait_equal(DEADLINE_S)
+    wait_linked(cluster, *"abc")
 
 
 def test_node_that_follows_nobody_replicates_with_those_that_do(tmp_path: Path) -> None:
@@ -124,46 +79,12 @@ def test_node_that_follows_nobody_replicates_with_those_that_do(tmp_path: Path) 
         cluster["b"].terminate()
         cluster["b"].start(options=("-v", "-C", "links.follow=true"))
         cluster["b"].wait_ready()
-        cluster.wait(lambda: _links(cluster["b"])["a"]["state"] == "up", "b follows a", DEADLINE_S)
-        assert _links(cluster["a"])["b"]["state"] == "down"
+        cluster.wait(lambda: links_of(cluster["b"])["a"]["state"] == "up", "b follows a", DEADLINE_S)
+        assert links_of(cluster["a"])["b"]["state"] == "down"
         for name in "ab":
             with cluster[name].client() as client:
                 client.set(f"of.{name}", name)
         cluster.wait_equal(DEADLINE_S)
-
-
-class Told:
-    """What a watch of one path on a server brings, in a thread of its own: values, and how many changes were missed."""
-
-    def __init__(self, server: Server, path: str, last: object, count: int) -> None:
-        self.values: list[object] = []
-        self.missed = Counter[str]()
-        self._server = server
-        self._path = path
-        self._is_all = lambda: last in self.values[-1:] and len(self.values) + self.missed.total() >= count
-        self._is_watching = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._is_watching.wait(30)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.join(30)  # with what came until then the test goes on
-
-    def _run(self) -> None:
-        with self._server.client() as client:
-            for event in client.watch_events(self._path, fetch=True):
-                match event:
-                    case UpToDate():
-                        self._is_watching.set()
-                    case Missed(counts=counts):
-                        self.missed.update(counts)
-                    case Change():
-                        self.values.append(event.value)
-                if self._is_all():
-                    return
 
 
 def _write_at_a_rate(server: Server, path: str, count: int, rate_hz: float) -> None:

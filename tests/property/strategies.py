@@ -297,8 +297,16 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
-    st.builds(GetEvents, seqs, tick_ranges, tick_ranges, st.none() | tick_maps, st.none() | st.integers(1, 20_000)),
-    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000)),
+    st.builds(
+        GetEvents,
+        seqs,
+        tick_ranges,
+        tick_ranges,
+        st.none() | tick_maps,
+        st.none() | st.integers(1, 20_000),
+        st.none() | hashes,
+    ),
+    st.builds(GetPages, seqs, st.none() | paths, st.none() | paths, st.integers(1, 1000), st.none() | hashes),
     st.builds(
         EventsWait,
         seqs,
@@ -307,7 +315,13 @@ requests: st.SearchStrategy[Request] = st.one_of(
         st.booleans(),
     ),
     st.builds(
-        Follow, seqs, st.dictionaries(node_names, ticks | st.just(0)), st.floats(0.1, 3600), node_names, lives
+        Follow,
+        seqs,
+        st.dictionaries(node_names, ticks | st.just(0)),
+        st.floats(0.1, 3600),
+        node_names,
+        lives,
+        st.none() | hashes,
     ),
     st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),

@@ -19,13 +19,13 @@ from tests.fleet import Fleet
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 
 
-def linked(*names: str) -> Fleet:
-    """A fleet in which all follow all; updates do not come by gossip."""
+def linked(*names: str, **settings: int) -> Fleet:
+    """A fleet in which all follow all, directly or not; updates do not come by gossip."""
     fleet = Fleet()
-    fleet.start("a", init=1, follow=True)
+    fleet.start("a", init=1, follow=True, **settings)
     fleet.run(3000)
     for name in names:
-        fleet.start(name, follow=True)
+        fleet.start(name, follow=True, **settings)
     assert fleet.run_until(fleet.all_ready, 60_000)
     assert fleet.run_until(lambda: all(_is_linked(fleet, name) for name in fleet.members), 60_000)
     fleet.faults.update_loss = 1.0
@@ -138,3 +138,23 @@ def test_node_that_is_gone_is_followed_no_more() -> None:
     fleet.crash("c")
     fleet.run(20_000)
     assert not fleet["a"].following.parents[C].writers
+
+
+def test_changes_of_who_was_followed_through_a_frozen_node_come_within_five_seconds() -> None:
+    fleet = linked("b", "c", fanout=1)
+    fleet.run(20_000)
+    assert fleet["c"].following.parents[B].writers == {A, B}
+    fleet.hosts["b"].pause()
+    written_ms, seen_ms = list[int](), dict[int, int]()
+    for step in range(1000):
+        if step < 800 and step % 10 == 0:
+            fleet.set("a", f"x.{len(written_ms)}", 1)
+            written_ms.append(fleet.now_ms)
+        fleet.run(10)
+        for number in range(len(written_ms)):
+            if number not in seen_ms and fleet["c"].tree.head(Path(["x", str(number)])) is not None:
+                seen_ms[number] = fleet.now_ms
+    waited_ms = [seen_ms[number] - at_ms for number, at_ms in enumerate(written_ms)]
+    assert max(waited_ms) <= 5000
+    assert max(waited_ms[50:]) <= 20  # those from five seconds on
+    assert fleet["a"].deliveries.events_pulled == 0
