@@ -1,0 +1,416 @@
+"""The machine of one node in the server tree, told things one by one (docs/protocol, TREE-1 to TREE-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distkv.core.server_tree.effects import Close, Deliver, Dial, Say, TreeEffect
+from distkv.core.server_tree.machine import TELL_MS, ServerTree
+from distkv.core.server_tree.parents import DEPTH_MAX, TreePeer, candidates
+from distkv.core.server_tree.phase import TRANSITIONS, TreeCause, TreePhase
+from distkv.core.server_tree.search import INQUIRY_MS
+from distkv.core.server_tree.settings import TreeSettings
+from distkv.model.event import NodeName
+from distkv.wire.announcing import Announcement
+from distkv.wire.edges import (
+    EdgeItem,
+    FramesAcked,
+    FramesHeld,
+    Join,
+    ParentOffer,
+    ParentRefusal,
+    ServerInfo,
+    SignOfLife,
+    SubtreeHeight,
+    SubtreeTold,
+    TreeFrame,
+    TreeFrames,
+)
+
+ANNOUNCE_MS = 5000
+ME, A, B, C, D = (NodeName(name) for name in "mabcd")
+NODES = (A, B, C, D)
+NOTHING = FramesHeld({}, 0)
+
+
+def _peers(*names: NodeName) -> dict[NodeName, TreePeer]:
+    return {name: TreePeer(f"{name}:1", 1.0) for name in names}
+
+
+def _tree(*peers: NodeName, fanout: int = 2) -> ServerTree:
+    """A node that has just begun to serve, at time 0."""
+    tree = ServerTree(TreeSettings(ME, "m:1", fanout, ANNOUNCE_MS), Random(1), {ME, *NODES}.__contains__)
+    tree.see(_peers(*peers))
+    tree.begin(0, 1)
+    return tree
+
+
+def _root(*peers: NodeName, fanout: int = 2) -> ServerTree:
+    """A node that found nobody in time."""
+    tree = _tree(fanout=fanout)
+    tree.woken(ANNOUNCE_MS)
+    tree.see(_peers(*peers))
+    tree.take()
+    assert tree.phase is TreePhase.ROOT
+    return tree
+
+
+def _dialled(effects: Sequence[TreeEffect]) -> tuple[int, NodeName]:
+    (found,) = ((effect.edge, effect.name) for effect in effects if isinstance(effect, Dial))
+    return found
+
+
+def _said(effects: Sequence[TreeEffect], edge: int) -> list[EdgeItem]:
+    return [effect.item for effect in effects if isinstance(effect, Say) and effect.edge == edge]
+
+
+def _closed(effects: Sequence[TreeEffect]) -> list[int]:
+    return [effect.edge for effect in effects if isinstance(effect, Close)]
+
+
+def _attached(path: tuple[NodeName, ...] = (A,)) -> tuple[ServerTree, int]:
+    """A child of the first of `path`, at time 0, and the edge."""
+    tree = _tree(*NODES)
+    tree.woken(0)
+    while (found := _dialled(tree.take()))[1] != path[0]:
+        tree.told(found[0], ParentRefusal("circle"), 0)
+    edge, _ = found
+    tree.told(edge, ParentOffer(path, 1), 0)
+    tree.told(edge, ServerInfo(path, 1, 1, NOTHING), 0)
+    tree.take()
+    assert tree.phase is TreePhase.ATTACHED
+    return tree, edge
+
+
+def _child(tree: ServerTree, name: NodeName, height: int = 0, now_ms: int = 0) -> int:
+    edge = tree.asked(name, now_ms)
+    tree.told(edge, Join(height, NOTHING), now_ms)
+    return edge
+
+
+# -- phases -------------------------------------------------------------------------------------------------------
+
+
+def test_every_phase_but_out_can_be_left_and_each_is_reached() -> None:
+    assert {before for before, _ in TRANSITIONS} == set(TreePhase)
+    assert {*TRANSITIONS.values()} == set(TreePhase)
+    assert {cause for _, cause in TRANSITIONS} == set(TreeCause)
+
+
+def test_node_that_does_not_serve_is_no_parent() -> None:
+    tree = ServerTree(TreeSettings(ME, "m:1", 2, ANNOUNCE_MS), Random(1), {ME, *NODES}.__contains__)
+    edge = tree.asked(A, 0)
+    assert _said(tree.take(), edge) == [ParentRefusal("out")]
+    assert tree.wake_ms() is None
+    tree.woken(0)
+    assert tree.take() == []
+
+
+def test_node_that_ends_closes_all_edges() -> None:
+    tree, edge = _attached()
+    child, asking = _child(tree, B), tree.asked(C, 0)
+    tree.take()
+    tree.end()
+    assert sorted(_closed(tree.take())) == sorted([edge, child, asking])
+    assert tree.phase is TreePhase.OUT
+
+
+def test_node_that_finds_nobody_is_a_root_after_the_time_of_an_announcement() -> None:
+    tree = _tree()
+    tree.woken(ANNOUNCE_MS - 1)
+    assert tree.phase is TreePhase.LOOKING
+    tree.woken(2 * ANNOUNCE_MS)
+    assert (tree.phase, tree.path, tree.level) == (TreePhase.ROOT, (ME,), 0)
+
+
+# -- asking -------------------------------------------------------------------------------------------------------
+
+
+def test_node_that_does_not_answer_is_given_up() -> None:
+    tree = _tree(A, B)
+    tree.woken(0)
+    edge, first = _dialled(tree.take())
+    tree.woken(INQUIRY_MS)
+    effects = tree.take()
+    assert _closed(effects) == [edge]
+    assert _dialled(effects)[1] != first
+
+
+@pytest.mark.parametrize("path", [(), (A, ME), (A, B, ME)])
+def test_offer_that_would_be_a_circle_is_not_taken(path: tuple[NodeName, ...]) -> None:
+    tree = _tree(A)
+    tree.woken(0)
+    edge, _ = _dialled(tree.take())
+    tree.told(edge, ParentOffer(path, 1), 0)
+    assert edge in _closed(tree.take())
+    assert tree.parent is None
+
+
+def test_offer_that_is_too_deep_leads_to_the_nodes_above() -> None:
+    tree = _tree(A, B)
+    tree.woken(0)
+    edge, name = _dialled(tree.take())
+    above = A if name == B else B
+    way = [NodeName(f"x{number}") for number in range(DEPTH_MAX - 1)]
+    tree.told(edge, ParentOffer((name, *way, above), 1), 0)
+    assert _dialled(tree.take())[1] == above
+
+
+def test_refusal_that_names_others_leads_to_them() -> None:
+    tree = _tree(A, B, C)
+    tree.woken(0)
+    edge, name = _dialled(tree.take())
+    other = next(one for one in (C, B, A) if one != name)
+    tree.told(edge, ParentRefusal("full", (other,)), 0)
+    assert _dialled(tree.take())[1] == other
+
+
+def test_second_offer_and_early_info_change_nothing() -> None:
+    tree = _tree(A)
+    tree.woken(0)
+    edge, _ = _dialled(tree.take())
+    tree.told(edge, ServerInfo((A,), 1, 1, NOTHING), 0)
+    assert tree.parent is None
+    tree.told(edge, ParentOffer((A,), 1), 0)
+    tree.told(edge, ParentOffer((A, B), 1), 0)
+    assert [type(item) for item in _said(tree.take(), edge)] == [Join]
+
+
+def test_parent_that_tells_a_circle_is_left() -> None:
+    tree, edge = _attached()
+    tree.told(edge, ServerInfo((A, ME), 1, 2), 10)
+    assert edge in _closed(tree.take())
+    assert tree.counts.parents_lost == 1
+
+
+def test_parent_that_announces_nothing_is_left() -> None:
+    tree, edge = _attached()
+    tree.woken(3 * ANNOUNCE_MS)
+    assert tree.parent == A
+    tree.woken(3 * ANNOUNCE_MS + 1)
+    assert edge in _closed(tree.take())
+
+
+# -- telling all below --------------------------------------------------------------------------------------------
+
+
+def test_node_joins_only_when_all_below_were_told() -> None:
+    tree, edge = _attached()
+    child = _child(tree, B)
+    tree.take()
+    tree.ended(edge, 100)
+    effects = tree.take()
+    (told,) = (item for item in _said(effects, child) if isinstance(item, ServerInfo))
+    assert told.path == ()
+    inquiry, name = _dialled(effects)
+    while name != C:
+        tree.told(inquiry, ParentRefusal("circle"), 100)
+        inquiry, name = _dialled(tree.take())
+    tree.told(inquiry, ParentOffer((C,), 1), 100)
+    assert _said(tree.take(), inquiry) == []
+    tree.told(child, SubtreeTold(told.turn), 150)
+    assert [type(item) for item in _said(tree.take(), inquiry)] == [Join]
+
+
+def test_child_that_does_not_say_that_all_were_told_is_a_child_no_longer() -> None:
+    tree, edge = _attached()
+    child = _child(tree, B)
+    tree.ended(edge, 100)
+    tree.take()
+    tree.woken(100 + 2 * TELL_MS)
+    assert child in _closed(tree.take())
+    assert tree.children == []
+
+
+def test_node_below_a_lost_parent_takes_no_children_and_says_so() -> None:
+    tree, edge = _attached((A, B))
+    asking = tree.asked(C, 0)
+    tree.take()
+    tree.told(edge, ServerInfo((), 1, 5), 10)
+    effects = tree.take()
+    assert _said(effects, asking) == [ParentRefusal("detached")]
+    assert _said(effects, edge) == [SubtreeTold(5)]
+    assert (tree.phase, tree.level) == (TreePhase.PENDING, None)
+    other = tree.asked(D, 20)
+    assert _said(tree.take(), other) == [ParentRefusal("detached")]
+    tree.told(edge, ServerInfo((A, C), 1, 6), 30)
+    assert (tree.phase, tree.path) == (TreePhase.ATTACHED, (ME, A, C))
+
+
+# -- children -----------------------------------------------------------------------------------------------------
+
+
+def test_node_in_our_path_is_no_child() -> None:
+    tree, _ = _attached((A, B))
+    edge = tree.asked(B, 0)
+    assert _said(tree.take(), edge) == [ParentRefusal("circle")]
+
+
+def test_node_with_its_number_of_children_names_them() -> None:
+    tree = _root(fanout=2)
+    _child(tree, A)
+    _child(tree, B)
+    tree.take()
+    edge = tree.asked(C, 0)
+    assert _said(tree.take(), edge) == [ParentRefusal("full", (A, B))]
+
+
+def test_child_that_makes_the_tree_too_deep_is_refused() -> None:
+    tree = _root()
+    edge = tree.asked(A, 0)
+    tree.told(edge, Join(DEPTH_MAX, NOTHING), 0)
+    effects = tree.take()
+    assert ParentRefusal("deep", ()) in _said(effects, edge)
+    assert tree.children == []
+
+
+def test_child_that_attaches_again_takes_its_own_place() -> None:
+    tree = _root(fanout=1)
+    older = _child(tree, A)
+    tree.take()
+    _child(tree, A)
+    assert older in _closed(tree.take())
+    assert tree.children == [A]
+
+
+def test_node_that_asked_and_never_joins_is_given_up() -> None:
+    tree = _root()
+    edge = tree.asked(A, 0)
+    tree.take()
+    tree.woken(60_000)
+    assert edge in _closed(tree.take())
+
+
+def test_height_goes_up_to_the_root() -> None:
+    tree, up = _attached()
+    child = _child(tree, B)
+    assert _said(tree.take(), up) == [SubtreeHeight(1)]
+    tree.told(child, SubtreeHeight(3), 0)
+    assert _said(tree.take(), up) == [SubtreeHeight(4)]
+    tree.ended(child, 0)
+    assert _said(tree.take(), up) == [SubtreeHeight(0)]
+
+
+# -- two trees ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offer", "goes"),
+    [
+        (ParentOffer((A,), 3), True),
+        (ParentOffer((A,), 0), True),
+        (ParentOffer((NodeName("z"),), 0), False),
+        (ParentOffer((NodeName("z"),), 3), True),
+    ],
+    ids=["higher", "smaller root", "larger root", "higher, larger root"],
+)
+def test_root_attaches_to_the_better_tree(offer: ParentOffer, goes: bool) -> None:
+    tree = _root(A)
+    tree.woken(2 * ANNOUNCE_MS)
+    edge, _ = _dialled(tree.take())
+    tree.told(edge, offer, 2 * ANNOUNCE_MS)
+    assert [type(item) for item in _said(tree.take(), edge)] == ([Join] if goes else [])
+    assert tree.phase is (TreePhase.LOOKING if goes else TreePhase.ROOT)
+
+
+def test_nodes_of_which_nothing_comes_are_apart() -> None:
+    tree = _root(A, B)
+    assert tree.apart() == [A, B]
+
+
+# -- whom to ask --------------------------------------------------------------------------------------------------
+
+
+def _announcement(level: int, *, children: int = 0, parent: NodeName | None = None) -> Announcement:
+    return Announcement("h:1", 0, level, 0, children, parent)
+
+
+def test_shallowest_node_with_a_free_place_is_asked_first() -> None:
+    announced = {A: _announcement(1), B: _announcement(0, children=2), C: _announcement(0), D: _announcement(5)}
+    assert candidates(ME, 1, 2, _peers(*NODES), announced, None) == [C, A]
+
+
+def test_nearer_node_is_asked_first_on_one_level() -> None:
+    peers = {A: TreePeer("a:1", 9.0), B: TreePeer("b:1", 1.0), C: TreePeer("c:1", 1.0)}
+    announced = {name: _announcement(1) for name in peers}
+    assert candidates(ME, 0, 2, peers, announced, None) == [B, C, A]
+
+
+def test_nodes_without_a_connection_are_asked_when_there_are_no_others() -> None:
+    peers = {A: TreePeer("a:1"), B: TreePeer("b:1", 1.0)}
+    announced = {name: _announcement(1) for name in peers}
+    assert candidates(ME, 0, 2, peers, announced, None) == [B]
+    assert candidates(ME, 0, 2, {A: peers[A]}, announced, None) == [A]
+
+
+def test_children_of_a_lost_root_ask_those_before_them() -> None:
+    announced = {A: _announcement(0), B: _announcement(1, parent=A), NodeName("z"): _announcement(1, parent=A)}
+    peers = _peers(A, B, NodeName("z"))
+    assert candidates(ME, 0, 2, peers, announced, A) == [A, B]
+
+
+# -- nonsense -----------------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from([ME, *NODES, NodeName("stranger")])
+PATHS = st.lists(NAMES, max_size=4, unique=True).map(tuple)
+LAST = st.dictionaries(NAMES, st.tuples(st.integers(0, 9), st.integers(0, 9)))
+HELD = st.builds(FramesHeld, LAST, st.integers(0, 99))
+FRAMES = st.builds(
+    TreeFrame, NAMES, st.integers(0, 5), st.integers(0, 5), st.sampled_from(["announce", "say"]), st.binary(max_size=9)
+)
+ITEMS: st.SearchStrategy[EdgeItem] = st.one_of(
+    st.builds(ParentOffer, PATHS, st.integers(0, 9)),
+    st.builds(ParentRefusal, st.sampled_from(["full", "deep", "detached", "?"]), PATHS),
+    st.builds(Join, st.integers(0, 9), HELD),
+    st.builds(ServerInfo, PATHS, st.integers(0, 9), st.integers(0, 9), st.none() | HELD),
+    st.builds(SubtreeHeight, st.integers(0, 9)),
+    st.builds(SubtreeTold, st.integers(0, 2**40)),
+    st.builds(TreeFrames, st.lists(FRAMES, max_size=3).map(tuple)),
+    st.builds(FramesAcked, st.integers(0, 2**40)),
+    st.just(SignOfLife()),
+)
+DEEDS = st.one_of(
+    st.tuples(st.just("told"), st.integers(1, 8), ITEMS),
+    st.tuples(st.just("ended"), st.integers(1, 8), st.none()),
+    st.tuples(st.just("asked"), NAMES, st.none()),
+    st.tuples(st.just("woken"), st.integers(1, 9000), st.none()),
+    st.tuples(st.just("give"), st.binary(max_size=9), st.none()),
+)
+
+
+@given(deeds=st.lists(DEEDS, max_size=60))
+def test_whatever_others_say_the_machine_stays_in_one_piece(deeds: list[tuple[str, object, EdgeItem | None]]) -> None:
+    tree, now_ms, open_edges = _tree(*NODES), 0, set[int]()
+    for deed, what, item in deeds:
+        if deed == "told" and isinstance(what, int) and item is not None:
+            tree.told(what, item, now_ms)
+        elif deed == "ended" and isinstance(what, int):
+            open_edges.discard(what)
+            tree.ended(what, now_ms)
+        elif deed == "asked":
+            open_edges.add(tree.asked(NodeName(str(what)), now_ms))
+        elif deed == "woken" and isinstance(what, int):
+            now_ms += what
+            tree.woken(now_ms)
+        elif isinstance(what, bytes):
+            tree.give("say", what, now_ms)
+        for effect in tree.take():
+            match effect:
+                case Dial(edge=edge):
+                    open_edges.add(edge)
+                case Close(edge=edge):
+                    open_edges.discard(edge)
+                case Say(edge=edge):
+                    assert edge in open_edges, "nothing is said on an edge that is over"
+                case Deliver(frame=frame):
+                    assert frame.origin in NODES
+        assert bool(tree.path) == (tree.phase in (TreePhase.ROOT, TreePhase.ATTACHED))
+        assert not tree.path or (tree.path[0] == ME and len({*tree.path}) == len(tree.path) <= DEPTH_MAX + 1)
+        assert len(tree.children) <= 2
+        assert ME not in tree.children
+        assert tree.wake_ms() is not None
