@@ -38,7 +38,7 @@ def _wait_whole(cluster: Cluster, names: str) -> str:
         roots = {tree["root"] for tree in trees}
         hear_all = all(set(names) <= tree["announced"].keys() and not tree["apart"] for tree in trees)
         found = roots.pop()
-        return found if found in names and not roots and hear_all else None
+        return found if found is not None and found in names and not roots and hear_all else None
 
     found = cluster.wait(root, f"one tree of {' '.join(names)}", DEADLINE_S)
     assert found is not None
