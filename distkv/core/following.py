@@ -22,6 +22,8 @@ from distkv.model.tick_ranges import TickRanges, joined
 
 CHECK_MS: Final = 1000
 """How often it is seen who is alive."""
+LOOK_MS: Final = 100
+"""In a large network it is not looked more often whom to follow, whatever changes."""
 RETRY_MS: Final = 250
 """After so long a connection that broke is tried again; then after twice as long, and so on."""
 RETRY_MAX_MS: Final = 8000
@@ -70,7 +72,7 @@ class Following:
         self._fanout: Final = fanout
         self._rng: Final = rng
         self._count = 0
-        self._check_ms = 0
+        self._check_ms = self._planned_ms = 0
         self._alive: Sequence[NodeName] = ()
         """As it was when it was last taken over from `plan`."""
         self._alive_ms: int | None = None
@@ -100,8 +102,9 @@ class Following:
         return self._check_ms if self._is_needed else None
 
     def look_again(self) -> None:
-        """Something changed."""
-        self._check_ms = 0
+        """Something changed. In a large network so much may change at once that a look at each change is too much."""
+        is_large = len(self._alive) > self._fanout
+        self._check_ms = min(self._check_ms, self._planned_ms + LOOK_MS if is_large else 0)
 
     def registry_changed(self, now_ms: int) -> None:
         """Others are registered than before: while a fleet grows this is not seen more often than who is alive."""
@@ -189,7 +192,7 @@ class Following:
         """Whom to follow from now on for others than before, and the number of each follow; `alive` are the other
         registered nodes that seem alive, by name. What `pulled` made is on its way by a pull, so that a new link would
         bring it again."""
-        self._check_ms = now_ms + CHECK_MS
+        self._planned_ms, self._check_ms = now_ms, now_ms + CHECK_MS
         if alive != self._alive:
             self._take(alive, now_ms)
         if self._is_settled:
@@ -197,12 +200,14 @@ class Following:
         wanted = self._wanted(now_ms, pulled)
         changed = dict[NodeName, int]()
         for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
-            parent = self.parents.setdefault(name, Parent())
-            writers = frozenset(wanted.get(name, ()))
+            parent = self.parents.get(name)
+            if parent is None:
+                parent = self.parents[name] = Parent()
+            writers = wanted.get(name, frozenset())
             if writers != parent.writers:
                 self._by_follow.pop(parent.follow, None)
                 self._count += 1
-                parent.writers, parent.follow, parent.is_up = writers, self._count, False
+                parent.writers, parent.follow, parent.is_up = frozenset(writers), self._count, False
                 parent.is_whole = parent.is_idle = False
                 if writers:
                     self._by_follow[self._count] = name
@@ -281,9 +286,7 @@ class Following:
             }
         )
 
-    def _chosen(
-        self, writer: NodeName, brings: Sequence[NodeName], usable: Sequence[int]
-    ) -> Iterator[NodeName]:
+    def _chosen(self, writer: NodeName, brings: Sequence[NodeName], usable: Sequence[int]) -> Iterator[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
         it already. To follow yet another node meanwhile would bring most twice."""
         first = self._rings.first(writer, usable)

@@ -16,9 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from distkv.model.event import NodeName
+
+WAYS_MAX: Final = 4096
+"""So many ways from a place to a writer are kept: they are the same in all rings."""
 
 
 class Rings:
@@ -30,10 +34,15 @@ class Rings:
         self._at: Final = {name: at for at, name in enumerate(names)}
         self._me: Final = self._at[me]
         self._fanout: Final = fanout
+        count = len(names)
+        self._ways: Final = {
+            names[(self._me - place) % count]: [(self._me - place + at) % count for at in _way(place, fanout)]
+            for place in range(1, count)
+        }
+        """For each writer who stands between it and this node, by their numbers, the nearest to this node first."""
         writers = dict[NodeName, list[NodeName]]()
-        for place in range(1, len(names)):
-            best = names[(self._me - place + above(place, fanout)) % len(names)]
-            writers.setdefault(best, []).append(names[(self._me - place) % len(names)])
+        for writer, way in self._ways.items():
+            writers.setdefault(names[way[0]], []).append(writer)
         self.best: Final = {name: frozenset(some) for name, some in writers.items()}
         """Through whom to follow which writers, if everybody can be followed."""
 
@@ -49,16 +58,14 @@ class Rings:
     def first(self, writer: NodeName, usable: Sequence[int]) -> NodeName | None:
         """The best of the usable ones through whom to follow a writer: the parent in its tree, the parent's parent, and
         so on to the writer; then whoever else stands before us, as near to the writer as can be."""
-        mine = self._place(self._me, writer)
-        begin, count = self._at[writer], len(self._names)
-        for place in _way(mine or 0, self._fanout):
-            at = (begin + place) % count
+        for at in self._ways[writer]:
             found = bisect_left(usable, at)
             if found < len(usable) and usable[found] == at:
                 return self._names[at]
+        begin, count = self._at[writer], len(self._names)
         found = bisect_left(usable, (begin + 1) % count)
         at = usable[found % len(usable)] if usable else begin
-        return self._names[at] if 0 < (at - begin) % count < (mine or 0) else None
+        return self._names[at] if 0 < (at - begin) % count < (self._me - begin) % count else None
 
     def order(self, name: NodeName, writer: NodeName) -> tuple[int, int] | None:
         """The lower, the earlier `first` would name this node for the writer; None: never."""
@@ -92,10 +99,11 @@ def above(place: int, fanout: int) -> int:
     return 1 + (place - 1) % size
 
 
-def _way(place: int, fanout: int) -> list[int]:
+@lru_cache(WAYS_MAX)
+def _way(place: int, fanout: int) -> tuple[int, ...]:
     """The places above one, up to the writer."""
     found = list[int]()
     while place:
         place = above(place, fanout)
         found.append(place)
-    return found
+    return tuple(found)
