@@ -9,24 +9,26 @@ of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.core.rings import Rings
+from distkv.core.rings import Choice, Rings
 from distkv.model.event import TICK_MAX, NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, joined
 
 CHECK_MS: Final = 1000
 """How often it is seen who is alive."""
-LOOK_MS: Final = 100
+LOOK_MS: Final = 200
 """In a large network it is not looked more often whom to follow, whatever changes."""
 RETRY_MS: Final = 250
 """After so long a connection that broke is tried again; then after twice as long, and so on."""
 RETRY_MAX_MS: Final = 8000
+HOPE_MS: Final = 1000
+"""In a large network those that were left are tried again within so long when one of them is heard."""
 CALM_MS: Final = 5000
 """For so long, and up to twice as long, it is seen to it that who is alive does not change any more, before what other
 parents bring well is moved to the best ones."""
@@ -77,6 +79,8 @@ class Following:
         """As it was when it was last taken over from `plan`."""
         self._alive_ms: int | None = None
         """When that was."""
+        self._hoped_ms: int | None = None
+        """When those that were left were tried again the last time because one of them was heard."""
         self._rings = Rings(me, (), fanout)
         """Of those and this node."""
         self._calm_ms: int | None = None
@@ -103,8 +107,7 @@ class Following:
 
     def look_again(self) -> None:
         """Something changed. In a large network so much may change at once that a look at each change is too much."""
-        is_large = len(self._alive) > self._fanout
-        self._check_ms = min(self._check_ms, self._planned_ms + LOOK_MS if is_large else 0)
+        self._check_ms = min(self._check_ms, self._planned_ms + LOOK_MS if self._is_large else 0)
 
     def registry_changed(self, now_ms: int) -> None:
         """Others are registered than before: while a fleet grows this is not seen more often than who is alive."""
@@ -138,15 +141,27 @@ class Following:
             for writer, tick in lasts.items():
                 parent.told[writer] = max(tick, parent.told.get(writer, 0))
 
-    def heard(self, name: NodeName) -> None:
-        """An exchange with a node took place: if it was left, it is there again, and so may be others that were."""
+    def heard(self, name: NodeName, now_ms: int) -> None:
+        """An exchange with a node took place: if it was left, it is there again, and so may be others that were.
+
+        Of many, most may be dead still, and each one that comes back would have all of them dialled anew: so in a large
+        network they are tried again once in a while only, not all at the same moment, and what they failed before
+        counts."""
         parent = self.parents.get(name)
-        if parent is not None and parent.failures and not parent.is_up:
-            for left in self.parents.values():
-                if left.failures and not left.writers:
-                    left.failures, left.retry_ms = 0, None
-            self._is_settled = False
-            self.look_again()
+        if parent is None or not parent.failures or parent.is_up:
+            return
+        lefts = [left for left in self.parents.values() if left.failures and not left.writers]
+        if not self._is_large:
+            for left in lefts:
+                left.failures, left.retry_ms = 0, None
+        elif self._hoped_ms is None or now_ms - self._hoped_ms >= RETRY_MAX_MS:
+            self._hoped_ms = now_ms
+            for left in lefts:
+                left.retry_ms = min(left.retry_ms or 0, now_ms + int(self._rng.random() * HOPE_MS))
+        if not parent.writers:
+            parent.failures, parent.retry_ms = 0, None
+        self._is_settled = False
+        self.look_again()
 
     def expected(self, missing: TickRanges) -> TickRanges:
         """What of this a link is about to bring. Links bring ticks in their order, and say when that was all."""
@@ -203,11 +218,11 @@ class Following:
             parent = self.parents.get(name)
             if parent is None:
                 parent = self.parents[name] = Parent()
-            writers = wanted.get(name, frozenset())
+            writers = frozenset(wanted.get(name, ()))
             if writers != parent.writers:
                 self._by_follow.pop(parent.follow, None)
                 self._count += 1
-                parent.writers, parent.follow, parent.is_up = frozenset(writers), self._count, False
+                parent.writers, parent.follow, parent.is_up = writers, self._count, False
                 parent.is_whole = parent.is_idle = False
                 if writers:
                     self._by_follow[self._count] = name
@@ -230,6 +245,11 @@ class Following:
     @property
     def _is_needed(self) -> bool:
         return self.is_on or bool(self.followers)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether some writers are followed through others."""
+        return len(self._alive) > self._fanout
 
     def _take(self, alive: Sequence[NodeName], now_ms: int) -> None:
         """Who is alive now. In a large network each change moves the places of many, so it is seen once in a while."""
@@ -256,14 +276,16 @@ class Following:
         if not left:
             return wanted
         is_calm = self._calm_ms is None or now_ms >= self._calm_ms
-        bringing, usable = self._bringing(), self._usable(now_ms)
+        bringing, choice = self._bringing(), self._rings.choice(self._blocked(now_ms))
         for writer in left:
             brings = bringing.get(writer, ())
-            kept = [] if is_calm else [name for name in brings if self._rings.is_as_good(name, writer)]
-            if kept:
-                wanted.setdefault(kept[0], set()).add(writer)
+            kept = None
+            if brings and not is_calm:
+                kept = next((name for name in brings if self._rings.is_as_good(name, writer)), None)
+            if kept is not None:
+                wanted.setdefault(kept, set()).add(writer)
                 continue
-            for name in self._chosen(writer, brings, usable):
+            for name in self._chosen(writer, brings, choice):
                 if writer not in pulled or self._brings(name, writer):
                     wanted.setdefault(name, set()).add(writer)
         return wanted
@@ -276,29 +298,25 @@ class Following:
                 found.setdefault(writer, []).append(name)
         return found
 
-    def _usable(self, now_ms: int) -> list[int]:
-        """Who answers, or may be tried; as `Rings` wants it."""
-        return self._rings.usable(
-            {
-                name
-                for name, parent in self.parents.items()
-                if not parent.is_up and parent.retry_ms is not None and now_ms < parent.retry_ms
-            }
-        )
+    def _blocked(self, now_ms: int) -> list[NodeName]:
+        """Who does not answer, and may not be tried yet."""
+        return [
+            name
+            for name, parent in self.parents.items()
+            if not parent.is_up and parent.retry_ms is not None and now_ms < parent.retry_ms
+        ]
 
-    def _chosen(self, writer: NodeName, brings: Sequence[NodeName], usable: Sequence[int]) -> Iterator[NodeName]:
+    def _chosen(self, writer: NodeName, brings: Sequence[NodeName], choice: Choice) -> Sequence[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
         it already. To follow yet another node meanwhile would bring most twice."""
-        first = self._rings.first(writer, usable)
+        first = choice.first(writer)
         if first is None:
-            return
-        yield first
+            return ()
         parent = self.parents.get(first)
-        if parent is not None and parent.is_up:
-            return
+        if not brings or (parent is not None and parent.is_up):
+            return (first,)
         places = [(order, name) for name in brings if (order := self._rings.order(name, writer)) is not None]
-        if places:
-            yield min(places)[1]
+        return (first, min(places)[1]) if places else (first,)
 
     def _brings(self, name: NodeName, writer: NodeName) -> bool:
         return name in self.parents and writer in self.parents[name].writers

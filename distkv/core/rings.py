@@ -15,7 +15,7 @@ question about one writer takes steps for its depth, never for the size of the n
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -51,24 +51,12 @@ class Rings:
         mine, place = self._place(self._me, writer), self._place(self._at.get(name), writer)
         return place is not None and mine is not None and place < mine and self._steps(place) < self._steps(mine)
 
-    def usable(self, blocked: Container[NodeName]) -> list[int]:
-        """The others but those that cannot be followed now, as `first` wants them."""
-        return [at for at, name in enumerate(self._names) if at != self._me and name not in blocked]
-
-    def first(self, writer: NodeName, usable: Sequence[int]) -> NodeName | None:
-        """The best of the usable ones through whom to follow a writer: the parent in its tree, the parent's parent, and
-        so on to the writer; then whoever else stands before us, as near to the writer as can be."""
-        for at in self._ways[writer]:
-            found = bisect_left(usable, at)
-            if found < len(usable) and usable[found] == at:
-                return self._names[at]
-        begin, count = self._at[writer], len(self._names)
-        found = bisect_left(usable, (begin + 1) % count)
-        at = usable[found % len(usable)] if usable else begin
-        return self._names[at] if 0 < (at - begin) % count < (self._me - begin) % count else None
+    def choice(self, blocked: Iterable[NodeName]) -> Choice:
+        """Through whom to follow whom while some cannot be followed."""
+        return Choice(self._names, self._ways, self._me, {self._at[name] for name in blocked if name in self._at})
 
     def order(self, name: NodeName, writer: NodeName) -> tuple[int, int] | None:
-        """The lower, the earlier `first` would name this node for the writer; None: never."""
+        """The lower, the earlier `Choice.first` would name this node for the writer; None: never."""
         mine, place = self._place(self._me, writer), self._place(self._at.get(name), writer)
         if mine is None or place is None or place >= mine:
             return None
@@ -85,6 +73,28 @@ class Rings:
     def _steps(self, place: int) -> int:
         """How far from the writer a place is."""
         return len(_way(place, self._fanout))
+
+
+class Choice:
+    """Whom to follow for each writer, while some cannot be followed."""
+
+    def __init__(
+        self, names: Sequence[NodeName], ways: Mapping[NodeName, Sequence[int]], me: int, blocked: set[int]
+    ) -> None:
+        self._names, self._ways, self._me, self._blocked = names, ways, me, blocked
+        self._usable = [at for at in range(len(names)) if at not in blocked]
+        """The others, in the order of the ring, and this node."""
+
+    def first(self, writer: NodeName) -> NodeName | None:
+        """The best through whom to follow a writer: the parent in its tree, the parent's parent, and so on to the
+        writer; then whoever else stands before us, as near to the writer as can be."""
+        begin = -1
+        for begin in self._ways[writer]:  # its last one is the writer
+            if begin not in self._blocked:
+                return self._names[begin]
+        usable, count = self._usable, len(self._names)
+        at = usable[bisect_left(usable, (begin + 1) % count) % len(usable)]
+        return self._names[at] if 0 < (at - begin) % count < (self._me - begin) % count else None
 
 
 def above(place: int, fanout: int) -> int:

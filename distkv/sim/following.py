@@ -246,12 +246,10 @@ class FollowStream:
         if self._is_lost:
             return
         now_ms = self._between.agenda.now_ms
-        if now_ms - self._heard_ms < SILENT_MS:
-            self._between.agenda.at(self._heard_ms + SILENT_MS, self._watch)
-        elif self._asker.host.is_paused:
-            self._between.agenda.later(ALIVE_MS, self._watch)
-        else:
+        if now_ms - self._heard_ms >= SILENT_MS and not self._asker.host.is_paused:
             self._fail("it is silent")
+        else:
+            self._between.agenda.later(ALIVE_MS, self._watch)
 
     # -- between them
 
