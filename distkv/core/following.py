@@ -171,7 +171,7 @@ class Following:
         found = {name: ranges for name, ranges in missing.items() if any(name in writers for writers in coming)}
         for parent in self.parents.values():
             if parent.is_up and parent.is_whole and not parent.is_idle:
-                for writer in parent.writers & missing.keys():
+                for writer in sorted(parent.writers & missing.keys()):
                     ahead = missing[writer] & Ranges([(parent.told.get(writer, 0) + 1, TICK_MAX)])
                     found = joined(found, {writer: ahead})
         return found

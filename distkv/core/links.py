@@ -93,7 +93,8 @@ class Links:
         followable, pulled = self._followable(others, alive), self._pulled(alive, turn.now_ms)
         for name, follow in following.plan(turn.now_ms, followable, pulled).items():
             addr = peers[name].addr if name in peers else ""
-            nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
+            writers = sorted(following.parents[name].writers)  # the request is the same wherever it is made
+            nodes = {writer: self._whole_up_to(writer) for writer in writers}
             following.parents[name].told = dict[NodeName, int](nodes)
             turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
 

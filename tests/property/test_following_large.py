@@ -9,7 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from distkv.core.following import CALM_MS, CHECK_MS, HOPE_MS, LOOK_MS, RETRY_MAX_MS, Following
+from distkv.core.following import CALM_MS, CHECK_MS, RETRY_MAX_MS, Following
 from distkv.model.event import NodeName
 
 COUNT = 1000
@@ -194,11 +194,11 @@ def test_node_of_a_thousand_that_hears_one_of_many_dead_ones_dials_the_others_ap
 
     pass_time(120_000)
     tried = [name for name, parent in following.parents.items() if parent.failures]
-    before, begun_ms[:] = len(begun_ms) / 120, []
+    begun_ms.clear()
     for number, name in enumerate(tried[:5]):  # one after the other is back, and says so
         dead.discard(name)
         following.heard(name, 120_000 + number * 100)
     pass_time(120_000 + RETRY_MAX_MS)
     assert len(tried) >= 8
-    assert max(Counter(begun_ms).values(), default=0) <= len(tried) / (HOPE_MS / LOOK_MS) * 3
-    assert len(begun_ms) <= 2 * len(tried) + before * RETRY_MAX_MS / 1000
+    assert len(begun_ms) <= len(tried)  # with their back-off forgotten at each word it would be twice as many
+    assert max(Counter(begun_ms).values()) <= 2
