@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.core.rings import Choice, Rings
+from distkv.core.rings import RingChoice, Rings
 from distkv.model.event import TICK_MAX, NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, joined
@@ -306,7 +306,7 @@ class Following:
             if not parent.is_up and parent.retry_ms is not None and now_ms < parent.retry_ms
         ]
 
-    def _chosen(self, writer: NodeName, brings: Sequence[NodeName], choice: Choice) -> Sequence[NodeName]:
+    def _chosen(self, writer: NodeName, brings: Sequence[NodeName], choice: RingChoice) -> Sequence[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
         it already. To follow yet another node meanwhile would bring most twice."""
         first = choice.first(writer)

@@ -51,12 +51,12 @@ class Rings:
         mine, place = self._place(self._me, writer), self._place(self._at.get(name), writer)
         return place is not None and mine is not None and place < mine and self._steps(place) < self._steps(mine)
 
-    def choice(self, blocked: Iterable[NodeName]) -> Choice:
+    def choice(self, blocked: Iterable[NodeName]) -> RingChoice:
         """Through whom to follow whom while some cannot be followed."""
-        return Choice(self._names, self._ways, self._me, {self._at[name] for name in blocked if name in self._at})
+        return RingChoice(self._names, self._ways, self._me, {self._at[name] for name in blocked if name in self._at})
 
     def order(self, name: NodeName, writer: NodeName) -> tuple[int, int] | None:
-        """The lower, the earlier `Choice.first` would name this node for the writer; None: never."""
+        """The lower, the earlier `RingChoice.first` would name this node for the writer; None: never."""
         mine, place = self._place(self._me, writer), self._place(self._at.get(name), writer)
         if mine is None or place is None or place >= mine:
             return None
@@ -75,7 +75,7 @@ class Rings:
         return len(_way(place, self._fanout))
 
 
-class Choice:
+class RingChoice:
     """Whom to follow for each writer, while some cannot be followed."""
 
     def __init__(
