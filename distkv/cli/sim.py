@@ -8,6 +8,7 @@ Invariant: exit 1 when a seed failed, or when none passed.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -237,6 +238,7 @@ def _fleets(sizes: tuple[int, ...], form: Form) -> int:
     from distkv.sim.cost import Course
     from distkv.sim.rule import BrokenRuleError
 
+    gc.disable()  # to look through millions of objects again and again would find next to nothing that is let go
     found: dict[int, dict[str, float]] = {}
     for nodes in dict.fromkeys(sizes):
         if sys.stderr.isatty():

@@ -1,13 +1,7 @@
 """Whom this node follows for which writer: a connection for each, on which changes come as soon as they are durable.
 
-Knows: the ring of each writer, what became of the connections, and when to try again.  Does not know the ledger, nor
-what comes: it says whom to follow for whom.  Does not talk.
-
-Up to `fanout` others, everybody follows each writer itself. In a larger network the names, in their order, are a ring
-that begins behind the writer, which is place 0. The node at place d > `fanout` follows it through the node at place
-1 + (d - 1) % s, where s is the largest power of `fanout` that is not above d - 1. So each writer has a shallow tree of
-its own, nothing is agreed upon, and a node has few connections: to the `fanout` nodes just before it, and to every s-th
-one before it, each of which brings the s writers before itself.
+Knows: what became of the connections, and when to try again.  Does not know the ledger, nor what comes, nor who stands
+where in a ring (`rings`): it says whom to follow for whom.  Does not talk.
 
 Invariant: a node follows a writer only through nodes that stand before it in that writer's ring, whatever each believes
 of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
@@ -15,22 +9,26 @@ of the others: so there is no circle (docs/protocol, LINK-1 to LINK-5).
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from distkv.core.ready import Rng
+from distkv.core.rings import RingChoice, Rings
 from distkv.model.event import TICK_MAX, NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, joined
 
 CHECK_MS: Final = 1000
 """How often it is seen who is alive."""
+LOOK_MS: Final = 200
+"""In a large network it is not looked more often whom to follow, whatever changes."""
 RETRY_MS: Final = 250
 """After so long a connection that broke is tried again; then after twice as long, and so on."""
 RETRY_MAX_MS: Final = 8000
+HOPE_MS: Final = 1000
+"""In a large network those that were left are tried again within so long when one of them is heard."""
 CALM_MS: Final = 5000
 """For so long, and up to twice as long, it is seen to it that who is alive does not change any more, before what other
 parents bring well is moved to the best ones."""
@@ -76,11 +74,15 @@ class Following:
         self._fanout: Final = fanout
         self._rng: Final = rng
         self._count = 0
-        self._check_ms = 0
+        self._check_ms = self._planned_ms = 0
         self._alive: Sequence[NodeName] = ()
         """As it was when it was last taken over from `plan`."""
         self._alive_ms: int | None = None
         """When that was."""
+        self._hoped_ms: int | None = None
+        """When those that were left were tried again the last time because one of them was heard."""
+        self._rings = Rings(me, (), fanout)
+        """Of those and this node."""
         self._calm_ms: int | None = None
         """When all may be moved to the best parents; None: at once."""
         self._is_settled = False
@@ -104,8 +106,8 @@ class Following:
         return self._check_ms if self._is_needed else None
 
     def look_again(self) -> None:
-        """Something changed."""
-        self._check_ms = 0
+        """Something changed. In a large network so much may change at once that a look at each change is too much."""
+        self._check_ms = min(self._check_ms, self._planned_ms + LOOK_MS if self._is_large else 0)
 
     def registry_changed(self, now_ms: int) -> None:
         """Others are registered than before: while a fleet grows this is not seen more often than who is alive."""
@@ -139,25 +141,37 @@ class Following:
             for writer in parent.writers & lasts.keys():  # of others it may tell without end
                 parent.told[writer] = max(lasts[writer], parent.told.get(writer, 0))
 
-    def heard(self, name: NodeName) -> None:
-        """An exchange with a node took place: if it was left, it is there again, and so may be others that were."""
+    def heard(self, name: NodeName, now_ms: int) -> None:
+        """An exchange with a node took place: if it was left, it is there again, and so may be others that were.
+
+        Of many, most may be dead still, and each one that comes back would have all of them dialled anew: so in a large
+        network they are tried again once in a while only, not all at the same moment, and what they failed before
+        counts."""
         parent = self.parents.get(name)
-        if parent is not None and parent.failures and not parent.is_up:
-            for left in self.parents.values():
-                if left.failures and not left.writers:
-                    left.failures, left.retry_ms = 0, None
-            self._is_settled = False
-            self.look_again()
+        if parent is None or not parent.failures or parent.is_up:
+            return
+        lefts = [left for left in self.parents.values() if left.failures and not left.writers]
+        if not self._is_large:
+            for left in lefts:
+                left.failures, left.retry_ms = 0, None
+        elif self._hoped_ms is None or now_ms - self._hoped_ms >= RETRY_MAX_MS:
+            self._hoped_ms = now_ms
+            for left in lefts:
+                left.retry_ms = min(left.retry_ms or 0, now_ms + int(self._rng.random() * HOPE_MS))
+        if not parent.writers:
+            parent.failures, parent.retry_ms = 0, None
+        self._is_settled = False
+        self.look_again()
 
     def expected(self, missing: TickRanges) -> TickRanges:
         """What of this a link is about to bring. Links bring ticks in their order, and say when that was all."""
         if not missing:
             return missing
-        coming = self.coming()
-        found = {name: ranges for name, ranges in missing.items() if name in coming}
+        coming = [parent.writers for parent in self.parents.values() if parent.is_coming]
+        found = {name: ranges for name, ranges in missing.items() if any(name in writers for writers in coming)}
         for parent in self.parents.values():
             if parent.is_up and parent.is_whole and not parent.is_idle:
-                for writer in parent.writers & missing.keys():
+                for writer in sorted(parent.writers & missing.keys()):
                     ahead = missing[writer] & Ranges([(parent.told.get(writer, 0) + 1, TICK_MAX)])
                     found = joined(found, {writer: ahead})
         return found
@@ -193,7 +207,7 @@ class Following:
         """Whom to follow from now on for others than before, and the number of each follow; `alive` are the other
         registered nodes that seem alive, by name. What `pulled` made is on its way by a pull, so that a new link would
         bring it again."""
-        self._check_ms = now_ms + CHECK_MS
+        self._planned_ms, self._check_ms = now_ms, now_ms + CHECK_MS
         if alive != self._alive:
             self._take(alive, now_ms)
         if self._is_settled:
@@ -201,7 +215,9 @@ class Following:
         wanted = self._wanted(now_ms, pulled)
         changed = dict[NodeName, int]()
         for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
-            parent = self.parents.setdefault(name, Parent())
+            parent = self.parents.get(name)
+            if parent is None:
+                parent = self.parents[name] = Parent()
             writers = frozenset(wanted.get(name, ()))
             if writers != parent.writers:
                 self._by_follow.pop(parent.follow, None)
@@ -230,6 +246,11 @@ class Following:
     def _is_needed(self) -> bool:
         return self.is_on or bool(self.followers)
 
+    @property
+    def _is_large(self) -> bool:
+        """Whether some writers are followed through others."""
+        return len(self._alive) > self._fanout
+
     def _take(self, alive: Sequence[NodeName], now_ms: int) -> None:
         """Who is alive now. In a large network each change moves the places of many, so it is seen once in a while."""
         is_large = len(alive) > self._fanout
@@ -237,95 +258,68 @@ class Following:
             self._check_ms = self._alive_ms + CHECK_MS
             return
         self._alive, self._alive_ms, self._is_settled, self._calm_ms = alive, now_ms, False, None
+        self._rings = Rings(self._me, alive, self._fanout)
         if is_large:
             self._calm_ms = now_ms + CALM_MS + int(self._rng.random() * CALM_MS)
 
     def _wanted(self, now_ms: int, pulled: Container[NodeName]) -> dict[NodeName, set[NodeName]]:
-        """Whom to follow for which writers, from what is known now."""
-        wanted = dict[NodeName, set[NodeName]]()
-        ring = sorted([*self._alive, self._me])
-        here, count, parents = bisect_left(ring, self._me), len(ring), self.parents
-        brings = {writer: name for name, parent in parents.items() if parent.is_up for writer in parent.writers}
+        """Whom to follow for which writers, from what is known now. What the best bring is looked at as a whole: a
+        thousand writers would be too many to look at one by one whenever a connection changes."""
+        wanted, left = dict[NodeName, set[NodeName]](), list[NodeName]()
+        for best, writers in self._rings.best.items() if self.is_on else ():
+            parent = self.parents.get(best)
+            brought = writers & parent.writers if parent is not None and parent.is_up else frozenset()
+            if brought:
+                wanted[best] = set(brought)
+            left += writers - brought
+        self._is_settled = not left
+        if not left:
+            return wanted
         is_calm = self._calm_ms is None or now_ms >= self._calm_ms
-        self._is_settled = True
-        for begin, writer in enumerate(ring if self.is_on else ()):
-            place = (here - begin) % count
-            if not place:
-                continue
-            best = ring[(begin + self._above(place)) % count]
-            parent = parents.get(best)
-            if parent is not None and parent.is_up and writer in parent.writers:
-                wanted.setdefault(best, set()).add(writer)
-                continue
-            self._is_settled = False
-            kept = None if is_calm else brings.get(writer)
-            if kept is not None and self._is_as_good(kept, begin, place, ring):
+        bringing, choice = self._bringing(), self._rings.choice(self._blocked(now_ms))
+        for writer in left:
+            brings = bringing.get(writer, ())
+            kept = None
+            if brings and not is_calm:
+                kept = next((name for name in brings if self._rings.is_as_good(name, writer)), None)
+            if kept is not None:
                 wanted.setdefault(kept, set()).add(writer)
                 continue
-            for name in self._chosen(writer, begin, place, ring, now_ms):
+            for name in self._chosen(writer, brings, choice):
                 if writer not in pulled or self._brings(name, writer):
                     wanted.setdefault(name, set()).add(writer)
         return wanted
 
-    def _is_as_good(self, name: NodeName, begin: int, place: int, ring: Sequence[NodeName]) -> bool:
-        """Whether a node may remain the parent for a while: it stands before us, and in fewer steps from the writer."""
-        at = bisect_left(ring, name)
-        if at == len(ring) or ring[at] != name:
-            return False
-        there = (at - begin) % len(ring)
-        return there < place and self._steps(there) < self._steps(place)
+    def _bringing(self) -> dict[NodeName, list[NodeName]]:
+        """For each writer the parents that bring it."""
+        found = dict[NodeName, list[NodeName]]()
+        for name, parent in self.parents.items():
+            for writer in parent.writers if parent.is_up else ():
+                found.setdefault(writer, []).append(name)
+        return found
 
-    def _above(self, place: int) -> int:
-        """The place of the parent."""
-        if place <= self._fanout:
-            return 0
-        size = base = max(self._fanout, 2)  # the powers of 1 lead nowhere
-        if place <= base:
-            return 1
-        while place > size * base:
-            size *= base
-        return 1 + (place - 1) % size
+    def _blocked(self, now_ms: int) -> list[NodeName]:
+        """Who does not answer, and may not be tried yet."""
+        return [
+            name
+            for name, parent in self.parents.items()
+            if not parent.is_up and parent.retry_ms is not None and now_ms < parent.retry_ms
+        ]
 
-    def _steps(self, place: int) -> int:
-        """How far from the writer a place is."""
-        steps = 0
-        while place:
-            place, steps = self._above(place), steps + 1
-        return steps
-
-    def _chosen(
-        self, writer: NodeName, begin: int, place: int, ring: Sequence[NodeName], now_ms: int
-    ) -> Iterator[NodeName]:
+    def _chosen(self, writer: NodeName, brings: Sequence[NodeName], choice: RingChoice) -> Sequence[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
         it already. To follow yet another node meanwhile would bring most twice."""
-        first: NodeName | None = None
-        for name in self._candidates(begin, place, ring):
-            parent = self.parents.get(name)
-            is_up = parent is not None and parent.is_up
-            if first is None and (is_up or self._may_try(parent, now_ms)):
-                first = name
-                yield name
-            elif first is not None and is_up and self._brings(name, writer):
-                yield name
-                return
-            if name == first and is_up:
-                return
-
-    def _candidates(self, begin: int, mine: int, ring: Sequence[NodeName]) -> Iterator[NodeName]:
-        """Through whom a writer may be followed, the best first: the parent in its tree, the parent's parent, and so
-        on to the writer; then whoever else stands before us."""
-        place, above = mine, list[int]()
-        while place:
-            place = self._above(place)
-            above.append(place)
-        yield from (ring[(begin + at) % len(ring)] for at in above)
-        yield from (ring[(begin + at) % len(ring)] for at in range(1, mine) if at not in above)
+        first = choice.first(writer)
+        if first is None:
+            return ()
+        parent = self.parents.get(first)
+        if not brings or (parent is not None and parent.is_up):
+            return (first,)
+        places = [(order, name) for name in brings if (order := self._rings.order(name, writer)) is not None]
+        return (first, min(places)[1]) if places else (first,)
 
     def _brings(self, name: NodeName, writer: NodeName) -> bool:
         return name in self.parents and writer in self.parents[name].writers
-
-    def _may_try(self, parent: Parent | None, now_ms: int) -> bool:
-        return parent is None or parent.retry_ms is None or now_ms >= parent.retry_ms
 
     def _wake_for_retries(self, now_ms: int) -> None:
         """Who broke is tried again before the next look."""

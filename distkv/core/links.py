@@ -29,6 +29,9 @@ class Links:
         self._node = node
         self._as_of = (0, False)
         """The registry, and whether the node served clients, when it was last seen whom to follow."""
+        self._others = list[NodeName]()
+        """The other registered nodes, by name, as of this change of the registry."""
+        self._others_as_of = -1
 
     def began(self, what: FollowBegan) -> None:
         """A peer answers."""
@@ -84,38 +87,43 @@ class Links:
             self._as_of = as_of
         if not following.is_due(turn.now_ms):
             return
-        peers = node.recovery.peers
-        alive = self._alive(turn.now_ms) if node.is_serving else []
+        peers, others = node.recovery.peers, self._registered() if node.is_serving else []
+        alive = node.recovery.alive(others, turn.now_ms)
         following.look_at(alive)
-        pulled = self._pulled(alive, turn.now_ms)
-        for name, follow in following.plan(turn.now_ms, self._followable(alive), pulled).items():
+        followable, pulled = self._followable(others, alive), self._pulled(alive, turn.now_ms)
+        for name, follow in following.plan(turn.now_ms, followable, pulled).items():
             addr = peers[name].addr if name in peers else ""
-            nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
+            writers = sorted(following.parents[name].writers)  # the request is the same wherever it is made
+            nodes = {writer: self._whole_up_to(writer) for writer in writers}
             following.parents[name].told = dict[NodeName, int](nodes)
             turn.ready.follows.append(FollowFrom(follow, name, addr, nodes))
 
     # -- inside
 
-    def _pulled(self, alive: list[NodeName], now_ms: int) -> list[NodeName]:
+    def _pulled(self, alive: list[NodeName], now_ms: int) -> frozenset[NodeName]:
         """Whose changes a pull is bringing."""
         pull = self._node.asks.find(Why.PULL)
         if pull is None or now_ms - pull.heard_ms >= PULL_SILENT_MS:
-            return []
-        return [name for name in alive if name not in pull.left]
+            return frozenset()
+        return frozenset(alive) - pull.left
 
-    def _alive(self, now_ms: int) -> list[NodeName]:
-        """The other registered nodes that seem alive, by name."""
-        is_alive = self._node.recovery.is_alive
-        return sorted(name for name in self._node.store.others() if is_alive(name, now_ms))
+    def _registered(self) -> list[NodeName]:
+        """The other registered nodes, by name."""
+        registry = self._node.store.registry
+        if self._others_as_of != registry.changes:
+            self._others_as_of = registry.changes
+            self._others = sorted(self._node.store.others())
+        return self._others
 
-    def _followable(self, alive: list[NodeName]) -> list[NodeName]:
+    def _followable(self, others: list[NodeName], alive: list[NodeName]) -> list[NodeName]:
         """Those with an address; and members that did not answer once: where nodes follow each other and gossip little,
         only another attempt shows that they do again."""
-        peers = self._node.recovery.peers
-        if not self._node.is_serving:
-            return []
-        members = {name for name in self._node.store.others() if name in peers and peers[name].is_member}
-        return [name for name in sorted({*alive, *members}) if peers[name].addr]
+        peers, living = self._node.recovery.peers, set(alive)
+        return [
+            name
+            for name in others
+            if (peer := peers.get(name)) is not None and peer.addr and (peer.is_member or name in living)
+        ]
 
     def _whole_up_to(self, writer: NodeName) -> Tick:
         """The tick of its latest life up to which nothing that was heard of is missing, but what nobody has."""

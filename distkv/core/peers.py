@@ -220,7 +220,7 @@ class Peers:
             return True
         store.tock = max(store.tock, header.tock)
         node.recovery.saw(header.node, maps.addr, turn.now_ms)
-        node.following.heard(header.node)
+        node.following.heard(header.node, turn.now_ms)
         store.hear_ticks(maps.ticks.items())
         node.recovery.maps_came(header.node, maps.held, header)
         node.startup.map_arrived(node.store.missing())

@@ -9,7 +9,7 @@ or an exchange is due within bounded time (docs/protocol, GAP-1 to GAP-4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
@@ -111,11 +111,20 @@ class Recovery:
 
     def is_alive(self, name: NodeName, now_ms: int) -> bool:
         """Whether a node spoke lately, or is a member of whom nothing else is known: an agent outlives its server."""
-        peer = self.peers.get(name)
-        if peer is None:
-            return False
-        is_heard = peer.heard_ms is not None and now_ms - peer.heard_ms <= ALIVE_CLOCKS * self.clock_ms
-        return is_heard or (peer.is_member and peer.is_reachable)
+        return bool(self.alive((name,), now_ms))
+
+    def alive(self, names: Iterable[NodeName], now_ms: int) -> list[NodeName]:
+        """Those of `names` of whom `is_alive` is true, in their order: a thousand are looked at in each second."""
+        peers, since_ms = self.peers, now_ms - ALIVE_CLOCKS * self.clock_ms
+        return [
+            name
+            for name in names
+            if (peer := peers.get(name)) is not None
+            and (
+                (peer.is_member and peer.is_reachable)
+                or (peer.heard_ms is not None and peer.heard_ms >= since_ms)
+            )
+        ]
 
     # -- what sets off a repair
 

@@ -10,6 +10,7 @@ has answered what was asked after the start, or with that life (docs/protocol, L
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 import attrs
@@ -31,8 +32,12 @@ class Witnesses:
     _left: dict[NodeName, None] = attrs.field(factory=dict)
     """Who has not answered, of the others that were registered as of the change `_as_of`."""
     _as_of: int | None = None
+    _new: dict[NodeName, None] = attrs.field(factory=dict)
+    """Who of these was never asked."""
     _asked: dict[NodeName, int] = attrs.field(factory=dict)
     """When each was asked last."""
+    _began_ms: int | None = None
+    """When somebody was asked for the first time."""
     _asking: dict[NodeName, None] = attrs.field(factory=dict)
     _next_ms: int | None = None
     _patience_ms: int | None = None
@@ -55,6 +60,7 @@ class Witnesses:
         if as_of != self._as_of:
             self._as_of = as_of
             self._left = {name: None for name in others() if name not in self._shown}
+            self._new = {name: None for name in self._left if name not in self._asked}
 
     def due(self, now_ms: int, is_alive: Callable[[NodeName], bool]) -> list[NodeName]:
         """Whom to ask now: each of the others once, and who seems alive again after a clock."""
@@ -63,7 +69,9 @@ class Witnesses:
         if self._patience_ms is None:
             self._patience_ms = now_ms + self.clock_ms // 5
         found = []
-        for name in self._left:
+        # For a clock nobody is asked again: then the many that do not answer yet need not be looked through each time.
+        is_first = self._began_ms is None or now_ms - self._began_ms < self.clock_ms
+        for name in [*islice(self._new, ASKED_MAX)] if is_first else self._left:
             if len(self._asking) >= ASKED_MAX:
                 break
             if name in self._asking:
@@ -71,6 +79,8 @@ class Witnesses:
             asked_ms = self._asked.get(name)
             if asked_ms is None or (now_ms - asked_ms >= self.clock_ms and is_alive(name)):
                 self._asked[name] = now_ms
+                self._began_ms = now_ms if self._began_ms is None else self._began_ms
+                self._new.pop(name, None)
                 self._asking[name] = None
                 found.append(name)
         self._next_ms = self._patience_ms if now_ms < self._patience_ms else now_ms + self.clock_ms

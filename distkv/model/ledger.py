@@ -44,6 +44,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._books: dict[Writer, WriterLedger] = {}
+        self._lives: dict[NodeName, tuple[int, ...]] = {}
+        """The lives of each name that have a book, rising."""
         self._is_sorted = True
         self._gappy: dict[Writer, None] = {}  # the writers of whom something is missing
         self._hash: bytes | None = None
@@ -109,6 +111,7 @@ class Ledger:
         """Take over books that were kept elsewhere, into an empty ledger."""
         for (node, life), book in books:
             self._books[node, life] = book
+            self._add_life(node, life)
             self._note(node, book.first, book)
         self._is_sorted = False
 
@@ -120,6 +123,10 @@ class Ledger:
 
     def book(self, writer: Writer) -> WriterLedger | None:
         return self._books.get(writer)
+
+    def books(self, node: NodeName) -> list[WriterLedger]:
+        """Those of a name's lives, rising; of a thousand writers the others are not looked at."""
+        return [self._books[node, life] for life in self._lives.get(node, ())]
 
     def ticks(self) -> dict[NodeName, list[Tick]]:
         """Per name the highest tick heard of in each life, rising."""
@@ -140,7 +147,7 @@ class Ledger:
 
     def last(self, node: NodeName) -> Tick:
         """The highest tick heard of a name in any life, 0 when none."""
-        return Tick(max((book.last for (name, _), book in self._books.items() if name == node), default=0))
+        return Tick(max((book.last for book in self.books(node)), default=0))
 
     def whole_up_to(self, node: NodeName) -> Tick:
         """The tick of a name's last life up to which all of that life is held; 0 when nothing is."""
@@ -245,8 +252,12 @@ class Ledger:
         if book is None:
             first = first_tick(writer[1])
             book = self._books[writer] = WriterLedger(first, first - 1)
+            self._add_life(*writer)
             self._is_sorted = False
         return book
+
+    def _add_life(self, node: NodeName, life: int) -> None:
+        self._lives[node] = tuple(sorted({*self._lives.get(node, ()), life}))
 
     def _note(self, node: NodeName, tick: int, book: WriterLedger) -> None:
         writer = (node, tick >> COUNT_BITS)

@@ -142,9 +142,7 @@ class Streaming:
 
     def _windows(self, node: NodeName) -> Iterator[tuple[Ranges, int]]:
         """What is held of a node above the tick that was told, from the first such on, and where that ends."""
-        for (name, _), book in self._node.tree.ledger.writers():
-            if name != node:
-                continue
+        for book in self._node.tree.ledger.books(node):
             begin = max(book.first, self._told[node] + 1)
             while begin <= book.last:
                 end = min(begin + WINDOW_TICKS, book.last + 1)

@@ -247,6 +247,8 @@ class _PlannedFault:
                 return self._plan(Move(name, self._other())) + self._end(ToNode(name, Deed.OWN_ADDRESS))
             case Fault.ROT:
                 return self._rot()
+            case Fault.HALF_OPEN:
+                return self._plan(ToNode(name, Deed.HALF_OPEN))
             case Fault.LOSS | Fault.DUPLICATION | Fault.DELAY | Fault.LATE | Fault.BREAKS | Fault.SLOW_DISK:
                 return []
             case Fault.BUDGET:

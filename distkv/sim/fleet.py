@@ -84,6 +84,8 @@ class Fleet:
         self.part_bounds = PartBounds(events=PART_EVENTS)
         """How large a part of an answer is."""
         self._carried = 0
+        self._have_moved = False
+        """Whether a host ever had another address than its own, so that two may have the same."""
         if members_seen:
             self.later(300, self._tell_members)
         if self.observers.second:
@@ -101,6 +103,7 @@ class Fleet:
             pace = random.Random(f"disk of {name} {self._seed}")
             host = self.hosts[name] = Host(name, addr or f"{name}:1", node or NodeName(name), is_ours, clock, pace)
         host.addr = addr or host.addr
+        self._have_moved |= host.addr != host.own_addr
         return host
 
     def start(self, name: str, *, init: object = None, up: bool = True, addr: str | None = None, **more: Any) -> Host:
@@ -201,7 +204,10 @@ class Fleet:
 
     def at_address(self, addr: str) -> Host | None:
         """Who listens there."""
-        for host in self.hosts.values():  # of a thousand, for each request
+        own = None if self._have_moved else self.hosts.get(addr.rpartition(":")[0])
+        if own is not None and own.addr == addr and own.process is not None:
+            return own
+        for host in self.hosts.values():
             if host.addr == addr and host.process is not None:
                 return host
         return None
@@ -397,12 +403,15 @@ class Fleet:
         """Each agent tells its server who is there, once it has believed so for a while. Agents outlive servers."""
         up = [(host.name, host.node, host.addr) for host in self.hosts.values() if host.agent.is_up]
         unreachable, none = self.network.unreachable(), frozenset[str]()
+        views: dict[frozenset[str], dict[str, str]] = {}  # most hosts of a large fleet see the same
         for host in list(self.running()):
             agent = host.agent
             if not agent.is_up or host.is_paused:
                 continue
-            far = unreachable.get(host.name, none)
-            alive: dict[str, str] = {node: addr for name, node, addr in up if name not in far}
+            far = frozenset(unreachable.get(host.name, none))
+            alive = views.get(far)
+            if alive is None:
+                alive = views[far] = {node: addr for name, node, addr in up if name not in far}
             if agent.believes(alive, self.now_ms) and agent.seen != alive:
                 agent.seen = alive
                 order = list(alive)

@@ -16,6 +16,7 @@ from typing import Final, assert_never
 
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, Input
 from distkv.errors import PeerError
+from distkv.model.event import NodeName
 from distkv.model.tree import Tree
 from distkv.services.streaming import Streaming
 from distkv.services.telling import Durable, Send, Wait
@@ -31,6 +32,8 @@ from distkv.wire.room import events_room
 
 SILENT_MS: Final = 3000
 ALIVE_MS: Final = 1000
+ALIVE: Final = encode_alive()
+"""The sign of life: there are so many in a large fleet that each is neither made nor read anew."""
 
 
 class FollowStream:
@@ -42,7 +45,6 @@ class FollowStream:
         self._follow: Final = follow
         self._peer: Process | None = None
         self._streaming: Streaming | None = None
-        self._reader: Final = FrameReader()
         self._is_over = False
         self._is_forgotten = False
         """Whether the peer's machine has forgotten the connection, of which the asker was not told."""
@@ -76,7 +78,11 @@ class FollowStream:
     def forget(self) -> None:
         """The peer's machine has forgotten the connection: to the asker the peer is silent."""
         self._is_forgotten = True
+        peer, is_seen = self._peer, self._is_seen
+        self._is_seen = False
         self._leave()
+        if peer is not None and is_seen and peer.is_running:
+            _unsee(peer, self._asker.host.node)
 
     def lose(self) -> None:
         """The asker's machine has forgotten the connection: to the peer the asker is silent."""
@@ -122,7 +128,7 @@ class FollowStream:
             self._streaming = Streaming(node, peer.followers, request, self._send_nowait)
             self._go_on(peer)
         elif self._between.agenda.now_ms - self._sent_ms >= ALIVE_MS and not self._is_sending:
-            self._send(encode_alive())
+            self._send(ALIVE)
         self._between.agenda.later(ALIVE_MS, lambda: peer.host.give(peer, partial(self._keep_alive, peer, request)))
 
     def _see(self, peer: Process) -> None:
@@ -195,8 +201,16 @@ class FollowStream:
         asker.host.give(asker, partial(self._take, data))
 
     def _take(self, data: bytes) -> None:
-        self._reader.feed(data)
-        for frame in self._reader:
+        if data is ALIVE:
+            self._deliver(FollowTold(self._follow.follow, (), {}))
+        else:
+            self._take_items(data)
+        self._asker.when_durable(partial(self._travel, self._taken))
+
+    def _take_items(self, data: bytes) -> None:
+        reader = FrameReader()  # each time, for it would keep memory: what is sent at once is whole
+        reader.feed(data)
+        for frame in reader:
             fields = decode_reply(frame)
             if is_end(fields) or self._is_over:
                 return
@@ -205,7 +219,6 @@ class FollowStream:
                 self._fail("the disk is full")
                 return
             self._deliver(self._told(item))
-        self._asker.when_durable(partial(self._travel, self._taken))
 
     def _taken(self) -> None:
         """The asker has room for more."""
@@ -270,10 +283,15 @@ class FollowStream:
             peer.serving.pop(self, None)
             if self._is_seen and peer.is_running:
                 self._is_seen = False
-                peer.host.give(peer, partial(peer.followed, self._asker.host.node, is_seen=False))
+                self._between.agenda.later(0, partial(_unsee, peer, self._asker.host.node))
             if streaming is not None:
                 peer.followers.remove(streaming.follower)
         self._streaming = None
+
+
+def _unsee(peer: Process, asker: NodeName) -> None:
+    """Later: the peer may choose others to follow then, and leave somebody who does the same in his turn."""
+    peer.host.give(peer, partial(peer.followed, asker, is_seen=False))
 
 
 class _StreamingProcess:

@@ -91,11 +91,13 @@ class Fault(StrEnum):
     """A node says that it is reached where another one is."""
     ROT = "rot"
     """A disk on which rows of the archive do not check any more, or two such disks."""
+    HALF_OPEN = "half-open"
+    """A machine that forgets its connections, of which the others are not told."""
 
 
 RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS, Fault.RETIRE})
 """What other people do wrong."""
-SELDOM: Final = RARE | {Fault.ROT}
+SELDOM: Final = RARE | {Fault.ROT, Fault.HALF_OPEN}
 """Each seed takes one in four of these."""
 
 

@@ -5,7 +5,8 @@ how requests share a connection (`peer_line`).
 
 Invariant: there is one connection for each address at the most; it is kept as long as it is used, and a while longer. A
 call ends within bounded time of the last that came for it, and every failure is one `PeerError` or the error with which
-the peer refused.
+the peer refused. What is asked is dialled for at once, and once: when to ask again, and how far apart those do who lost
+the same peer at the same moment, is drawn where it is decided (`core.following`, `core.recovery`).
 """
 
 from __future__ import annotations

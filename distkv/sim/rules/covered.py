@@ -43,6 +43,8 @@ class SupersededIsCovered(Observer):
         self._events: dict[NodeName, dict[int, Event]] = {}
         """By the node of its writer, and its tick."""
         self._seen: dict[Path, dict[Link, Event]] = {}
+        self._ordered: dict[Path, list[Event]] = {}
+        """The same, the highest first, of paths that were looked at since one more was seen: each node looks again."""
         self._purged: dict[Path, set[Link]] = {}
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
@@ -57,6 +59,7 @@ class SupersededIsCovered(Observer):
                     if event.node == process.host.name or event.tick not in written:
                         written[event.tick] = event  # a tick that no disk kept may be used once more
                         self._seen.setdefault(event.path, {})[event.link] = event
+                        self._ordered.pop(event.path, None)
                 case PurgeRecord(path=path):
                     self._purged.setdefault(path, set()).update(record.links)
                 case KnownRecord(ranges=ranges):
@@ -91,11 +94,23 @@ class SupersededIsCovered(Observer):
             if entry is not None and len(entry.losers) >= LOSERS_MAX:
                 continue  # what does not fit among the losers is in local histories only (OPEN-3)
             self.count += len(some)
-            covered = covered_by(entry, self._seen[path].values(), self._purged.get(path, set()))
+            covered = self._covered(path, entry)
             for link in some:
                 if link not in covered:
                     name, tick = process.host.name, tick_text(*link)
                     raise self.broken(f"{name} takes {tick} at {path} for superseded, and has nothing that knew it")
+
+    def _covered(self, path: Path, entry: Entry | None) -> set[Link]:
+        """As `covered_by`, without sorting all events of a path anew for each node that has what was seen of it."""
+        seen, here = self._seen[path], _events_at(entry)
+        purged = self._purged.get(path, set())
+        if any((known := seen.get(link)) is None or not _is_alike(known, event) for link, event in here.items()):
+            return covered_by(entry, seen.values(), purged)
+        ordered = self._ordered.get(path)
+        if ordered is None:
+            ordered = self._ordered[path] = [*seen.values()]
+            sort_down(ordered)
+        return _kept(ordered, {*here, *purged})
 
 
 def covered_by(entry: Entry | None, events: Iterable[Event], purged: Iterable[Link]) -> set[Link]:
@@ -104,14 +119,28 @@ def covered_by(entry: Entry | None, events: Iterable[Event], purged: Iterable[Li
     `purged` are deletions that were carried out, and forgotten by those who had them. Of an expiry the same holds: what
     it knew was over.
     """
-    here = {event.link: event for event in (entry.head, *entry.losers)} if entry is not None else {}
+    here = _events_at(entry)
     ordered = list({**{event.link: event for event in events}, **here}.values())
     sort_down(ordered)
-    kept = {*here, *purged}
+    return _kept(ordered, {*here, *purged})
+
+
+def _events_at(entry: Entry | None) -> dict[Link, Event]:
+    return {event.link: event for event in (entry.head, *entry.losers)} if entry is not None else {}
+
+
+def _is_alike(event: Event, other: Event) -> bool:
+    """Whether two events of one tick have the same place among the others, and knew the same."""
+    return event is other or (event.tock, event.kind, event.older) == (other.tock, other.kind, other.older)
+
+
+def _kept(ordered: Iterable[Event], kept: set[Link]) -> set[Link]:
+    """Those in `kept`, and what is known to one of them, or to what is known itself."""
     known: dict[Writer, int] = {}  # what the chains of those that are kept say, all of which are above the next one
     for event in ordered:
-        link = event.link
-        if link in kept or event.kind is Kind.EXPIRE or event.tick <= known.get(event.writer, -1):
+        link = node, tick = event.node, event.tick
+        writer = (node, tick >> COUNT_BITS)
+        if link in kept or event.kind is Kind.EXPIRE or tick <= known.get(writer, -1):
             kept.add(link)
             for node, tick in (link, *event.older):
                 writer = (node, tick >> COUNT_BITS)

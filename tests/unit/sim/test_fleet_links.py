@@ -121,7 +121,10 @@ def _depth(above: dict[NodeName, set[NodeName]], name: NodeName, writer: NodeNam
     return steps
 
 
-@pytest.mark.parametrize(("count", "steps", "connections"), [(3, 1, 2), (17, 1, 16), (18, 2, 16), (36, 2, 18)])
+@pytest.mark.parametrize(
+    ("count", "steps", "connections"),
+    [(3, 1, 2), (17, 1, 16), (18, 2, 16), (36, 2, 18), pytest.param(100, 2, 22, marks=pytest.mark.slow)],
+)
 def test_each_event_crosses_each_link_once_and_reaches_all_in_few_steps(
     count: int, steps: int, connections: int
 ) -> None:
