@@ -242,6 +242,7 @@ class Session:
                 self._nursery.start_soon(self._waits.run, request)
             case ExchangeRequest():
                 self._reply(peer.exchange(driver, request), when_durable=True)
+                self._a_node_asked()
             case GetChanges():
                 self._answer_long(changes.send_changes, request)
             case GetEvents() | GetPages() | GetSnapshot():

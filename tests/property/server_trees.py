@@ -165,7 +165,6 @@ def main() -> None:
         sys.stdout.flush()
 
     tell("start")
-    fleet.run(2 * ANNOUNCE_MS, 250)
     fleet.forest.stop(fleet.forest.roots()[0])
     tell("the root is killed")
     for site in [site for site in fleet.forest.running() if site.tree.children]:
