@@ -15,7 +15,8 @@ from typing import Final
 from distkv.core.asks import Why
 from distkv.core.gossip import is_near
 from distkv.core.node import Node, Turn
-from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold
+from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
+from distkv.errors import UnknownActionError
 from distkv.model.event import NodeName, Tick, life_of
 
 PULL_SILENT_MS: Final = 3000
@@ -72,6 +73,17 @@ class Links:
             node.following.ended(what.follow, str(what.error), turn.now_ms)
             turn.ready.note("link_lost", node=parent, error=str(what.error))
 
+    def lent(self, what: LineLent, turn: Turn) -> None:
+        """A peer that cannot be dialled lends a connection (LINK-9)."""
+        self._node.following.lent(what.name)
+        turn.ready.note("line_lent", node=what.name)
+
+    def lend_ended(self, what: LendEnded, turn: Turn) -> None:
+        """A connection is not lent any more, or was not taken."""
+        is_unknown = isinstance(what.error, UnknownActionError)
+        self._node.lending.ended(what.name, turn.now_ms, was_used=what.was_used, is_unknown=is_unknown)
+        turn.ready.note("lend_ended", node=what.name, error="" if what.error is None else str(what.error))
+
     def do_what_is_due(self, turn: Turn) -> None:
         """Follow others than before, if it is time to see that."""
         node = self._node
@@ -87,8 +99,11 @@ class Links:
         peers = node.recovery.peers
         alive = self._alive(turn.now_ms) if node.is_serving else []
         following.look_at(alive)
-        pulled = self._pulled(alive, turn.now_ms)
-        for name, follow in following.plan(turn.now_ms, self._followable(alive), pulled).items():
+        pulled, followable = self._pulled(alive, turn.now_ms), self._followable(alive)
+        away = {name for name, parent in following.parents.items() if not parent.is_up}
+        for name in node.lending.plan(turn.now_ms, followable if following.is_on else [], following.followers, away):
+            turn.ready.lends.append(LendTo(name, peers[name].addr))
+        for name, follow in following.plan(turn.now_ms, followable, pulled).items():
             addr = peers[name].addr if name in peers else ""
             nodes = {writer: self._whole_up_to(writer) for writer in following.parents[name].writers}
             following.parents[name].told = dict[NodeName, int](nodes)
