@@ -19,21 +19,15 @@ import trio
 from trio.testing import MockClock, memory_stream_pair
 
 from distkv.config import TreeConfig
-from distkv.errors import PeerError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.services.connections import QUIET_S
-from distkv.transport.base import FollowHooks
-from distkv.transport.loans import PROBE_S, Lender
+from distkv.transport.loans import PROBE_S
 from distkv.transport.peer_line import CONNECT_S, LINGER_S
-from distkv.transport.pull import PeerCaller
 from distkv.wire import packing
-from distkv.wire.codec import Payload
 from distkv.wire.following import encode_alive
-from distkv.wire.message import EventBatch, PullEnd, State
+from distkv.wire.message import State
 from distkv.wire.replies import Hello, addressed, encode_hello, encode_start
-from distkv.wire.request import Follow
 from tests.node.nodes import OVER_SOCKETS, Client, Node, Reply, World, new_world, until
-from tests.node.test_pull_calls import REQUEST, actions, answering, any_item, any_seconds, nothing_held
 
 LARGE = "x" * 20_000
 """What no gossip carries."""
@@ -432,48 +426,3 @@ async def test_connection_on_which_nothing_more_is_asked_is_given_up_and_offered
         assert u.driver.counters["lend_ended"] == 3
         pauses = [later - sooner for sooner, later in pairwise(taker.offered_at)]
         assert all(QUIET_S < pause < 2 * QUIET_S + 12 for pause in pauses)
-
-
-# -- answers that are under way -----------------------------------------------------------------------------------
-
-
-@pytest.mark.trio
-async def test_answer_that_is_under_way_is_whole_when_the_lender_can_be_dialled_again(
-    autojump_clock: MockClock,
-) -> None:
-    async with answering(pause_s=8) as (_, peer), trio.open_nursery() as nursery:
-        is_shut, taken, why = True, list[Payload](), list[str]()
-
-        async def connect(host: str, port: int) -> trio.abc.Stream:
-            if is_shut:
-                raise ConnectionRefusedError("shut")
-            return await peer.connect(host, port)
-
-        async def take(payload: Payload) -> None:
-            await trio.lowlevel.checkpoint()
-            taken.append(payload)
-
-        async def follow() -> None:
-            hooks = FollowHooks(lambda: None, any_item, lambda: None, nothing_held, any_seconds)
-            with pytest.raises(PeerError) as caught:
-                await caller.follow("b:1", Follow(1, {}), 9.0, hooks)
-            why.append(str(caught.value))
-
-        caller = PeerCaller(connect=connect)
-        caller.begin(nursery)
-        lender = Lender(NodeName("b"), 0, b"12345678", "b:1", "shut")
-        nursery.start_soon(caller.loans.borrow, lender, await peer.connect("b", 1), lambda: None)
-        await trio.sleep(1)
-        nursery.start_soon(follow)
-        await trio.sleep(PROBE_S - 6)
-        nursery.start_soon(caller.call, "b:1", REQUEST, take)
-        await trio.sleep(1)
-        is_shut = False
-        await trio.sleep(5)
-        assert (why, caller.loans.reason("b:1"), taken) == (["b:1: it can be dialled again"], None, [])
-        await caller.call("b:1", REQUEST, any_item)
-        assert [type(item) for item in taken] == [EventBatch, PullEnd]
-        assert [actions(heard)[0] for heard in peer.heard] == ["follow", "ping"]
-        assert actions(peer.heard[1]).count("get_events") == 1
-        assert len(peer.closed) == 1
-        nursery.cancel_scope.cancel()
