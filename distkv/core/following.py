@@ -163,6 +163,14 @@ class Following:
         self._is_settled = False
         self.look_again()
 
+    def lent(self, name: NodeName) -> None:
+        """A node that could not be dialled can be asked: it is tried again at once."""
+        parent = self.parents.get(name)
+        if parent is not None and not parent.is_up:
+            parent.failures, parent.retry_ms = 0, None
+        self._is_settled = False
+        self.look_again()
+
     def expected(self, missing: TickRanges) -> TickRanges:
         """What of this a link is about to bring. Links bring ticks in their order, and say when that was all."""
         if not missing:

@@ -15,7 +15,8 @@ from typing import Final
 from distkv.core.asks import Why
 from distkv.core.gossip import is_near
 from distkv.core.node import Node, Turn
-from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold
+from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
+from distkv.errors import UnknownActionError
 from distkv.model.event import NodeName, Tick, life_of
 
 PULL_SILENT_MS: Final = 3000
@@ -75,6 +76,17 @@ class Links:
             node.following.ended(what.follow, str(what.error), turn.now_ms)
             turn.ready.note("link_lost", node=parent, error=str(what.error))
 
+    def lent(self, what: LineLent, turn: Turn) -> None:
+        """A peer that cannot be dialled lends a connection (LINK-9)."""
+        self._node.following.lent(what.name)
+        turn.ready.note("line_lent", node=what.name)
+
+    def lend_ended(self, what: LendEnded, turn: Turn) -> None:
+        """A connection is not lent any more, or was not taken."""
+        is_unknown = isinstance(what.error, UnknownActionError)
+        self._node.lending.ended(what.name, turn.now_ms, was_used=what.was_used, is_unknown=is_unknown)
+        turn.ready.note("lend_ended", node=what.name, error="" if what.error is None else str(what.error))
+
     def do_what_is_due(self, turn: Turn) -> None:
         """Follow others than before, if it is time to see that."""
         node = self._node
@@ -91,6 +103,9 @@ class Links:
         alive = node.recovery.alive(others, turn.now_ms)
         following.look_at(alive)
         followable, pulled = self._followable(others, alive), self._pulled(alive, turn.now_ms)
+        away = {name for name, parent in following.parents.items() if not parent.is_up}
+        for name in node.lending.plan(turn.now_ms, followable if following.is_on else [], following.followers, away):
+            turn.ready.lends.append(LendTo(name, peers[name].addr))
         for name, follow in following.plan(turn.now_ms, followable, pulled).items():
             addr = peers[name].addr if name in peers else ""
             writers = sorted(following.parents[name].writers)  # the request is the same wherever it is made

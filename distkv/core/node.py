@@ -18,6 +18,7 @@ from distkv.core.bounds import Bounds
 from distkv.core.deletion import Deletion, outlives
 from distkv.core.election import Election
 from distkv.core.following import Following
+from distkv.core.lending import Lending
 from distkv.core.lives import Consequence, Duty, Keep, Lives, SeekNamesake, SeekWitness
 from distkv.core.ready import AskEvents, AskMaps, CoreSettings, Note, PathChange, Question, Ready, Rng
 from distkv.core.recovery import Recovery
@@ -86,6 +87,7 @@ class Node:
         self.deliveries = Deliveries()
         self.bounds = Bounds(clock_ms)
         self.following = Following(name, settings.fanout, rng, is_on=settings.follow and not settings.alone)
+        self.lending = Lending(name, settings.fanout, rng)
         self.changed_ms = 0
         """When somebody else's event last changed our state."""
 

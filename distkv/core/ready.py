@@ -146,6 +146,24 @@ class FollowersSeen:
 
 
 @attrs.frozen(slots=True)
+class LendEnded:
+    """A connection that was to be lent to a node has ended, or was not taken."""
+
+    name: NodeName
+    was_used: bool
+    """Whether the node asked anything on it."""
+    error: DistkvError | None = None
+    """Why it was not taken, or what broke it."""
+
+
+@attrs.frozen(slots=True)
+class LineLent:
+    """A node that cannot be dialled lends a connection, on which it can be asked."""
+
+    name: NodeName
+
+
+@attrs.frozen(slots=True)
 class PeerOffered:
     """A peer started an exchange with us; the reply is our own maps."""
 
@@ -186,6 +204,8 @@ Input: TypeAlias = (
     | FollowTold
     | FollowEnded
     | FollowersSeen
+    | LendEnded
+    | LineLent
     | PeerOffered
     | JoinerAsked
     | Wake
@@ -256,6 +276,14 @@ class FollowFrom:
     addr: str
     nodes: Mapping[NodeName, Tick]
     """The tick of each up to which all is held here."""
+
+
+@attrs.frozen(slots=True)
+class LendTo:
+    """Lend a connection to a node, which seems unable to dial this one. It ends with one `LendEnded`."""
+
+    name: NodeName
+    addr: str
 
 
 @unchecked_value
@@ -355,6 +383,8 @@ class Ready:
     and is announced then; an ask never is, and the request that comes of it waits for what it shows."""
     follows: list[FollowFrom] = attrs.field(factory=list)
     """Begun at once, and tried once: what they name is the peers' own, or others', and a start names it anew."""
+    lends: list[LendTo] = attrs.field(factory=list)
+    """Begun at once: they say no more than the name of the node."""
     reply: Reply | None = None
     """The answer to the input, when it asked something. It leaves when the records of this step are durable."""
     changes: list[PathChange] = attrs.field(factory=list)

@@ -33,6 +33,8 @@ from distkv.core.ready import (
     HeardMessage,
     Input,
     JoinerAsked,
+    LendEnded,
+    LineLent,
     LocalBatch,
     LocalDecision,
     LocalSet,
@@ -152,6 +154,10 @@ class Replica:
                 self._links.told(what, turn)
             case FollowEnded():
                 self._links.ended(what, turn)
+            case LendEnded():
+                self._links.lend_ended(what, turn)
+            case LineLent():
+                self._links.lent(what, turn)
             case PeerOffered(maps=maps):
                 self._peers.offered(maps, turn)
             case JoinerAsked():

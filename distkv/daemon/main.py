@@ -41,7 +41,7 @@ from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
 from distkv.model.event import NodeName
 from distkv.naming import UNIX
-from distkv.services.session import serve_listeners
+from distkv.services.connections import serve_listeners
 from distkv.storage.base import Log
 from distkv.transport.pull import PeerCaller
 from distkv.transport.serf import SerfTransport
@@ -168,6 +168,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     scrub = Scrub(settler, directory.archive, config.scrub)
     transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller()
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
+    driver.loans = caller.loans
     if transport is not None:
         driver.join_tree(caller, config.tree, random.Random())
     return driver

@@ -186,7 +186,7 @@ def check_links(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     is_well = True
     for node in nodes:
         for link in node.links:
-            if link.name in alive and not link.is_up and link.reason:
+            if link.name in alive and link.reason:  # also when that node lends it a connection
                 is_well = False
                 why = link.reason.removeprefix(f"{link.addr}: ")
                 says = f"{node.name} cannot reach {link.name} at {link.addr}: {why}"

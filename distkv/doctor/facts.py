@@ -97,7 +97,7 @@ class LinkFacts:
     addr: str
     is_up: bool
     reason: str = ""
-    """Why it is not up; empty: it is, or nobody tried."""
+    """Why that one cannot be dialled; empty: it can, or nobody tried."""
 
 
 @attrs.frozen

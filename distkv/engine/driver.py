@@ -27,6 +27,7 @@ from distkv.core.ready import (
     FollowFrom,
     HeardMessage,
     Input,
+    LendTo,
     LocalSet,
     MembersSeen,
     Note,
@@ -57,6 +58,7 @@ from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, FollowHooks, Gap, Heard, Members, Report, Transport, Up
+from distkv.transport.loans import Loans
 from distkv.wire.codec import Payload
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
@@ -115,12 +117,16 @@ class Driver:
         self.committer = committer
         self.transport = transport
         self.limits = limits
-        self._silent_s = silent_s
+        self.silent_s = silent_s
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
         self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
+        self.loans: Loans | None = None
+        """Connections that are lent to and by this node; None: there are none."""
+        self._offers, self.offers = trio.open_memory_channel[LendTo](replica.settings.fanout)
+        """To whom one is to be lent (`services.connections`). The core wants no more of them at a time."""
         self.clients = 0
         """How many connections are open on which no node asked."""
         self.hub = Hub(limits)
@@ -134,8 +140,8 @@ class Driver:
         """Held while a page of changes is built and sent."""
         self._caller = caller
         outlets = Outlets(
-            self._write, self._send, self._begin_ask, self._begin_follow, self._tell, self._end, self._note,
-            self._announce,
+            self._write, self._send, self._begin_ask, self._begin_follow, self._begin_lend, self._tell, self._end,
+            self._note, self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox)
         self._late_commits = LateCommits(committer, self)
@@ -257,7 +263,7 @@ class Driver:
     def join_tree(self, attacher: Attacher, config: TreeConfig, rng: Rng) -> None:
         """Take part in the server tree while it runs; `attacher` reaches the parent."""
         self.tree_edges = TreeEdges(
-            self.replica, attacher, config, self._silent_s, rng, self.traffic, self.counters, lambda: self.clients
+            self.replica, attacher, config, self.silent_s, rng, self.traffic, self.counters, lambda: self.clients
         )
 
     # -- work
@@ -389,6 +395,10 @@ class Driver:
             scope = self._follows[follow.name] = trio.CancelScope()
             self._nursery.start_soon(self._follow, follow, scope)
 
+    def _begin_lend(self, lend: LendTo) -> None:
+        if self.loans is not None:
+            self._offers.send_nowait(lend)
+
     def _tell(self, ready: Ready) -> None:
         if self.hub.count:
             self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
@@ -425,8 +435,8 @@ class Driver:
         followed = OpenLink(self, follow, self.traffic(follow.name))
         with scope:
             try:
-                request = followed.request(self._silent_s)
-                await self._caller.follow(follow.addr, request, self._silent_s, followed.hooks)
+                request = followed.request(self.silent_s)
+                await self._caller.follow(follow.addr, request, self.silent_s, followed.hooks)
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
             finally:

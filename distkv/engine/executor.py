@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from distkv.core.ready import Ask, FollowFrom, Note, Ready
+from distkv.core.ready import Ask, FollowFrom, LendTo, Note, Ready
 from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
 
@@ -44,6 +44,8 @@ class Outlets:
     """Carry a request to a peer. Called as `send` is."""
     follow: Callable[[FollowFrom], None]
     """Follow a peer from now on, or no more."""
+    lend: Callable[[LendTo], None]
+    """Lend a connection to a peer."""
     tell: Callable[[Ready], None]
     """Tell watchers of the changes, each of which may be shown when the records are durable."""
     end: Callable[[DistkvError], None]
@@ -77,6 +79,8 @@ class Executor:
             self._emit(message)
         for follow in ready.follows:
             outlets.follow(follow)
+        for lend in ready.lends:
+            outlets.lend(lend)
         outlets.tell(ready)
         if ready.fatal is not None:
             self._end(ready.fatal)

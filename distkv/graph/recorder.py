@@ -30,6 +30,8 @@ from distkv.core.ready import (
     HeardMessage,
     Input,
     JoinerAsked,
+    LendEnded,
+    LineLent,
     LocalBatch,
     LocalDecision,
     LocalSet,
@@ -136,7 +138,7 @@ class Recorder:
                 return self._answered(ask, answer)
             case FollowBegan(follow=follow) | FollowTold(follow=follow):
                 return StepKind.LINKED, *self._linked(what, replica.followed(follow) or "", replica.name)
-            case FollowEnded() | FollowersSeen():
+            case FollowEnded() | FollowersSeen() | LendEnded() | LineLent():
                 return StepKind.LINKED, None, ()
             case PeerDone(ask=ask, error=error):
                 asked = self._asks.pop(ask, None) or _unknown(replica.name, ask)

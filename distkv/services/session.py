@@ -9,7 +9,7 @@ shows an own event leaves only when that event is durable.  What is not msgpack 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar, assert_never
 
@@ -17,8 +17,8 @@ import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
-from distkv.errors import BusyError, DecodeError, DistkvError, NotReadyError, RequestError, TooLargeError
-from distkv.services import backup, changes, conflicts, damage, history, kv, nodes, peer, status, tree
+from distkv.errors import DecodeError, DistkvError, NotReadyError, RequestError, TooLargeError
+from distkv.services import backup, changes, conflicts, damage, history, kv, lending, nodes, peer, status, tree
 from distkv.services.answers import LongAnswers, SendPart
 from distkv.services.edges import ConnectionEdges
 from distkv.services.follow import Follows
@@ -28,6 +28,7 @@ from distkv.services.sender import Sender
 from distkv.services.trace import Traces
 from distkv.services.wait import ConnectionWaits
 from distkv.services.watch import Watches
+from distkv.transport.loans import Lender
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.frames import SERVING_ONLY, BadRequest, decode_request
 from distkv.wire.framing import FrameReader
@@ -43,14 +44,12 @@ from distkv.wire.request import (
     GetPages,
     GetSnapshot,
     HeldRequest,
+    Lend,
     Request,
     TreeSay,
 )
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, Watch
 from distkv.wire.value_requests import Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
-
-LINGER_S: Final = 1.0
-"""How long a connection that is refused is still read, so that the refusal arrives."""
 
 Asked = TypeVar("Asked", bound=Request)
 
@@ -60,13 +59,25 @@ VERSION: Final = tuple(int(part) for part in __version__.split(".")[:3])
 class Session:
     """One connection. What takes long runs in `nursery`, which ends with the connection."""
 
-    def __init__(self, driver: Driver, stream: trio.abc.Stream, idle: IdleConnections, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        stream: trio.abc.Stream,
+        idle: IdleConnections,
+        nursery: trio.Nursery,
+        *,
+        is_lent: bool = False,
+    ) -> None:
+        """`is_lent`: this node has opened it, for the other side to ask on it."""
+        self.lender: Lender | None = None
+        """The other side, if it wants to be asked from now on; then `serve` has ended, and the stream is still good."""
         self.sender = Sender(driver.committer, stream, nursery)
         self._driver = driver
         self._stream = stream
         self._idle = idle
         self._reader = FrameReader(driver.limits.request_bytes)
-        self._is_client = True
+        self._is_lent = is_lent
+        self._is_client = not is_lent
         """Whether no node asked anything on it."""
         self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | None = None
         """What the connection's own task has to do next."""
@@ -87,7 +98,7 @@ class Session:
         Raises:
             trio.BrokenResourceError, trio.ClosedResourceError: the other side is gone.
         """
-        self._driver.clients += 1
+        self._driver.clients += self._is_client
         try:
             return await self._serve()
         finally:
@@ -96,7 +107,7 @@ class Session:
     async def _serve(self) -> bool:
         await self._greet()
         try:
-            while await self._receive():
+            while self.lender is None and await self._receive():
                 await self._answer_all()
         except (DecodeError, TooLargeError) as error:
             self._driver.counters[f"bad_stream_{error.code}"] += 1
@@ -122,7 +133,7 @@ class Session:
 
     async def _answer_all(self) -> None:
         """Answer the requests that have come, however long it takes."""
-        while True:
+        while self.lender is None:
             if self._left is None:
                 frame = self._reader.next_frame()
                 if frame is None:
@@ -237,6 +248,8 @@ class Session:
                 counts = self._edges.told(task, item)
                 if not request.is_quiet:
                     self._reply(encode_reply(request.seq, {"counts": counts}))
+            case Lend():
+                self._left = partial(self._borrow, request)
             case EventsWait():
                 self._waits.begin(request)
                 self._nursery.start_soon(self._waits.run, request)
@@ -249,6 +262,19 @@ class Session:
                 self._answer_long(peer.send_answer, request)
             case _:
                 assert_never(request)
+
+    async def _borrow(self, request: Lend) -> None:
+        """The other side wants to be asked from now on. Nothing else was asked before, and nothing may stand behind it:
+        it would be taken for an answer."""
+        if self._is_lent or request.seq != 1 or not self._reader.is_between_frames:
+            raise RequestError("'lend' is the only request of a connection: its seq is 1, and nothing stands behind it")
+        self.lender = await lending.check_lender(self._driver, request)
+        self._reply(encode_reply(request.seq, {}))
+
+    @property
+    def heard(self) -> int:
+        """The last `seq` that came on it; 0: nothing was asked yet."""
+        return self._seq
 
     def _a_node_asked(self) -> None:
         """This is no client's connection."""
@@ -311,60 +337,3 @@ class Session:
             Hello((VERSION[0], VERSION[1], VERSION[2]), replica.name, replica.tick, replica.tock,
                   replica.state, replica.network_id, replica.life or 0)
         )
-
-
-async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]]) -> None:
-    """Serve every connection, until cancelled; beyond the limit a connection gets `busy` and is closed."""
-    open_count = 0
-
-    async def handle(stream: trio.abc.Stream) -> None:
-        nonlocal open_count
-        if open_count >= driver.limits.connections:
-            driver.counters["connections_refused"] += 1
-            await _turn_away(
-                stream,
-                BusyError(f"{driver.replica.name} has {open_count} connections open already: try again later"),
-            )
-            return
-        open_count += 1
-        try:
-            await _serve(driver, stream, idle)
-        finally:
-            open_count -= 1
-
-    with IdleConnections(driver.committer) as idle:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(idle.run)
-            await trio.serve_listeners(handle, list(listeners))
-
-
-async def _serve(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections) -> None:
-    """Serve a connection until it ends."""
-    try:
-        async with stream:
-            async with trio.open_nursery() as nursery:
-                is_sound = await Session(driver, stream, idle, nursery).serve()
-                nursery.cancel_scope.cancel()
-            if not is_sound:
-                await _linger(stream)
-    except* (trio.BrokenResourceError, trio.ClosedResourceError):
-        driver.counters["connection_lost"] += 1
-
-
-async def _turn_away(stream: trio.abc.Stream, error: BusyError) -> None:
-    """Say why, and close; whoever is gone already is not missed."""
-    try:
-        async with stream:
-            with trio.move_on_after(LINGER_S):
-                await stream.send_all(encode_error(0, error))
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        pass
-
-
-async def _linger(stream: trio.abc.Stream) -> None:
-    """Read what is still under way and forget it: closing in the face of unread data could destroy the last reply."""
-    with trio.move_on_after(LINGER_S):
-        if isinstance(stream, trio.abc.HalfCloseableStream):
-            await stream.send_eof()
-        while await stream.receive_some(RECEIVE_BYTES):
-            pass

@@ -84,19 +84,23 @@ def _links(driver: Driver) -> list[dict[str, object]]:
     for name, registered in sorted(replica.registry.nodes.items()):
         if name != replica.name:
             addr = peers[name][0] if name in peers else ""  # the one that is dialled
-            found.append({"node": name, "addr": addr or registered.addr, **_link(driver, name, missing)})
+            addr = addr or registered.addr
+            found.append({"node": name, "addr": addr, **_link(driver, name, addr, missing)})
     return found
 
 
-def _link(driver: Driver, name: NodeName, missing: Mapping[NodeName, int]) -> dict[str, object]:
+def _link(driver: Driver, name: NodeName, addr: str, missing: Mapping[NodeName, int]) -> dict[str, object]:
     traffic, parent = driver.traffic(name), driver.replica.following.parents.get(name)
     found: dict[str, object] = {}
     writers = frozenset[NodeName]()
+    lent_for = driver.loans.reason(addr) if driver.loans is not None else None
     if parent is not None and parent.is_up:
         writers = parent.writers
         found |= {"state": "up", "writers": sorted(writers)}
         if traffic.rtt_ms is not None:
             found["rtt_ms"] = round(traffic.rtt_ms, 3)
+        if lent_for is not None:
+            found |= {"lent": True, "reason": lent_for}
     else:
         found["state"] = "down"
         if parent is not None and parent.reason:

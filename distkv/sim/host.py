@@ -19,7 +19,19 @@ from typing import Any, Final, Protocol
 import attrs
 
 from distkv.config import Limits
-from distkv.core.ready import AGEING_BYTES, AnnounceDue, Ask, FollowersSeen, FollowFrom, Input, Note, Ready, Reply, Wake
+from distkv.core.ready import (
+    AGEING_BYTES,
+    AnnounceDue,
+    Ask,
+    FollowersSeen,
+    FollowFrom,
+    Input,
+    LendTo,
+    Note,
+    Ready,
+    Reply,
+    Wake,
+)
 from distkv.core.replica import Replica
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.followers import Followers
@@ -189,7 +201,8 @@ class Process:
         self._around = around
         self._agenda = around.agenda
         outlets = Outlets(
-            self._write, self._send, self._ask, self._follow, self._tell, self._end, self._note, self._announce
+            self._write, self._send, self._ask, self._follow, self._lend, self._tell, self._end, self._note,
+            self._announce,
         )
         self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
 
@@ -303,6 +316,9 @@ class Process:
 
     def _follow(self, follow: FollowFrom) -> None:
         self._around.follow(self, follow)
+
+    def _lend(self, lend: LendTo) -> None:
+        """Nothing comes of it: hosts here have no connection whose ends could change places."""
 
     def _tell(self, ready: Ready) -> None:
         """Watchers are observers here, and see the whole step."""

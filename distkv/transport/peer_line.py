@@ -23,7 +23,7 @@ from distkv.naming import parse_address
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
-from distkv.wire.replies import decode_reply, is_end, is_start, read_hello, reply_error
+from distkv.wire.replies import Hello, decode_reply, is_end, is_start, read_hello, reply_error
 from distkv.wire.request import Request
 
 CONNECT_S: Final = 3.0
@@ -54,6 +54,8 @@ class PeerCall:
     """Its number on the connection; 0: it was not sent yet."""
     deadline: float = 0.0
     """When it fails, if nothing more comes for it."""
+    lasts: bool = False
+    """Whether it goes on until somebody ends it."""
     is_long: bool = False
     has_news: bool = False
     """Whether something was taken since it last rested."""
@@ -86,8 +88,17 @@ class PeerCall:
 class PeerLine:
     """A connection to a node, from the attempt to open it to its end."""
 
-    def __init__(self, addr: str, connect: Connect, answer_bytes_max: int) -> None:
+    def __init__(
+        self,
+        addr: str,
+        connect: Connect,
+        answer_bytes_max: int,
+        greeted: Callable[[Hello], object] = lambda _: None,
+    ) -> None:
+        """`greeted` is called when the peer has greeted; it may raise PeerError, which ends the connection."""
         self.addr: Final = addr
+        self.greeting: Hello | None = None
+        """What the peer said of itself."""
         self.is_over = False
         """Whether nothing can be asked on it any more."""
         self._connect: Final = connect
@@ -98,7 +109,7 @@ class PeerLine:
         self._calls: Final = dict[int, PeerCall]()
         self._stream: trio.abc.Stream | None = None
         self._failure: DistkvError | None = None
-        self._is_greeted = False
+        self._greeted: Final = greeted
         self._seq = 0
         self._rest_bytes = b""  # of what the socket took in part; it leaves before what is sent next
         self._unused_since = trio.current_time()
@@ -107,7 +118,7 @@ class PeerLine:
     async def run(self) -> None:
         """Open it, and read from it until it breaks, or nothing was asked for some time."""
         try:
-            async with _connected(self.addr, self._connect) as stream:
+            async with connected(self.addr, self._connect) as stream:
                 self._stream = stream
                 self._opened.set()
                 with self._reading:
@@ -154,6 +165,15 @@ class PeerLine:
         self._rest_bytes = data[sent:]
         return True
 
+    def leave(self, why: PeerError) -> None:
+        """Nothing more is to be asked on it: what lasts ends with this error, and it closes when the rest is
+        answered."""
+        self.is_over = True
+        self._failure = self._failure or why
+        for call in [call for call in self._calls.values() if call.lasts]:
+            self._end(call, why)
+        self._close_if_done()
+
     # -- out
 
     async def _send(self, request: Callable[[int], Request], call: PeerCall | None) -> None:
@@ -189,7 +209,7 @@ class PeerLine:
         while True:
             data: bytes | None = None
             with trio.CancelScope(deadline=self._next_deadline()) as self._pause:
-                data = await _receive(stream)
+                data = await receive(stream)
             if data is None:
                 if self._is_done_waiting():
                     return
@@ -219,9 +239,9 @@ class PeerLine:
 
     async def _take(self, fields: Fields) -> None:
         refusal = reply_error(fields)
-        if not self._is_greeted and refusal is None:
-            read_hello(fields)
-            self._is_greeted = True
+        if self.greeting is None and refusal is None:
+            self.greeting = read_hello(fields)
+            self._greeted(self.greeting)
             for waiting in self._calls.values():
                 waiting.deadline = trio.current_time() + waiting.idle_s
             return
@@ -265,9 +285,15 @@ class PeerLine:
         del self._calls[call.seq]
         call.end(failure)
         self._unused_since = trio.current_time()
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        """Whether it was left shows in that it is over while somebody reads from it."""
+        if self.is_over and not self._calls:
+            self._reading.cancel()
 
 
-async def _receive(stream: trio.abc.Stream) -> bytes:
+async def receive(stream: trio.abc.Stream) -> bytes:
     """What has come, once something has.
 
     The stream itself would first try whether something has come: nearly always in vain, and not for nothing.
@@ -285,7 +311,7 @@ async def _receive(stream: trio.abc.Stream) -> bytes:
 
 
 @asynccontextmanager
-async def _connected(addr: str, connect: Connect) -> AsyncIterator[trio.abc.Stream]:
+async def connected(addr: str, connect: Connect) -> AsyncIterator[trio.abc.Stream]:
     """A connection; what breaks it within the block is a PeerError."""
     try:
         host, port = parse_address(addr, "a peer's address")

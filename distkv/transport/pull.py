@@ -3,7 +3,8 @@
 Knows: which connections there are, and what of an answer is handed to whom.  Does not know what is asked or why, nor
 how requests share a connection (`peer_line`).
 
-Invariant: there is one connection for each address at the most; it is kept as long as it is used, and a while longer. A
+Invariant: there is one connection for each address at the most, and maybe one that the node there lends, which goes
+first (`loans`); it is kept as long as it is used, and a while longer. A
 call ends within bounded time of the last that came for it, and every failure is one `PeerError` or the error with which
 the peer refused. What is asked is dialled for at once, and once: when to ask again, and how far apart those do who lost
 the same peer at the same moment, is drawn where it is decided (`core.following`, `core.recovery`).
@@ -23,6 +24,7 @@ from distkv.errors import PeerError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.transport.base import EdgeHooks, FollowHooks
+from distkv.transport.loans import Loans
 from distkv.transport.peer_line import IDLE_S, Connect, PeerCall, PeerLine
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.edges import read_edge
@@ -54,6 +56,8 @@ class PeerCaller:
         self._connect: Final = connect
         self._answer_bytes_max: Final = answer_bytes_max
         self._lines: Final = dict[str, PeerLine]()
+        self.loans: Final = Loans(self._dial, connect, answer_bytes_max)
+        """Connections that other nodes lend to this one, or this one to them."""
         self._nursery: trio.Nursery | None = None
 
     def begin(self, nursery: trio.Nursery) -> None:
@@ -103,7 +107,7 @@ class PeerCaller:
             ticks = await hooks.held()
             return lambda seq: HeldRequest(seq, call.seq, ticks, is_quiet=True)
 
-        call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested)
+        call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested, lasts=True)
         hooks.speaks(partial(_say_held, self._line(addr), call))
         await self._converse(addr, request, call, to_say, hooks.measured)
 
@@ -121,7 +125,7 @@ class PeerCaller:
             item = await hooks.to_say()
             return lambda seq: TreeSay(seq, call.seq, item, is_quiet=True)
 
-        call = PeerCall(take_fields, silent_s)
+        call = PeerCall(take_fields, silent_s, lasts=True)
         await self._converse(addr, request, call, to_say, lambda _: None)
 
     # -- inside
@@ -152,7 +156,11 @@ class PeerCaller:
             await call.wait()
 
     def _line(self, addr: str) -> PeerLine:
-        """The connection to an address, maybe one that is being opened."""
+        """The connection to the node at an address: one that it lends, or else our own."""
+        return self.loans.line(addr) or self._dial(addr)
+
+    def _dial(self, addr: str) -> PeerLine:
+        """Our own connection to an address, maybe one that is being opened."""
         line = self._lines.get(addr)
         if line is None or line.is_over:
             if self._nursery is None:

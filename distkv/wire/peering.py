@@ -44,6 +44,7 @@ from distkv.wire.request import (
     GetPages,
     GetSnapshot,
     HeldRequest,
+    Lend,
     Request,
     TreeSay,
 )
@@ -128,6 +129,11 @@ def _read_tree_say(seq: int, fields: Fields, _: bytes) -> TreeSay:
     return TreeSay(seq, _read_task(fields), read_edge(fields), _read_quiet(fields))
 
 
+def _read_lend(seq: int, fields: Fields, _: bytes) -> Lend:
+    node, life = _read_as(fields)
+    return Lend(seq, node, life, read_hash(fields.get("network"), "network"))
+
+
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
     nodes = read_ranges(fields.get("nodes"), "nodes")
     path = read_path(fields["path"]) if "path" in fields else ROOT
@@ -202,6 +208,10 @@ def _write_tree_say(request: TreeSay, fields: dict[str, object], _: dict[str, by
         fields["quiet"] = True
 
 
+def _write_lend(request: Lend, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"as": {"node": request.node, "life": request.life}, "network": request.network}
+
+
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["nodes"] = range_map(request.nodes)
     if request.path != ROOT:
@@ -226,6 +236,7 @@ ROWS: Final[tuple[AnyRow[Request], ...]] = (
     RequestRow("held", HeldRequest, _read_held, _write_held, when=When.ALWAYS),
     RequestRow("attach", Attach, _read_attach, _write_attach, ReplyForm.LONG, When.ALWAYS),
     RequestRow("tree_say", TreeSay, _read_tree_say, _write_tree_say, when=When.ALWAYS),
+    RequestRow("lend", Lend, _read_lend, _write_lend, when=When.ALWAYS),
     RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes, ReplyForm.LONG, When.ALWAYS),
     RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot, ReplyForm.LONG, When.SPONSORING),
     RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange, when=When.ALWAYS),

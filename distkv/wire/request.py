@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Attach", "Backup", "Batch", "ConflictRequest", "DeleteTree",
     "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts", "GetEvents", "GetHistory",
-    "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "HeldRequest", "ListNames",
+    "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "HeldRequest", "Lend", "ListNames",
     "LookForDamage", "NodeRequest", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore",
     "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest", "TreeSay", "ValueRequest", "Watch",
 ]  # fmt: skip
@@ -155,6 +155,18 @@ class TreeSay:
 
 
 @lean_value
+class Lend:
+    """A node that the asked one cannot dial wants to be asked by it on this connection from now on: the first request
+    on it, and the last."""
+
+    seq: int
+    node: NodeName
+    """The node that asks, its life, and its network."""
+    life: int
+    network: bytes
+
+
+@lean_value
 class GetChanges:
     """The content of ticks, as it is logged, as a long result."""
 
@@ -190,6 +202,6 @@ PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 
 Request: TypeAlias = (
     ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | HeldRequest
-    | Attach | TreeSay | GetChanges
+    | Attach | TreeSay | Lend | GetChanges
 )
 """What a frame may hold; `services.session` answers all of it."""

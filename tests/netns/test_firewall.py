@@ -1,4 +1,4 @@
-"""Four nodes, and a firewall that lets connections between two of them through one way only: all agree, and say it.
+"""Four nodes, and a firewall that lets connections to one of them through one way only: all agree, and say it.
 
 Knows: which connections are refused, and what operators see.  Does not know by which way changes come.
 """
@@ -36,10 +36,42 @@ def test_node_that_cannot_be_dialled_by_one_is_named_and_all_agree(tmp_path: Pat
         assert _complaints(lab, "c") == [says]
 
 
+def test_node_that_nobody_can_dial_converges_both_ways_and_is_named(tmp_path: Path) -> None:
+    others, written = "abc", Written()
+    with open_lab(tmp_path) as lab:
+        lab.network.forbid("d", of=others, port=PORT)
+        lab.wait(lambda: all(_link(lab, name, "d").get("lent") for name in others), "d lends to all others", SOON_S)
+        with written.everywhere(lab, NAMES):
+            for name in NAMES:
+                with lab[name].client() as client:
+                    for number in range(20):
+                        client.set(f"large.{name}.{number}", "x" * LARGE)
+        lab.wait_equal(SOON_S)
+        assert_kept(lab, written)
+        address = lab["d"].address
+        for name in others:
+            link = _link(lab, name, "d")
+            why = f"{address}: cannot connect: no answer within 3 s"
+            assert (link["state"], link["lent"], link["reason"], link["writers"]) == ("up", True, why, ["d"])
+        assert [pair for pair in permutations(NAMES, 2) if _reason(lab, *pair)] == [(name, "d") for name in others]
+        says = [f"{name} cannot reach d at {address}: cannot connect: no answer within 3 s" for name in others]
+        assert sorted(_complaints(lab, "d")) == says
+        lab.network.heal()
+        lab.wait(lambda: not any(_reason(lab, name, "d") for name in others), "all dial d themselves", 2 * SOON_S)
+        assert _complaints(lab, "d") == []
+
+
 def _reason(lab: Lab, name: str, other: str) -> str:
     """Why this node has no link to that one."""
+    reason = _link(lab, name, other).get("reason", "")
+    assert isinstance(reason, str)
+    return reason
+
+
+def _link(lab: Lab, name: str, other: str) -> dict[str, Any]:
+    """What this node says of its link to that one."""
     links: Any = lab[name].state()["links"]
-    return next((link.get("reason", "") for link in links if link["node"] == other), "")
+    return next((link for link in links if link["node"] == other), {})
 
 
 def _complaints(lab: Lab, name: str) -> list[str]:

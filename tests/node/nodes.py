@@ -31,7 +31,7 @@ from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName, first_tick
-from distkv.services.session import serve_listeners
+from distkv.services.connections import serve_listeners
 from distkv.storage.archive import Archive, open_archive
 from distkv.storage.base import Log
 from distkv.storage.log import open_log
@@ -283,6 +283,8 @@ class World:
     network: MemoryNetwork
     nodes: dict[str, Node] = attrs.field(factory=dict)
     starts: int = 0
+    shut: set[tuple[str, str]] = attrs.field(factory=set)
+    """Who gets no answer when it dials whom; what is connected stays so."""
 
     async def start(self, name: str, **options: Any) -> Node:
         """Start a process and wait until it runs, or has ended; see `Node` for the options."""
@@ -316,6 +318,8 @@ class World:
         await trio.sleep(0.001)
         node = next((node for node in self.nodes.values() if node.addr == addr and node.is_running), None)
         names = (NodeName(caller), NodeName(node.name if node is not None else ""))
+        if names in self.shut:
+            await trio.sleep_forever()
 
         def reaches() -> bool:
             return self.network.reaches(*names) and self.network.reaches(*reversed(names))
@@ -429,6 +433,7 @@ class Node:
                 scrub = Scrub(settler, archive, self.scrub, run_blocking=on_the_loop, wall=trio.current_time)
             self.disk_watch.now = Kept(self.replica.tick)
             self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
+            self.driver.loans = peers.loans if self.caller is None else None
             if self.tree is not None:
                 self.driver.join_tree(peers, self.tree, random.Random(self.name))
             async with trio.open_nursery() as nursery:

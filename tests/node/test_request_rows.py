@@ -52,6 +52,7 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("held", {"task": 1, "nodes": {"a": 1}}),
     ("attach", {"as": {"node": "z", "life": 1}}),
     ("tree_say", {"task": 1, "ping": True}),
+    ("lend", {"as": {"node": "z", "life": 1}, "network": bytes(8)}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
     ("exchange", {"maps": MAPS}),

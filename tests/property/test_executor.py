@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.core.ready import Ask, AskSnapshot, FollowFrom, Note, Ready
+from distkv.core.ready import Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready
 from distkv.engine.executor import Executor, Outlets
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.wire.message import ResetRecord
@@ -59,6 +59,9 @@ class World:
 
     def _follow(self, follow: FollowFrom) -> None:
         self.left.append(("follow", follow))
+
+    def _lend(self, lend: LendTo) -> None:
+        self.left.append(("lend", lend))
 
     def _tell(self, ready: Ready) -> None:
         self.left.append(("tell", ready))

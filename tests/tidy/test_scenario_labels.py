@@ -45,6 +45,7 @@ ELSEWHERE = {
     "PEER-1": "no small network has 1,024 strangers: tests/unit/core/test_recovery_choice.py",
     "TREE-11": "no scenario says 256 things: tests/unit/core/test_flood.py",
     "TREE-13": "nor 4,096: tests/unit/core/test_flood.py",
+    "LINK-9": "no connection of the simulator has ends that could change places: tests/node/test_lending.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
 }
 """Rules that no scenario can show, why, and what shows them."""

@@ -203,6 +203,11 @@ def test_node_that_cannot_be_reached_is_named_with_who_tried() -> None:
     assert judged(checks.check_links([A, attrs.evolve(B, links=(REFUSED,))])) == [("links", WARN)]
 
 
+def test_node_that_lends_a_connection_because_it_cannot_be_reached_is_named() -> None:
+    lent = attrs.evolve(B, links=(attrs.evolve(REFUSED, is_up=True),))
+    assert said(checks.check_links([A, lent])).startswith("b cannot reach a at h:1: cannot connect")
+
+
 def test_node_that_only_others_hear_is_alive() -> None:
     deaf = attrs.evolve(B, peers=(PeerFacts("c", "j:1", False),), links=(LinkFacts("c", "j:1", False, "no way"),))
     hears = attrs.evolve(A, peers=(PeerFacts("b", "i:1", True), PeerFacts("c", "j:1", True)))
