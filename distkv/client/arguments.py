@@ -33,6 +33,8 @@ def as_path(path: object) -> Path:
     Raises:
         BadPathError: it is none.
     """
+    if type(path) is str:
+        return Path.parse(path)
     if isinstance(path, Path):
         return path
     if not isinstance(path, str):

@@ -10,18 +10,17 @@ questions under way than there is room for.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
-import anyio.lowlevel
 import attrs
 
 from distkv.client import failures
 from distkv.client.addresses import Address, in_turn
 from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
-from distkv.client.event_loop import running_clock
+from distkv.client.event_loop import cancellation_check, running_clock
 from distkv.client.protocol import Backoff, Call
 from distkv.client.questions import Answer, Question, ping
 from distkv.client.shared_line import SharedLine, Waiter, open_line
@@ -55,6 +54,7 @@ class AsyncConnection:
         self._line = line
         self._room: Final = room
         self._clock: Final[Callable[[], float]] = running_clock()
+        self._check_cancelled: Final[Callable[[], Awaitable[None]]] = cancellation_check()
         self._backoff: Final = Backoff()
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
@@ -87,7 +87,7 @@ class AsyncConnection:
             ConnectionLostError: it is unknown whether a write took place.
             DistkvError: the refusal.
         """
-        await anyio.lowlevel.checkpoint_if_cancelled()
+        await self._check_cancelled()
         call = Call(question)
         deadline = self._clock() + self._reply_s + question.wait_s
         while True:

@@ -12,10 +12,11 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import ByteStream, SocketAttribute
 
 
@@ -42,6 +43,18 @@ def running_clock() -> Callable[[], float]:
 
         return trio.current_time
     return asyncio.get_running_loop().time
+
+
+def cancellation_check() -> Callable[[], Awaitable[None]]:
+    """What a task of the loop that runs this awaits to be ended here when it is cancelled, without a turn of the loop.
+
+    anyio's finds out each time which loop runs, for a microsecond or two.
+    """
+    if is_trio():
+        import trio
+
+        return trio.lowlevel.checkpoint_if_cancelled
+    return anyio.lowlevel.checkpoint_if_cancelled
 
 
 def new_sleeper_kind() -> Callable[[], Sleeper]:

@@ -20,7 +20,8 @@ from distkv.model.event import NodeName
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
-from distkv.wire.replies import Hello, decode_reply, is_end, is_start, read_hello, reply_error
+from distkv.wire.packing import FEW_BYTES, unpack_whole
+from distkv.wire.replies import TEXT, Hello, decode_reply, is_end, is_start, read_hello, reply_error
 
 REPLY_BYTES_MAX: Final = 64 << 20
 """A larger reply is taken for nonsense."""
@@ -89,6 +90,10 @@ class ClientProtocol(Generic[Asker]):
 
     def feed(self, data: bytes) -> list[Answered[Asker]]:
         """What the bytes that came in say, and to whom; after it, look whether there is a `failure`."""
+        if len(self._open) == 1 and len(data) <= FEW_BYTES and self._reader.is_between_frames:
+            answered = self._only_reply(data)
+            if answered is not None:
+                return [answered]
         found: list[Answered[Asker]] = []
         self._reader.feed(data)
         try:
@@ -111,6 +116,25 @@ class ClientProtocol(Generic[Asker]):
         return waiting
 
     # -- inside
+
+    def _only_reply(self, data: bytes) -> Answered[Asker] | None:
+        """The reply to the only open question, when these bytes are just that, as for one question after the other.
+        Anything else, a refusal too, is left to be looked at more closely, and disturbs nothing.
+
+        So a frame is neither measured nor cut before it is read, which was a fifth of a client's time for a get.
+        """
+        try:
+            fields = unpack_whole(data)
+        except DecodeError:
+            return None
+        if type(fields) is not dict or "error" in fields or not TEXT.issuperset(map(type, fields)):
+            return None
+        seq = fields.get("seq")
+        opened = self._open.get(seq) if type(seq) is int else None
+        if opened is None or type(seq) is not int or opened.is_long or self._failure is not None:
+            return None
+        del self._open[seq]
+        return Answered(opened.asker, fields)
 
     def _next_fields(self) -> Fields | None:
         try:

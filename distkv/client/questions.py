@@ -38,8 +38,21 @@ from distkv.wire.fields import (
 from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.request import Request
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
-from distkv.wire.value_requests import REPLICAS_S, Batch, GetHistory, GetValue, GetValueAt, ReplicatedWrite, SetValue
+from distkv.wire.value_requests import (
+    REPLICAS_S,
+    Batch,
+    GetHistory,
+    GetValue,
+    GetValueAt,
+    ReplicatedWrite,
+    SetValue,
+    encode_get_value,
+    encode_set_value,
+)
 from distkv.wire.values import pack_value
+
+_NO_WISHES = (False, False, None, None, None)
+"""Of a write: new, idem, head, previous and ttl."""
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result", covariant=True)
@@ -103,7 +116,7 @@ class Written:
 def get_value(path: Path | str) -> Question[Entry | None]:
     """What a path holds."""
     place = as_path(path)
-    return _question(lambda seq: GetValue(seq, place, LINKS_MAX), _entry, Repeat.ANYWHERE)
+    return Question(lambda seq: encode_get_value(seq, place, LINKS_MAX), _entry, Repeat.ANYWHERE)
 
 
 def get_value_at(path: Path | str, at: float) -> Question[Entry | None]:
@@ -169,6 +182,9 @@ def set_value(
     place = as_path(path)
     chain = _condition(head)
     repeat = Repeat.NEVER if head is None else Repeat.SAME_NODE
+    wishes = (new, idem, head, previous, ttl)
+    if value is not None and replicas == 1 and wishes == _NO_WISHES:
+        return Question(lambda seq: encode_set_value(seq, place, value), read_written, repeat)
 
     def write(seq: int) -> SetValue:
         return SetValue(seq, place, value, chain, new, previous, idem, nchain=1, ttl=ttl)

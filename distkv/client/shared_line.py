@@ -8,7 +8,9 @@ asked; a task that waits is woken by its answer, by the break, or when its time 
 
 An answer takes two turns of the loop: in one everything that came is read and whoever waits for it is woken, in the
 next that task goes on.  A question that is alone is sent by the task that asks; those that are asked while others are
-under way leave together, one turn later, by one system call.  One task looks at the times of all.
+under way leave together, one turn later, by one system call.  So do those that follow answers which came together: the
+first of them, sent alone, would be a commit of its own for the node, and the others would wait for two.  One task looks
+at the times of all.
 """
 
 from __future__ import annotations
@@ -84,6 +86,7 @@ class SharedLine:
         self._new_sleeper: Final[Callable[[], Sleeper]] = new_sleeper_kind()
         self._socket: Final[socket.socket] = plain_socket(greeted.stream)
         self._outgoing: list[bytes] = []
+        self._is_burst = False  # whether several answers came at once, after which several ask at once again
         self._rest = b""  # of what is being sent, for which the socket had no room
         self._has_outgoing = anyio.Event()
         self._has_waiters = anyio.Event()
@@ -98,7 +101,7 @@ class SharedLine:
     def ask(self, question: Question[Answer], deadline: float) -> Waiter:
         """Send a question, or leave it to be sent soon. Its answer or the break wakes the waiter, or the deadline."""
         conversation = self._conversation
-        is_alone = not conversation.open_count and not self._outgoing and not self._rest
+        is_alone = not (self._is_burst or conversation.open_count or self._outgoing or self._rest)
         waiter = Waiter(self, self._new_sleeper(), deadline)
         data = conversation.ask(question, waiter)
         if is_alone:
@@ -156,7 +159,9 @@ class SharedLine:
         if not data:
             self.stop(failures.closed(self.greeted.name))
             return
-        for answered in self._conversation.feed(data):
+        found = self._conversation.feed(data)
+        self._is_burst = len(found) > 1
+        for answered in found:
             answered.asker.wake(answered.answer)
             self._room.release()
         if self._conversation.failure is not None:

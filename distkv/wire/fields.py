@@ -250,6 +250,8 @@ def chain_map(chain: Chain, *, truncated: bool, length: int = LINKS_MAX) -> dict
 
 def read_chain(value: object, name: str) -> tuple[Chain, bool]:
     """The links, and whether the chain was cut."""
+    if type(value) is dict and len(value) == 3 and value.get("prev", value) is None:  # one link, as nearly always
+        return (read_link(value.get("node"), value.get("tick"), name),), False
     links: list[Link] = []
     while value is not None or not links:
         fields = read_map(value, name)

@@ -38,7 +38,7 @@ That is as safe: nothing which the garbage collector tracks is made on the way, 
 _FAILURES: Final = (ValueError, TypeError, msgpack.UnpackException)
 """What unpacking raises: bad format, depth, text, timestamps and ext codes; unhashable keys; too few bytes."""
 
-_FEW_BYTES: Final = 256
+FEW_BYTES: Final = 256
 """What headers in so few bytes may declare takes some 200 KB at the most: less than measuring them would cost."""
 
 _KEEP_BYTES: Final = 1 << 16
@@ -85,7 +85,7 @@ def unpack_whole(data: bytes) -> object:
     Raises:
         DecodeError: it is not exactly one whole object.
     """
-    if len(data) > _FEW_BYTES:
+    if len(data) > FEW_BYTES:
         check_whole(data)
     return unpack(data)
 

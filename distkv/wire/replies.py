@@ -33,7 +33,7 @@ _FOUND_WITH_LINK: Final = (
     + b"%b"
 )
 _WRITTEN: Final = b"\x84" + b"%b".join(map(packing.pack, ("seq", "changed", "tick", "tock"))) + b"%b"
-_TEXT: Final = frozenset((str,))
+TEXT: Final = frozenset((str,))
 _HEADERS: Final = tuple(bytes((0x80 | count,)) for count in range(16))
 
 
@@ -171,7 +171,7 @@ def decode_reply(frame: bytes) -> Fields:
     """
     fields = read_map(packing.unpack(frame), "reply")
     read_int(fields, "seq")
-    if not _TEXT.issuperset(map(type, fields)):
+    if not TEXT.issuperset(map(type, fields)):
         raise DecodeError("the names of the fields of a reply must be text", "bad_reply")
     return fields
 

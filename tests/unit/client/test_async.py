@@ -5,6 +5,7 @@ Knows: what pipelining, cancellation and closing look like to tasks.  What both 
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import aclosing
@@ -15,11 +16,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from distkv.client.async_client import open_client
+from distkv.client.async_client import AsyncClient, open_client
 from distkv.client.questions import Set
 from distkv.errors import ConnectionLostError, NotReadyError, UnreachableError
 from distkv.model.event import NodeName, Tick
 from distkv.model.path import Path
+from distkv.wire.frames import decode_request
+from distkv.wire.framing import FrameReader
 from distkv.wire.replies import encode_end, encode_error, encode_hello, encode_reply, encode_start
 from distkv.wire.request import GetState, PingRequest
 from distkv.wire.value_requests import Batch, SetValue
@@ -296,6 +299,40 @@ async def test_questions_that_the_socket_takes_in_parts_arrive_whole_and_in_orde
     requests = sorted(server.requests, key=lambda request: request.seq)  # type: ignore[attr-defined]
     assert requests == server.requests
     assert [request.ops for request in requests if isinstance(request, Batch)] == [sent, sent]
+
+
+async def test_questions_after_answers_that_came_together_leave_together(anyio_backend: str) -> None:
+    """Sent alone, the first of them would be a commit of its own for a node, and the others would wait for two."""
+    received: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:
+        line, _ = listener.accept()
+        with line:
+            line.sendall(encode_hello(HELLO))
+            reader, seqs = FrameReader(), []
+            while len(seqs) < 4:
+                reader.feed(line.recv(1 << 16))
+                seqs += [request.seq for request in map(decode_request, reader)]
+            line.sendall(b"".join(encode_reply(seq, {}) for seq in seqs))
+            received.append(line.recv(1 << 16))
+            line.sendall(b"".join(encode_reply(seq + 4, {}) for seq in seqs))
+            line.recv(1)
+
+    async def ask_twice(client: AsyncClient) -> None:
+        await client.ping()
+        await client.ping()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        host, port = listener.getsockname()
+        async with opened(anyio_backend, f"{host}:{port}") as client, anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(ask_twice, client)
+        thread.join(DEADLINE_S)
+    reader = FrameReader()
+    reader.feed(received[0])
+    assert [decode_request(frame) for frame in reader] == [PingRequest(seq) for seq in range(5, 9)]
 
 
 async def test_each_task_waits_as_long_as_its_own_question_may_take(anyio_backend: str) -> None:

@@ -130,6 +130,35 @@ def test_answers_before_nonsense_still_count(data: bytes) -> None:
     assert isinstance(conversation.failure, PeerError)
 
 
+@pytest.mark.parametrize("cut", range(1, len(encode_reply(1, {"a": 1}))))
+def test_only_reply_in_two_pieces_is_read_whole(cut: int) -> None:
+    """A short reply to the only question is read without being measured, if it is whole."""
+    conversation, data = greeted(), encode_reply(1, {"a": 1})
+    conversation.ask(PING, "me")
+    assert conversation.feed(data[:cut]) == []
+    assert conversation.feed(data[cut:]) == [Answered("me", {"seq": 1, "a": 1})]
+    conversation.ask(PING, "again")
+    assert conversation.feed(encode_reply(2, {})) == [Answered("again", {"seq": 2})]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode_reply(2, {}),
+        b"\xc0",
+        b"\x80",
+        pack_value({"seq": True}),
+        b"\x82" + pack_value("seq") + pack_value(1) + pack_value(5) + pack_value(6),
+    ],
+    ids=["another seq", "no map", "no seq", "seq is a flag", "a name is a number"],
+)
+def test_only_reply_that_is_nonsense_is_refused(data: bytes) -> None:
+    conversation = greeted()
+    conversation.ask(PING, "me")
+    assert conversation.feed(data) == []
+    assert isinstance(conversation.failure, PeerError)
+
+
 def test_nothing_is_heard_after_nonsense() -> None:
     conversation = greeted()
     conversation.ask(PING, "me")

@@ -33,6 +33,7 @@ from distkv.wire.request import (
     Restore,
     SetValue,
 )
+from distkv.wire.value_requests import encode_get_value, encode_set_value
 
 Map = dict[str, Any]
 
@@ -48,6 +49,17 @@ def _refusal(**fields: object) -> RequestError:
     assert isinstance(bad, BadRequest)
     assert bad.seq == 7
     return bad.error
+
+
+# -- the usual ones -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [Path(()), Path(("a", "b")), Path(("ä", 7, None, b"x", True, 1.5))], ids=str)
+def test_usual_read_and_write_have_the_frames_of_any_request(path: Path) -> None:
+    for seq in (1, 70_000):
+        assert encode_get_value(seq, path, 8) == encode_request(GetValue(seq, path, 8))
+        write = SetValue(seq, path, packing.pack("x" * 100), nchain=1)
+        assert encode_set_value(seq, path, packing.pack("x" * 100)) == encode_request(write)
 
 
 # -- frames -------------------------------------------------------------------------------------------------------
