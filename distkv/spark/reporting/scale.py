@@ -212,7 +212,7 @@ def moment(time_s: float | None) -> str:
     if time_s is None:
         return "–"
     try:
-        return f"{_EPOCH + timedelta(seconds=math.floor(time_s)):%Y-%m-%d %H:%M:%S}"
+        return (_EPOCH + timedelta(seconds=math.floor(time_s))).replace(tzinfo=None).isoformat(" ")
     except (OverflowError, ValueError):
         return "–"
 
