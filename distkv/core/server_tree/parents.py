@@ -51,7 +51,8 @@ def candidates(
     def by_worth(name: NodeName) -> tuple[int, float, NodeName]:
         return fit[name].level, peers[name].rtt_ms or 0.0, name
 
-    strangers = sorted(name for name in peers if name not in announced)
+    is_known = lost_root is not None and me in announced  # so are its other children, and they are enough
+    strangers = [] if is_known else sorted(name for name in peers if name not in announced)
     found = [*sorted(fit, key=by_worth), *_by_place(me, strangers, fanout)]
     if any(peer.rtt_ms is not None for peer in peers.values()):
         return [name for name in found if peers[name].rtt_ms is not None]
