@@ -3,7 +3,7 @@
 Knows: the frames (`flood`), and which of them are announcements (`voices`).  Does not know why there is an edge.
 
 Invariant: a frame is for its service or for `voices`, once; each frame that comes on an edge is acknowledged there
-(docs/protocol, TREE-8 to TREE-11).
+(docs/protocol, TREE-9 to TREE-11).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Knows: what each node said last, and when.  Does not know how it came.
 
 Invariant: a node of which nothing came for `SILENT_ANNOUNCES` announcements is forgotten: an announcement is a sign of
-life (docs/protocol, TREE-8).
+life (docs/protocol, TREE-9).
 """
 
 from __future__ import annotations
