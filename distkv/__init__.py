@@ -17,35 +17,50 @@ TYPE_CHECKING = False  # as in `typing`, whose loading costs more than all that 
 if TYPE_CHECKING:
     from distkv.client.async_client import AsyncClient, open_client
     from distkv.client.async_items import Items
+    from distkv.client.async_token import AsyncTokenHold
     from distkv.client.blocking import Client, connect
+    from distkv.client.blocking_token import TokenHold
     from distkv.client.changes import ChangePage, Located
     from distkv.client.conflicts import Loser
-    from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Past, Set, Written
+    from distkv.client.questions import Delete, DeletedCount, Entry, Get, Listed, Operation, Past, Set, Written
     from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
     from distkv.errors import BusyError as Busy
+    from distkv.errors import CancelledError as Cancelled
     from distkv.errors import ChainMismatchError as ChainMismatch
     from distkv.errors import ConflictError as Conflict
     from distkv.errors import ConnectionLostError as ConnectionLost
     from distkv.errors import DamagedError as Damaged
+    from distkv.errors import DisabledError as Disabled
     from distkv.errors import DistkvError, PeerError, RequestError, SettingsError
     from distkv.errors import ExistsError as Exists
+    from distkv.errors import FencedError as Fenced
+    from distkv.errors import HeldError as Held
+    from distkv.errors import NoQuorumError as NoQuorum
     from distkv.errors import NoSpaceError as NoSpace
     from distkv.errors import NotFoundError as NotFound
+    from distkv.errors import NotHeldError as NotHeld
     from distkv.errors import NotReadyError as NotReady
+    from distkv.errors import SessionExpiredError as SessionExpired
+    from distkv.errors import TimedOutError as TimedOut
+    from distkv.errors import TokenLostError as TokenLost
     from distkv.errors import TooLargeError as TooLarge
+    from distkv.errors import UngrantedError as Ungranted
     from distkv.errors import UnknownActionError as UnknownAction
     from distkv.errors import UnreachableError as Unreachable
     from distkv.errors import ValueMismatchError as ValueMismatch
+    from distkv.model.fence import Fence
     from distkv.model.path import Path
     from distkv.model.ranges import Ranges
 
 __all__ = [
     "AsyncClient",
+    "AsyncTokenHold",
     "BadPath",
     "BadValue",
     "Busy",
+    "Cancelled",
     "ChainMismatch",
     "Change",
     "ChangePage",
@@ -55,17 +70,24 @@ __all__ = [
     "Contested",
     "Damaged",
     "Delete",
+    "DeletedCount",
+    "Disabled",
     "DistkvError",
     "Entry",
     "Exists",
+    "Fence",
+    "Fenced",
     "Get",
+    "Held",
     "Items",
     "Listed",
     "Located",
     "Loser",
     "Missed",
+    "NoQuorum",
     "NoSpace",
     "NotFound",
+    "NotHeld",
     "NotReady",
     "Operation",
     "Past",
@@ -74,9 +96,14 @@ __all__ = [
     "Ranges",
     "RequestError",
     "Resync",
+    "SessionExpired",
     "Set",
     "SettingsError",
+    "TimedOut",
+    "TokenHold",
+    "TokenLost",
     "TooLarge",
+    "Ungranted",
     "UnknownAction",
     "Unreachable",
     "UpToDate",
@@ -90,11 +117,16 @@ __all__ = [
 _HOMES = {
     "distkv.client.async_client": {"AsyncClient", "open_client"},
     "distkv.client.async_items": {"Items"},
+    "distkv.client.async_token": {"AsyncTokenHold"},
     "distkv.client.blocking": {"Client", "connect"},
+    "distkv.client.blocking_token": {"TokenHold"},
     "distkv.client.changes": {"ChangePage", "Located"},
     "distkv.client.conflicts": {"Loser"},
-    "distkv.client.questions": {"Delete", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written"},
+    "distkv.client.questions": {
+        "Delete", "DeletedCount", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written",
+    },
     "distkv.client.watch": {"Change", "Contested", "Missed", "Resync", "UpToDate"},
+    "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},
     "distkv.model.ranges": {"Ranges"},
 }

@@ -70,6 +70,12 @@ class ValueMismatchError(ConflictError):
     code = "value_mismatch"
 
 
+class FencedError(ConflictError):
+    """A token holds the path, and the write is not its latest holder's."""
+
+    code = "fenced"
+
+
 class NotReadyError(RequestError):
     code = "not_ready"
 
@@ -90,6 +96,67 @@ class BusyError(RequestError):
     """Too much is under way, or something must be found out first; the same request may succeed a moment later."""
 
     code = "busy"
+
+
+class UngrantedError(RequestError):
+    """A token was not granted. Raised as one of the classes below, each of which has a code of its own."""
+
+    ticket: str | None = None
+    """The place in the queue, for the next request."""
+
+    def with_ticket(self, ticket: str | None) -> Self:
+        """The same, with the place in the queue."""
+        found = type(self)(str(self))
+        found.ticket = ticket
+        return found
+
+
+class NoQuorumError(UngrantedError):
+    """No majority of the token servers was heard lately: nothing can be granted or confirmed."""
+
+    code = "no_quorum"
+
+
+class SessionExpiredError(RequestError):
+    """The session ended, or never was: whatever it held may be held by others."""
+
+    code = "session_expired"
+
+
+class HeldError(UngrantedError):
+    """Somebody else holds the token."""
+
+    code = "held"
+
+
+class NotHeldError(RequestError):
+    """The session does not hold the token."""
+
+    code = "not_held"
+
+
+class TokenLostError(DistkvError):
+    """A token that was held is lost while somebody worked under it: others may have it now."""
+
+    code = "not_held"
+
+
+class TimedOutError(UngrantedError):
+    """The time that the request would wait is over."""
+
+    code = "timeout"
+
+
+class CancelledError(RequestError):
+    """Whoever asked did not want the answer any more."""
+
+    code = "cancelled"
+
+
+class DisabledError(RequestError):
+    """The settings do not ask for what was requested."""
+
+    code = "disabled"
 
 
 # -- what a peer or the network did -------------------------------------------------------------------------------

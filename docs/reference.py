@@ -172,7 +172,7 @@ _KINDS: Final[Mapping[object, str]] = {
 
 def _default(default: object) -> str | None:
     """As one would write it; None when there is none, and the docstring says what happens then."""
-    if default is None or default is attrs.NOTHING:
+    if default is None or default is attrs.NOTHING or default == ():
         return None
     if isinstance(default, tuple):
         return ", ".join(map(str, default))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Check and test in parts: test.sh [lint] [docs] [fast] [process] [browser] [netns] [spark]; all of them when none is named.
 # `test.sh quick` is what one runs again and again while something is changed: less than a minute, and not all of it.
-# Every part runs, also after one that failed; the end says which failed.
+# Every part runs, also after one that failed; the end says which failed, and repeats the errors of tests.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,9 @@ PATH=$PWD/.venv/bin:$PATH
 # Each process of tests, and each server that they start, would compile all that it imports anew.
 unset PYTHONDONTWRITEBYTECODE
 failed=
+FAILURES=$(mktemp)  # tests/conftest.py writes into it
+export FAILURES
+trap 'rm -f "$FAILURES"' EXIT
 
 part() {
     echo
@@ -48,6 +51,7 @@ nothing_from_elsewhere() {
 fast() {
     measured="tests/unit/model tests/unit/wire tests/unit/core tests/node tests/scenarios/test_scenarios.py"
     measured="$measured $(echo tests/property/test_model_*.py tests/property/test_wire_*.py)"
+    measured="$measured $(echo tests/property/test_token_*.py)"
     measured="$measured tests/unit/cli/test_values.py tests/unit/spark/test_reading.py tests/unit/spark/test_rows.py"
     # shellcheck disable=SC2086
     part pytest --numprocesses auto --dist worksteal $measured \
@@ -72,11 +76,12 @@ browser() {
     folder browser
 }
 
-# Each test has a network of its own and waits for 30 s, so all run at once.
+# Each test has a network of its own and waits for 30 s, so all run at once, but for what is promised of time.
 netns() {
     packaging/packages.sh serf=serf ip=iproute2 iptables=iptables nsenter=util-linux
     if unshare --net true 2>/dev/null; then
-        folder netns --numprocesses 8
+        part pytest --numprocesses 8 -m "netns and not alone" tests/netns
+        part pytest -m "netns and alone" tests/netns
     else
         part env CI= pytest -m netns tests/netns  # each says why it is skipped
     fi
@@ -103,6 +108,7 @@ done
 
 echo
 if [ -n "$failed" ]; then
+    cat "$FAILURES"
     echo "FAILED:$failed"
     exit 1
 fi

@@ -1,9 +1,9 @@
-"""What all tests share: markers by folder, two options, and the rule that CI skips nothing.
+"""What all tests share: markers by folder, two options, the rule that CI skips nothing, and what failed, told again.
 
 Knows: which folder needs what from the machine.  Does not know any part of the product.
 
 Invariant: with CI=true, a test or module that is skipped is a failure; elsewhere `-rs` prints the reason. With
-`--quick` the end says what was left out.
+`--quick` the end says what was left out. Tests that fail are told in the file that FAILURES names, too.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ FOLDERS = ("process", "netns", "spark", "browser")
 
 IN_CI = os.environ.get("CI") == "true"
 
+FAILURES = os.environ.get("FAILURES")
+"""A file: packaging/test.sh prints it last, because hours of output stand above, or were cut."""
+
+TOLD_LINES = 40
+"""How much of one failure goes there: its end, which has the error."""
 
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 """How many tests of each file `--quick` left out."""
@@ -84,8 +89,21 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if not config.getoption("--quick"):
-        return
+    if FAILURES and not hasattr(config, "workerinput"):  # a process of pytest-xdist tells its failures to the first one
+        _tell_failures(terminalreporter, Path(FAILURES))
+    if config.getoption("--quick"):
+        _tell_left_out(terminalreporter, config)
+
+
+def _tell_failures(reporter: pytest.TerminalReporter, file: Path) -> None:
+    reports = reporter.stats.get("failed", []) + reporter.stats.get("error", [])
+    with file.open("a") as told:
+        for report in reports:
+            lines = report.longreprtext.splitlines()[-TOLD_LINES:]
+            told.write("\n".join([f"-- {report.nodeid}", *lines, ""]))
+
+
+def _tell_left_out(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     here = Path(__file__).parent
     folders = {path for path in here.iterdir() if path.is_dir() and any(path.rglob("test_*.py"))}
     asked = {(config.invocation_params.dir / name.partition("::")[0]).resolve() for name in config.args}

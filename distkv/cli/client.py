@@ -23,6 +23,7 @@ COMMANDS = Commands(
         "history": "history:history_command",
         "conflicts": "conflicts:conflicts_command",
         "watch": "watch:watch_command",
+        "token": "token:token_group",
         "load": "transfer:load_command",
         "dump": "transfer:dump_command",
         "backup": "backup:backup_command",

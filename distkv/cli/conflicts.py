@@ -12,6 +12,7 @@ from functools import partial
 import asyncclick as click
 import attrs
 
+from distkv.cli.entry import fence_map, fence_words
 from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, once, output_option
 from distkv.cli.suggestions import suggest_trees
@@ -39,7 +40,7 @@ class _Decision:
 @click.argument("path", required=False, shell_complete=suggest_trees)
 @click.option(
     "--restore", metavar="ID", multiple=True, callback=once,
-    help="Write this loser again: it wins, and its conflict is over.",
+    help="Write this loser again: it wins, and its conflict is over. This lifts the fence of the path.",
 )
 @click.option(
     "--dismiss", metavar="ID", multiple=True, callback=once,
@@ -63,8 +64,9 @@ def conflicts_command(
     """Print the open conflicts at and below PATH (the root), or decide about one.
 
     A conflict is a change that lost against another change which did not know it. As text, each is a line: its ID, the
-    path, its value, when it was written, and the winner. A decision closes only this conflict, on all nodes. It prints
-    its change, and fails with 3 if ID is not open. For --closed, PATH is one path, and the node searches its history.
+    path, its value, when it was written, the winner, and the fence if it was written under one. A decision closes only
+    this conflict, on all nodes. It prints its change, and fails with 3 if ID is not open. For --closed, PATH is one
+    path, and the node searches its history.
     """
     where = ROOT if path is None else Path.parse(path)
     decision = _read_decision(restore, dismiss, if_chain)
@@ -120,11 +122,11 @@ def _line(loser: Loser) -> str:
         how = f"lost to {tick_text(*loser.winner)}"
     else:
         how = "closed" if loser.closed_by is None else f"closed by {tick_text(*loser.closed_by)}"
-    return f"{loser.id} {what}  {utc(loser.time)} {how}"
+    return f"{loser.id} {what}  {utc(loser.time)} {how}{fence_words(loser.fence)}"
 
 
 def _map(loser: Loser) -> dict[str, object]:
-    """The fields of the client protocol, as they came."""
+    """The fields of the client protocol, as they came; only a fence is text here."""
     node, tick = loser.link
     found: dict[str, object] = {"id": loser.id, "path": list(loser.path.names)}
     found |= {} if loser.is_deleted else {"value": loser.value}
@@ -132,4 +134,4 @@ def _map(loser: Loser) -> dict[str, object]:
     for name, link in (("winner", loser.winner), ("closed_by", loser.closed_by)):
         if link is not None:
             found[name] = {"node": link[0], "tick": link[1]}
-    return found
+    return found | fence_map(loser.fence)

@@ -12,6 +12,7 @@ from functools import partial
 
 import asyncclick as click
 
+from distkv.cli.entry import fence_map, fence_words
 from distkv.cli.output import Form, print_items
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
@@ -32,8 +33,8 @@ from distkv.text.moment import utc
 def history_command(session: CliSession, path: str, limit: int | None, form: str | None) -> Job:
     """Print the changes of PATH that reached the node, the newest first.
 
-    As text, each is a line: when it arrived, which change it was, and the value. 'lost' marks a change that arrived
-    when a higher one was there already.
+    As text, each is a line: when it arrived, which change it was, and the value, with the fence of a token if it was
+    written under one. 'lost' marks a change that arrived when a higher one was there already.
     """
     return partial(_history, session, Path.parse(path), limit, Form(form) if form else session.form)
 
@@ -52,7 +53,9 @@ def _items(client: Client, path: Path, limit: int | None, form: Form) -> Iterato
 
 def _line(past: Past) -> str:
     value = ("expired" if past.is_expired else "deleted") if past.value is None else word(past.value)
-    return f"{utc(past.arrived)} {tick_text(*past.chain[0])} {value}{'' if past.won else '  (lost)'}"
+    fence = fence_words(past.fence)
+    lost = "" if past.won else "  (lost)"
+    return f"{utc(past.arrived)} {tick_text(*past.chain[0])} {value}{fence and ' ' + fence}{lost}"
 
 
 def _map(past: Past) -> dict[str, object]:
@@ -65,4 +68,5 @@ def _map(past: Past) -> dict[str, object]:
         "arrived": past.arrived,
         "position": past.position,
         "won": past.won,
+        **fence_map(past.fence),
     }

@@ -29,7 +29,9 @@ from distkv.text.moment import read_moment
 @click.option("-r", "--recursive", is_flag=True, help="Print all values at and below PATH.")
 @click.option("--depth", metavar="N", help="With -r, go at most N names deep below PATH.")
 @click.option("--at", metavar="TIME", help="The value on the node at this time; ISO 8601 (UTC), or seconds since 1970.")
-@click.option("-m", "--meta", is_flag=True, help="Show also which change made it, what that change knew, and when.")
+@click.option(
+    "-m", "--meta", is_flag=True, help="Show also which change made it, what that change knew, when, and its fence."
+)
 @click.option("--default", metavar="VALUE", help="Print this if there is no value, instead of failing with 3.")
 @output_option
 @click.pass_obj

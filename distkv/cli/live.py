@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.cli.output import complain
-from distkv.client import questions
+from distkv.client import node_questions
 from distkv.client.addresses import Address, address_text
 from distkv.client.connection import Connection, open_connection
 from distkv.errors import DistkvError, SettingsError, UnreachableError
@@ -145,7 +145,7 @@ class _NodeListener:
         """For a thread of its own, which ends with the command, or when the node refuses."""
         while not self._is_stopped:
             try:
-                for fields in self._connection.items(questions.trace(), SILENCE_S):
+                for fields in self._connection.items(node_questions.trace(), SILENCE_S):
                     for moment in self._moments(fields):
                         tell(moment)
             except UnreachableError:

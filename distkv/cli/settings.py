@@ -30,6 +30,7 @@ from distkv.config import (
     PingConfig,
     ScrubConfig,
     SerfConfig,
+    TokensConfig,
     TreeConfig,
 )
 from distkv.errors import SettingsError
@@ -37,7 +38,8 @@ from distkv.text.schema import YamlError, scalar
 
 Section: TypeAlias = (
     type[Config] | type[PingConfig] | type[SerfConfig] | type[DeleteConfig] | type[HistoryConfig] | type[LogConfig]
-    | type[ScrubConfig] | type[LinksConfig] | type[TreeConfig] | type[Limits]
+    | type[ScrubConfig] | type[LinksConfig] | type[TreeConfig] | type[TokensConfig]
+    | type[Limits]
 )
 
 SYSTEM_FILE: Final = Path("/etc/distkv/config.yaml")
@@ -171,7 +173,8 @@ def all_settings() -> Iterator[Setting]:
 
 _SECTIONS: Final[dict[Section, str]] = {
     Config: "", SerfConfig: "serf", PingConfig: "ping", DeleteConfig: "delete", HistoryConfig: "history",
-    ScrubConfig: "scrub", LinksConfig: "links", TreeConfig: "tree", LogConfig: "log", Limits: "limits",
+    ScrubConfig: "scrub", LinksConfig: "links", TreeConfig: "tree", TokensConfig: "tokens", LogConfig: "log",
+    Limits: "limits",
 }  # fmt: skip
 """Keys are PREFIX.FIELD, but for those below."""
 
@@ -188,6 +191,9 @@ _KEYS: Final[dict[tuple[Section, str], str]] = {
     (ScrubConfig, "every_s"): "scrub.every",
     (LinksConfig, "silent_s"): "links.silent",
     (TreeConfig, "announce_s"): "tree.announce",
+    (TokensConfig, "lease_s"): "tokens.lease",
+    (TokensConfig, "ttl_s"): "tokens.ttl",
+    (TokensConfig, "lock_delay_s"): "tokens.lock_delay",
 }
 
 AUTH: Final = "serf.auth"
@@ -322,9 +328,10 @@ def _config(values: dict[str, object]) -> Config:
     scrub = ScrubConfig(**fields[ScrubConfig])  # type: ignore[arg-type]
     links = LinksConfig(**fields[LinksConfig])  # type: ignore[arg-type]
     tree = TreeConfig(**fields[TreeConfig])  # type: ignore[arg-type]
+    tokens = TokensConfig(**fields[TokensConfig])  # type: ignore[arg-type]
     log = LogConfig(**fields[LogConfig])  # type: ignore[arg-type]
     parts = {"serf": serf, "ping": ping, "delete": delete, "history": history, "scrub": scrub, "links": links}
-    return Config(**top, **parts, tree=tree, log=log, limits=limits)  # type: ignore[arg-type]
+    return Config(**top, **parts, tree=tree, tokens=tokens, log=log, limits=limits)  # type: ignore[arg-type]
 
 
 def _check(setting: Setting, value: object) -> None:
@@ -382,7 +389,7 @@ def _converted(key: str, value: object, kind: object) -> object:
 
 
 def _are_texts(items: list[object] | tuple[object, ...]) -> bool:
-    return bool(items) and all(isinstance(item, str) for item in items)
+    return all(isinstance(item, str) for item in items)
 
 
 def _shown(value: object) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import asyncclick as click
@@ -82,6 +83,7 @@ without_option: Final = click.option(
 @click.command("sim")
 @click.option("--seeds", metavar="N", type=click.IntRange(1), help="Run so many seeds, and say what they reached.")
 @click.option("--first-seed", metavar="N", type=click.IntRange(0), help="The first of them (0).")
+@click.option("--tokens", is_flag=True, help="Of the seeds take only those that have tokens.")
 @click.option("--jobs", metavar="N", type=click.IntRange(1, 256), help="Processes that share them (1).")
 @click.option("--seed", metavar="N", type=click.IntRange(0), multiple=True, callback=once, help="Run this one seed.")
 @click.option(
@@ -102,6 +104,7 @@ def sim_command(
     session: CliSession,
     seeds: int | None,
     first_seed: int | None,
+    tokens: bool,
     jobs: int | None,
     seed: int | None,
     fleets: tuple[int, ...],
@@ -119,8 +122,8 @@ def sim_command(
         raise click.UsageError("give one of --seeds, --seed and --fleet")
     if seed is None and (digest or trace or only is not None):
         raise click.UsageError("--digest, --trace and --only belong to a single --seed")
-    if seeds is None and (first_seed is not None or jobs is not None):
-        raise click.UsageError("--first-seed and --jobs belong to --seeds")
+    if seeds is None and (first_seed is not None or jobs is not None or tokens):
+        raise click.UsageError("--first-seed, --tokens and --jobs belong to --seeds")
     if fleets and off:
         raise click.UsageError("--without belongs to seeds: a fleet goes one fixed course")
     chosen = Form(form) if form else session.form
@@ -133,8 +136,7 @@ def sim_command(
         return partial(_fleets, fleets, chosen)
     if seed is not None:
         return partial(_one, seed, frozenset(off), only, chosen, digest=digest, trace=trace)
-    first_seed = first_seed or 0
-    return partial(_many, range(first_seed, first_seed + (seeds or 0)), jobs or 1, frozenset(off), chosen)
+    return partial(_many, seeds or 0, first_seed or 0, jobs or 1, frozenset(off), chosen, has_tokens=tokens)
 
 
 # -- one seed -----------------------------------------------------------------------------------------------------
@@ -185,10 +187,12 @@ def _print_shrunk(outcome: Outcome, off: frozenset[Fault], only: tuple[int, ...]
 # -- many ---------------------------------------------------------------------------------------------------------
 
 
-def _many(seeds: range, jobs: int, off: frozenset[Fault], form: Form) -> int:
+def _many(count: int, first: int, jobs: int, off: frozenset[Fault], form: Form, *, has_tokens: bool) -> int:
     from distkv.sim.campaign import campaign
     from distkv.sim.run import Verdict
+    from distkv.sim.token_draft import seeds_with_tokens
 
+    seeds = [*islice(seeds_with_tokens(first), count)] if has_tokens else range(first, first + count)
     with _progress(len(seeds)) as tell:
         found = campaign(seeds, jobs, off, tell)
     if form is not Form.TEXT:
@@ -205,7 +209,7 @@ def _many(seeds: range, jobs: int, off: frozenset[Fault], form: Form) -> int:
     return exits.FAILED if found.failed or not found.verdicts[Verdict.PASSED] else exits.DONE
 
 
-def _print_sum(seeds: range, found: Sum) -> None:
+def _print_sum(seeds: Sequence[int], found: Sum) -> None:
     from distkv.sim.reached import NOT_LEGAL, SIGNS
 
     width = max(map(len, SIGNS))
@@ -215,7 +219,8 @@ def _print_sum(seeds: range, found: Sum) -> None:
         click.echo(f"{label:<10}  {sign:<{width}}  {found.reached[sign]:>5}{why}")
     verdicts = ", ".join(f"{count} {verdict.value}" for verdict, count in sorted(found.verdicts.items()))
     traffic = f"{found.deliveries} deliveries in {found.virtual_ms / 3_600_000:.1f} virtual hours"
-    click.echo(f"seeds {seeds[0]} to {seeds[-1]}: {verdicts}; {traffic}")
+    which = "seeds" if isinstance(seeds, range) else f"{len(seeds)} seeds with tokens, from"
+    click.echo(f"{which} {seeds[0]} to {seeds[-1]}: {verdicts}; {traffic}")
     if found.rejected:
         click.echo(f"rejected, because too little happened: {', '.join(str(o.seed) for o in found.rejected)}")
     click.echo(f"rules that no seed reached: {', '.join(found.holes()) or 'none'}")

@@ -13,6 +13,7 @@ from typing import Final
 from distkv.cli.input import STDIN, standard_input
 from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.model.event import Link, read_tick_text
+from distkv.model.fence import Fence, read_fence_text
 from distkv.text import argument
 from distkv.text.schema import YamlError
 from distkv.wire.json_form import from_json
@@ -94,6 +95,18 @@ def read_link(text: str) -> Link:
         return found
     where = "as 'get -m' and 'conflicts' show it"
     raise BadPathError(f"{text!r} names no change: write NODE:TICK {where}, such as a:12 or a:7.12")
+
+
+def read_fence(text: str) -> Fence:
+    """NAME:EPOCH.COUNTER.
+
+    Raises:
+        SettingsError: it is no fence.
+    """
+    found = read_fence_text(text)
+    if found is None:
+        raise SettingsError(f"--fence is {text!r}: write NAME:EPOCH.COUNTER as 'get -m' shows it, such as backup:12.3")
+    return found
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

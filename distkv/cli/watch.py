@@ -14,6 +14,7 @@ from typing import assert_never
 
 import asyncclick as click
 
+from distkv.cli.entry import fence_map, fence_words
 from distkv.cli.output import Form, complain, print_items
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
@@ -31,7 +32,9 @@ from distkv.text.moment import utc
 @click.option("--state", is_flag=True, help="Print first the present values.")
 @click.option("--since", metavar="TOKEN", help="Continue after the line with this token; see -m.")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="End after N changes.")
-@click.option("-m", "--meta", is_flag=True, help="Print also the name and time of the change, and a token for --since.")
+@click.option(
+    "-m", "--meta", is_flag=True, help="Print also the name, time and fence of the change, and a token for --since."
+)
 @output_option
 @click.pass_obj
 def watch_command(
@@ -54,7 +57,7 @@ def _watch(
 ) -> None:
     with Client(session.addresses, reconnect=True) as client:
         left = count
-        events = client.watch_events(path, fetch=state, since=since, on_disconnect=_tell_lost, on_connect=_tell_back)
+        events = client.watch_events(path, fetch=state, since=since, on_disconnect=tell_lost, on_connect=tell_back)
         with closing(events):
             for event in events:
                 if isinstance(event, UpToDate) and not meta:
@@ -66,11 +69,11 @@ def _watch(
                     return
 
 
-def _tell_lost(why: str) -> None:
+def tell_lost(why: str) -> None:
     complain(f"{why}; trying again")
 
 
-def _tell_back() -> None:
+def tell_back() -> None:
     complain("connected again, and watching")
 
 
@@ -79,7 +82,10 @@ def _line(event: WatchEvent, meta: bool) -> str:
         case Change():
             end = "expired" if event.is_expired else "deleted"
             text = f"{event.path} {end}" if event.is_deleted else f"{event.path}: {word(event.value)}"
-            return text + (f"  {tick_text(*event.link)} {utc(event.time)}{_shown_token(event.token)}" if meta else "")
+            if not meta:
+                return text
+            fence = fence_words(event.fence)
+            return f"{text}  {tick_text(*event.link)} {utc(event.time)}{fence}{_shown_token(event.token)}"
         case Missed(counts=counts):
             shown = ", ".join(f"{count} of {node}" for node, count in sorted(counts.items()))
             return f"missed {shown}" + (_shown_token(event.token) if meta else "")
@@ -101,7 +107,7 @@ def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
             found |= {"expired": True} if event.is_expired else {}
             if meta:
                 found |= {"change": tick_text(*event.link), "tock": event.tock, "time": event.time}
-                found |= _token_map(event.token)
+                found |= fence_map(event.fence) | _token_map(event.token)
             return found
         case Missed(counts=counts):
             return {"missed": dict(sorted(counts.items())), **(_token_map(event.token) if meta else {})}

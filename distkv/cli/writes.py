@@ -1,7 +1,7 @@
 """`distkv client set`, `delete`: values into a node, and what every write prints when it was done.
 
-Knows: their options, and how many nodes a write waits for.  Does not know the client protocol, nor how values are
-written (`values`).
+Knows: their options, how many nodes a write waits for, and what stays in a tree.  Does not know the client protocol,
+nor how values are written (`values`).
 
 Invariant: a write that was done prints which change it was, unless -q was said; one that could not be told of is not
 begun.
@@ -19,11 +19,12 @@ from distkv.cli.dashes import ValueCommand
 from distkv.cli.output import Form, check_stdout, complain, print_result
 from distkv.cli.session import CliSession, Decorated, Job, output_option
 from distkv.cli.suggestions import suggest_paths
-from distkv.cli.values import read_aside, read_link, read_value
+from distkv.cli.values import read_aside, read_fence, read_link, read_value
 from distkv.client.blocking import Client
-from distkv.client.questions import Written
-from distkv.errors import NotFoundError, SettingsError
+from distkv.client.questions import DeletedCount, Written
+from distkv.errors import FencedError, NotFoundError, SettingsError
 from distkv.model.event import Link, tick_text
+from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.wire.events import TTL_S_MAX
 from distkv.wire.request import REPLICAS_MAX, REPLICAS_S, WAIT_S_MAX
@@ -59,9 +60,11 @@ class WriteReport:
         else:
             self._tell({"changed": written.changed, **({} if tick is None else {"tick": tick}), **more})
 
-    def tell_count(self, count: int) -> None:
-        """How many values a write was about."""
-        self._tell(count if self.form is Form.TEXT else str(count) if self.form is Form.RAW else {"count": count})
+    def tell_count(self, count: DeletedCount) -> None:
+        """How many values were deleted, and in a map also how many stayed."""
+        fenced = {"fenced": count.fenced} if count.fenced else {}
+        what = int(count) if self.form is Form.TEXT else {"count": int(count), **fenced}
+        self._tell(str(count) if self.form is Form.RAW else what)
 
     def _tell(self, what: object) -> None:
         if what is not None and not self.is_quiet:
@@ -145,6 +148,39 @@ def _read_previous(if_value: str | None) -> bytes | None:
     return None if if_value is None else pack_value(read_aside("--if-value", if_value))
 
 
+# -- fences -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Fencing:
+    """What --fence and --refence say."""
+
+    fence: Fence | None
+    refence: bool
+
+
+def _fence_options(command: Decorated) -> Decorated:
+    """--fence and --refence, read by `_read_fencing`."""
+    fence = click.option(
+        "--fence",
+        metavar="FENCE",
+        help="Write under this fence of a token, NAME:EPOCH.COUNTER. Fails with 4 if a later holder wrote.",
+    )
+    refence = click.option("--refence", is_flag=True, help="Lift the fence of PATH, whoever holds its token.")
+    return fence(refence(command))
+
+
+def _read_fencing(fence: str | None, refence: bool) -> _Fencing:
+    """What the options say.
+
+    Raises:
+        SettingsError: a fence that is none, or both options.
+    """
+    if fence is not None and refence:
+        raise SettingsError("--fence and --refence exclude each other: one sets a fence, the other lifts it")
+    return _Fencing(None if fence is None else read_fence(fence), refence)
+
+
 # -- set ----------------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +191,7 @@ class _Conditions:
     head: Link | None
     previous: bytes | None
     ttl: float | None
+    fencing: _Fencing
 
 
 @click.command("set", cls=ValueCommand)
@@ -173,6 +210,7 @@ class _Conditions:
 @_head_options
 @click.option("--idem", is_flag=True, help="Do nothing if the value is already the same.")
 @click.option("--ttl", metavar="SECONDS", help="The value expires after this time, unless it is stored again before.")
+@_fence_options
 @_wish_options
 @output_option
 @click.pass_obj
@@ -188,6 +226,8 @@ def set_command(
     if_value: str | None,
     idem: bool,
     ttl: str | None,
+    fence: str | None,
+    refence: bool,
     replicas: str | None,
     timeout: str | None,
     form: str | None,
@@ -205,7 +245,7 @@ def set_command(
     if ttl is not None and idem:
         raise SettingsError("--ttl is not for --idem, which would not renew it: leave one out")
     seconds = None if ttl is None else read_ttl(ttl)
-    conditions = _Conditions(new, idem, head, previous, seconds)
+    conditions = _Conditions(new, idem, head, previous, seconds, _read_fencing(fence, refence))
     return partial(_set, session, where, packed, conditions, wish, WriteReport.of(session, form))
 
 
@@ -227,9 +267,16 @@ def read_ttl(text: str) -> float:
 def _set(
     session: CliSession, path: Path, value: bytes, conditions: _Conditions, wish: _Wish, report: WriteReport
 ) -> int:
+    return _judge("stored", _write(session, path, value, conditions, wish), wish, report)
+
+
+def _write(session: CliSession, path: Path, value: bytes | None, conditions: _Conditions, wish: _Wish) -> Written:
+    asked = conditions
     with Client(session.addresses) as client:
-        written = client.set_packed(path, value, **attrs.asdict(conditions, recurse=False), **attrs.asdict(wish))
-    return _judge("stored", written, wish, report)
+        return client.set_packed(
+            path, value, new=asked.new, idem=asked.idem, head=asked.head, previous=asked.previous, ttl=asked.ttl,
+            fence=asked.fencing.fence, refence=asked.fencing.refence, replicas=wish.replicas, timeout_s=wish.timeout_s,
+        )  # fmt: skip
 
 
 # -- delete -------------------------------------------------------------------------------------------------------
@@ -239,6 +286,7 @@ def _set(
 @click.argument("path", shell_complete=suggest_paths)
 @click.option("-r", "--recursive", is_flag=True, help="Delete all values at and below PATH.")
 @_head_options
+@_fence_options
 @_wish_options
 @output_option
 @click.pass_obj
@@ -248,14 +296,16 @@ def delete_command(
     recursive: bool,
     if_chain: str | None,
     if_value: str | None,
+    fence: str | None,
+    refence: bool,
     replicas: str | None,
     timeout: str | None,
     form: str | None,
 ) -> Job:
     """Delete the value of PATH, and print the name of the change; fails with 3 if there is no value.
 
-    With -r, print the number of deleted values. With 'distkv -q client', nothing is printed. Only the asked node
-    checks conditions.
+    With -r, print the number of deleted values. Values stay whose paths are held by tokens; then it fails with 4. With
+    'distkv -q client', nothing is printed. Only the asked node checks conditions.
     """
     where = Path.parse(path)
     if recursive:
@@ -263,25 +313,41 @@ def delete_command(
             raise SettingsError("--replicas and --timeout are for one value: leave out -r, or them")
         if (if_chain, if_value) != (None, None):
             raise SettingsError("--if-chain and --if-value are for one value: leave out -r, or them")
+        if fence is not None or refence:
+            raise SettingsError("--fence and --refence are for one value: leave out -r, or them")
         return partial(_delete_tree, session, where, WriteReport.of(session, form))
     wish = _read_wish(replicas, timeout)
     head, previous = _read_head(if_chain), _read_previous(if_value)
-    return partial(_delete, session, where, head, previous, wish, WriteReport.of(session, form))
+    conditions = _Conditions(False, False, head, previous, None, _read_fencing(fence, refence))
+    return partial(_delete, session, where, conditions, wish, WriteReport.of(session, form))
 
 
-def _delete(
-    session: CliSession, path: Path, head: Link | None, previous: bytes | None, wish: _Wish, report: WriteReport
-) -> int:
-    with Client(session.addresses) as client:
-        written = client.set_packed(path, None, head=head, previous=previous, **attrs.asdict(wish))
+def _delete(session: CliSession, path: Path, conditions: _Conditions, wish: _Wish, report: WriteReport) -> int:
+    written = _write(session, path, None, conditions, wish)
     if not written.changed:
         raise NotFoundError(f"{path} has no value: nothing was deleted")
     return _judge("deleted", written, wish, report)
 
 
-def _delete_tree(session: CliSession, path: Path, report: WriteReport) -> None:
+def _delete_tree(session: CliSession, path: Path, report: WriteReport) -> int:
+    """What could be deleted is gone in any case; where something stayed, PATH is not as the user wanted it."""
     with Client(session.addresses) as client:
         count = client.delete_tree(path)
-    if not count:
+    if not count and not count.fenced:
         raise NotFoundError(f"{path} has no value, and nothing is below it: nothing was deleted")
+    if not count:
+        raise FencedError(f"nothing was deleted: {_held(count.fenced, path)}")
     report.tell_count(count)
+    if count.fenced:
+        complain(_held(count.fenced, path))
+        return exits.CONFLICT
+    return exits.DONE
+
+
+def _held(count: int, path: Path) -> str:
+    """What stayed of a tree, and what to do."""
+    values = "one value" if count == 1 else f"{count} values"
+    return (
+        f"{values} at and below {path} stayed, because tokens hold the paths ('get -r -m' shows the fences): delete "
+        "each with --fence or --refence"
+    )

@@ -25,6 +25,16 @@ class UnixAddress:
 Address: TypeAlias = tuple[str, int] | UnixAddress
 """Host and port, or a Unix socket."""
 
+
+@lean_value
+class Reach:
+    """Where nodes are, the one that was connected last first, and how long each of them is tried."""
+
+    addresses: tuple[Address, ...]
+    connect_s: float
+    reply_s: float
+
+
 DEFAULT_ADDRESS: Final = ("127.0.0.1", 27586)
 
 

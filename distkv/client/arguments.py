@@ -15,12 +15,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeGuard
 
-from distkv.errors import BadPathError, BadValueError, RequestError, SettingsError
+from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, SettingsError
 from distkv.model.event import TICK_MAX, Link, NodeName, read_tick_text
+from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence, is_token_name, read_fence_text
 from distkv.model.path import Path
 from distkv.naming import is_node_name
 from distkv.wire.events import TTL_S_MAX
 from distkv.wire.request import REPLICAS_MAX, WAIT_S_MAX
+from distkv.wire.token_fields import read_session
 
 COUNT_MAX: Final = 2**63 - 1
 PATIENCE_S_MAX: Final = 1e6
@@ -155,6 +157,45 @@ def check_callback(name: str, callback: object) -> None:
         raise RequestError(f"{name} is an async function, which nobody would await: give a plain one")
 
 
+def as_fence(fence: object, refence: object) -> Fence | None:
+    """The fence of a write; text is parsed. Its base is 0: the node knows how often fences were lifted at a path."""
+    check_flag("refence", refence)
+    if fence is None:
+        return None
+    if refence:
+        raise RequestError("refence lifts the fence of the path, and fence sets one: give one of them")
+    found = read_fence_text(fence) if isinstance(fence, str) else fence
+    if isinstance(found, Fence) and _holds(found.token, found.epoch, found.counter):
+        return found._replace(base=0)
+    raise RequestError(f"fence is {_shown(fence)}: give text, NAME:EPOCH.COUNTER, or the distkv.Fence of a token")
+
+
+def as_token(name: object) -> str:
+    """The name of a token."""
+    if type(name) is not str or not is_token_name(name):
+        most = f"1 to {TOKEN_BYTES_MAX} bytes, without control characters"
+        what = f"has {len(name.encode(errors='replace'))} bytes" if isinstance(name, str) else f"is {_shown(name)}"
+        raise RequestError(f"the name of the token {what}: give text of {most}")
+    return name
+
+
+def as_session(session: object) -> str:
+    """What `token_open` gave."""
+    try:
+        return read_session(session)
+    except DecodeError:
+        raise RequestError(f"the session is {_shown(session)}: give it as 'token acquire' printed it") from None
+
+
+def as_seconds(name: str, seconds: object, low: float, high: float) -> float | None:
+    """A time span; None where nothing was given."""
+    if seconds is None:
+        return None
+    if not _is_number(seconds) or not low <= seconds <= high:
+        raise RequestError(f"{name} is {_shown(seconds)}: give seconds, from {low:g} to {high:g}")
+    return float(seconds)
+
+
 # -- of a connection ----------------------------------------------------------------------------------------------
 
 
@@ -186,6 +227,12 @@ def _is_link(value: object) -> TypeGuard[Link]:
         return False
     node, tick = value
     return isinstance(node, str) and is_node_name(node) and type(tick) is int and 0 < tick <= TICK_MAX
+
+
+def _holds(token: object, *numbers: object) -> bool:
+    """Whether a fence is that of a token; a user may have made it of anything."""
+    is_numbered = all(type(number) is int and 0 <= number <= FENCE_MAX for number in numbers)
+    return is_numbered and isinstance(token, str) and is_token_name(token)
 
 
 def _is_number(value: object) -> TypeGuard[float]:

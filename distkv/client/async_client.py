@@ -7,35 +7,39 @@ Invariant: methods, parameters and words are those of `blocking.Client`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import Final, TypeVar, overload
+from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 from distkv.client import changes, conflicts, questions
 from distkv.client.addresses import DEFAULT_ADDRESS, read_hosts
 from distkv.client.arguments import check_bound, check_patience, check_stored
 from distkv.client.async_connection import AsyncConnection, open_connection
 from distkv.client.async_items import Items, Watch
+from distkv.client.async_node import AsyncNodeMethods
 from distkv.client.changes import ChangePage, Located, News, Ticks
 from distkv.client.conflicts import Listing, Loser
-from distkv.client.questions import Entry, Listed, Operation, Past, Written
+from distkv.client.outages import OnConnect, OnDisconnect
+from distkv.client.questions import DeletedCount, Entry, Listed, Operation, Past, Written
 from distkv.client.watch import (
     Change,
     Contested,
     Missed,
-    OnConnect,
-    OnDisconnect,
     Resync,
     UpToDate,
     WatchEvent,
     Watching,
 )
 from distkv.model.event import Link
+from distkv.model.fence import Fence
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
+
+if TYPE_CHECKING:
+    from distkv.client.async_token import AsyncTokenHold
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -100,7 +104,7 @@ class Opening:
         return AsyncClient(await self._connect())
 
 
-class AsyncClient:
+class AsyncClient(AsyncNodeMethods):
     """A connection to one node, for many tasks at once. `open_client` makes it.
 
     Requests leave in the order in which they were asked, without waiting for one another's replies. A cancelled write
@@ -110,9 +114,6 @@ class AsyncClient:
     write took place, `PeerError` when the node answers nonsense, and else the class of `distkv.errors` that has the
     code of the node's answer.
     """
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection: Final = connection
 
     async def aclose(self) -> None:
         """End the connection for good, from any task; who waits for something, such as a watch, gets
@@ -149,6 +150,8 @@ class AsyncClient:
         head: Link | None = None,
         previous: object = None,
         ttl: float | None = None,
+        fence: Fence | str | None = None,
+        refence: bool = False,
         replicas: int = 1,
         timeout_s: float = REPLICAS_S,
     ) -> Written:
@@ -163,12 +166,16 @@ class AsyncClient:
             previous: only when this value is there; None: whatever is there.
             ttl: after so many seconds it goes by itself, unless it is stored again before; None: it stays. Not with
                 `idem`, which would not renew it.
+            fence: of the token under which it is written: text, NAME:EPOCH.COUNTER, or a `Fence`. From then on only
+                this fence and higher ones of this token may write the path.
+            refence: lift the fence of the path, whoever holds the token. Afterwards anybody may write it.
             replicas: return when so many nodes hold it durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the write stands all the same:
                 `Written.replicas` says how many nodes are known to hold it.
 
         Raises:
             ExistsError, ChainMismatchError, ValueMismatchError: the condition does not hold.
+            FencedError: a token holds the path, and `fence` is not its latest one.
             BadValueError, TooLargeError: the value cannot be stored; it was not sent.
             RequestError: more `replicas` than 1024, a `timeout_s` above 3600, a `ttl` of nothing, or another argument
                 that no node takes; it was not sent.
@@ -177,8 +184,9 @@ class AsyncClient:
         packed = pack_value(value)
         old = None if previous is None else pack_value(previous)
         return await self.set_packed(
-            path, packed, new=new, idem=idem, head=head, previous=old, ttl=ttl, replicas=replicas, timeout_s=timeout_s
-        )
+            path, packed, new=new, idem=idem, head=head, previous=old, ttl=ttl, fence=fence, refence=refence,
+            replicas=replicas, timeout_s=timeout_s,
+        )  # fmt: skip
 
     async def set_packed(
         self,
@@ -190,13 +198,15 @@ class AsyncClient:
         head: Link | None = None,
         previous: bytes | None = None,
         ttl: float | None = None,
+        fence: Fence | str | None = None,
+        refence: bool = False,
         replicas: int = 1,
         timeout_s: float = REPLICAS_S,
     ) -> Written:
         """As `set`, of values that `pack_value` made. None deletes, and tells more than `delete` does."""
         question = questions.set_value(
-            path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl, replicas=replicas,
-            timeout_s=timeout_s,
+            path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl, fence=fence,
+            refence=refence, replicas=replicas, timeout_s=timeout_s,
         )  # fmt: skip
         return await self._connection.ask(question)
 
@@ -206,6 +216,8 @@ class AsyncClient:
         *,
         head: Link | None = None,
         previous: object = None,
+        fence: Fence | str | None = None,
+        refence: bool = False,
         replicas: int = 1,
         timeout_s: float = REPLICAS_S,
     ) -> bool:
@@ -215,17 +227,22 @@ class AsyncClient:
             path: where.
             head: only when this change is the last one.
             previous: only when this value is there; None: whatever is there.
+            fence, refence: as those of `set`. Where there is no value, they may still change the fence of the path,
+                which counts as if there had been one.
             replicas: return when so many nodes hold the deletion durably, the one that is asked included.
             timeout_s: but wait no longer for them; `reply_s` is extended by it. Then the deletion stands all the same;
                 how many nodes are known to hold it, `set_packed` without a value tells.
 
         Raises:
             ChainMismatchError, ValueMismatchError: the condition does not hold.
+            FencedError: a token holds the path, and `fence` is not its latest one.
             NotFoundError: `previous` was given, and there is no value.
             RequestError: an argument is none that a node takes; nothing was sent.
         """
         old = None if previous is None else pack_value(previous)
-        written = await self.set_packed(path, None, head=head, previous=old, replicas=replicas, timeout_s=timeout_s)
+        written = await self.set_packed(
+            path, None, head=head, previous=old, fence=fence, refence=refence, replicas=replicas, timeout_s=timeout_s
+        )
         return written.changed
 
     @overload
@@ -276,7 +293,7 @@ class AsyncClient:
         self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT, closed: bool = False
     ) -> Written:
         """Write an open loser again, by a change that knows it and what won: its conflict is over on all nodes. Other
-        losers of the path stay open.
+        losers of the path stay open. If a token holds the path, this lifts its fence.
 
         Args:
             id: the loser, as `Loser.id` or `Loser.link`.
@@ -341,10 +358,11 @@ class AsyncClient:
         """The names directly below `path` that lead to a value."""
         return await self._connection.ask(questions.list_names(path))
 
-    async def delete_tree(self, path: Path | str) -> int:
-        """Delete the values at and below `path`; how many there were.
+    async def delete_tree(self, path: Path | str) -> DeletedCount:
+        """Delete the values at and below `path`, and return how many.
 
-        A large tree is deleted in several steps, each of which takes place as a whole.
+        Those whose paths tokens hold stay: `fenced` of the result counts them. A large tree is deleted in several
+        steps, each of which takes place as a whole.
         """
         return await self._connection.ask(questions.delete_tree(path))
 
@@ -401,6 +419,37 @@ class AsyncClient:
         )  # fmt: skip
         return Watch(self._connection, watching, (Change, Missed, Resync, UpToDate, Contested))
 
+    # -- tokens
+
+    def token(
+        self,
+        name: str,
+        *,
+        shared: bool = False,
+        data: object = None,
+        wait_s: float | None = None,
+        ttl_s: float | None = None,
+    ) -> AsyncTokenHold:
+        """Hold the token `name` inside a block. A session of its own is kept alive, by any node that the client knows;
+        at the end it is closed. When the token is lost an async block is cancelled; others ask `token.is_lost`.
+
+        Args:
+            name: 1 to 255 bytes of text without control characters.
+            shared: others may hold it at the same time if they ask for the same.
+            data: a small value (64 KiB) that everybody sees, stored with the grant; None: as it is.
+            wait_s: how many seconds to wait for it, in turn, also while no majority answers; None: try once.
+            ttl_s: how long the session lives without an answer, at least three leases; None: as the servers say.
+
+        Raises:
+            HeldError, TimedOutError: somebody else holds it, and `wait_s` is None, or over.
+            NoQuorumError: no majority of the token servers answers.
+            DisabledError: the settings name no token servers.
+            TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
+        """
+        from distkv.client.async_token import AsyncTokenHold, as_wish  # few clients hold tokens
+
+        return AsyncTokenHold(self._connection.reach, as_wish(name, shared, data, wait_s, ttl_s))
+
     # -- what happened
 
     def get_changes(
@@ -442,52 +491,3 @@ class AsyncClient:
             RequestError: an argument is none that a node takes; nothing was sent.
         """
         return await self._connection.ask(changes.events_wait(nodes, others=others, timeout_s=timeout_s))
-
-    # -- the node
-
-    async def state(self) -> Mapping[str, object]:
-        """What the node says of itself and the network (docs: client protocol, `get_state`)."""
-        return await self._connection.ask(questions.get_state())
-
-    async def retire_node(self, name: str, *, force: bool = False) -> bool:
-        """Say that a node is gone for good, so that nothing waits for it any more; whether that is news.
-
-        Should it return it gives the others what only it has, and then joins anew, as if it were empty.
-
-        Args:
-            name: the node, not the one that is asked.
-            force: also when it is seen alive.
-
-        Raises:
-            NotFoundError: no such node is registered.
-            ExistsError: it is seen alive.
-        """
-        return await self._connection.ask(questions.retire_node(name, force=force))
-
-    def backup(self) -> Items[bytes]:
-        """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
-        return Items(self._connection, questions.backup())
-
-    def scrub(self, *, fast: bool = False) -> Items[Mapping[str, object]]:
-        """Have the node read all that is on its disk, compare checksums, and mend what it can.
-
-        Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
-        `fast`: without the pauses that leave the disk to others.
-        """
-        return Items(self._connection, questions.scrub(fast=fast))
-
-    async def ping(self) -> None:
-        """One round trip; a node answers in every state."""
-        await self._connection.ask(questions.ping())
-
-    async def request(
-        self, action: str, fields: Mapping[str, object] | None = None, *, is_read: bool = False
-    ) -> Mapping[str, object]:
-        """Any other request that has one reply, with the fields as they are sent; the reply without `seq`.
-
-        Args:
-            action: what is asked (docs: client protocol).
-            fields: a path is a list of its elements here.
-            is_read: it changes nothing, so it may be sent again when the connection breaks.
-        """
-        return await self._connection.ask(questions.anything(action, {} if fields is None else fields, is_read=is_read))

@@ -17,12 +17,13 @@ import anyio
 import attrs
 
 from distkv.client import failures
-from distkv.client.addresses import Address, in_turn
+from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
 from distkv.client.event_loop import cancellation_check, running_clock
+from distkv.client.node_questions import ping
 from distkv.client.protocol import Backoff, Call
-from distkv.client.questions import Answer, Question, ping
+from distkv.client.questions import Answer, Question
 from distkv.client.shared_line import SharedLine, Waiter, open_line
 from distkv.errors import DistkvError, UnreachableError
 from distkv.wire.fields import Fields
@@ -69,6 +70,11 @@ class AsyncConnection:
     def name(self) -> str:
         """The address of the node that was connected last."""
         return self._line.greeted.name
+
+    @property
+    def reach(self) -> Reach:
+        """For who needs a connection of its own."""
+        return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
 
     async def aclose(self) -> None:
         """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""

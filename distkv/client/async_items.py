@@ -15,9 +15,10 @@ from typing import Final, Generic, Self, TypeVar
 from distkv.client import failures
 from distkv.client.async_connection import AsyncConnection
 from distkv.client.async_stream import GreetedStream
+from distkv.client.outages import SILENCE_S, Begun
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Answer, Question
-from distkv.client.watch import SILENCE_S, Begun, WatchEvent, Watching
+from distkv.client.watch import WatchEvent, Watching
 from distkv.errors import DistkvError
 from distkv.wire.fields import Fields
 

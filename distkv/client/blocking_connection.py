@@ -14,18 +14,21 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from distkv.client import failures
-from distkv.client.addresses import Address, in_turn
+from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.connection import Connection, open_connection
+from distkv.client.node_questions import ping
 from distkv.client.protocol import Backoff, Call, read_answer
-from distkv.client.questions import Answer, Question, ping
+from distkv.client.questions import Answer, Question
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
 
 if TYPE_CHECKING:
-    from distkv.client.watch import WatchEvent, Watching
+    from distkv.client.outages import Watched
+
+Event = TypeVar("Event")
 
 
 class SharedConnection:
@@ -53,6 +56,11 @@ class SharedConnection:
     def name(self) -> str:
         """The address of the node that was connected last."""
         return self._connection.name
+
+    @property
+    def reach(self) -> Reach:
+        """For who needs a connection of its own."""
+        return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
 
     def close(self) -> None:
         """End it for good, from any thread: whoever waits is told at once. May be called again."""
@@ -98,14 +106,14 @@ class SharedConnection:
             line = self._open_line()
         yield from self._told(line, question, self._reply_s)
 
-    def watch(self, watching: Watching) -> Generator[WatchEvent, None, None]:
+    def watch(self, watching: Watched[Event]) -> Generator[Event, None, None]:
         """What a watch is told, over as many connections as it takes, until this one is closed.
 
         Raises:
             UnreachableError: the client was closed; or the node is gone, and it does not connect again.
             DistkvError: the refusal.
         """
-        from distkv.client.watch import SILENCE_S, Begun  # most clients of a command ask for one value
+        from distkv.client.outages import SILENCE_S, Begun  # most clients of a command ask for one value
 
         pauses = Backoff()
         while True:

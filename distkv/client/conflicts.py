@@ -14,9 +14,10 @@ from typing import Final
 import attrs
 
 from distkv.client.arguments import as_link, as_path, check_count, check_flag, check_head
-from distkv.client.questions import Question, Repeat, Written, read_written
+from distkv.client.questions import Question, Repeat, Written, read_fence, read_written
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import Link, Tick, Tock, tick_text
+from distkv.model.fence import Fence
 from distkv.model.path import ROOT, Path
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, read_int, read_list, read_map, read_node, read_path, read_time
@@ -40,6 +41,8 @@ class Loser:
     """The change that won; None in a list of closed ones."""
     closed_by: Link | None = None
     """In a list of closed ones: the change that knew it; None when that never came to the node that is asked."""
+    fence: Fence | None = None
+    """As in `Entry`: that under which the loser was written."""
 
     @property
     def id(self) -> str:
@@ -125,6 +128,7 @@ def _loser(item: Fields) -> Loser:
         read_time(item.get("time"), "time"),
         _link(read_map(item["winner"], "winner")) if "winner" in item else None,
         _link(read_map(item["closed_by"], "closed_by")) if "closed_by" in item else None,
+        read_fence(item),
     )
 
 

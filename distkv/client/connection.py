@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from distkv.client import failures, questions
+from distkv.client import failures, node_questions
 from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.client.protocol import Answered, ClientProtocol
 from distkv.client.questions import Answer, Question
@@ -32,6 +32,8 @@ BULK_BYTES: Final = 1 << 18
 """At once, where there is much to come."""
 FIRST_SEQ: Final = 1
 """Of a long result: its connection is asked nothing before it."""
+SEND_S: Final = 1.0
+"""A server that takes a small question in for longer hangs."""
 LAST_WORDS_S: Final = 0.1
 """How long we listen to a server that closed while we were sending."""
 
@@ -94,7 +96,7 @@ class Connection:
     def end_items(self) -> None:
         """From any thread: let the long result come to its end, behind all that there is to tell by then. A server that
         takes nothing in is not waited for."""
-        stop = questions.stop(FIRST_SEQ)
+        stop = node_questions.stop(FIRST_SEQ)
         if (line := self._socket) is not None:
             with suppress(OSError):
                 line.send(self._conversation.ask(stop, stop))
@@ -149,6 +151,24 @@ class Connection:
         finally:
             if self._conversation.failure is not None:
                 self.close()
+
+    def send(self, question: Question[Answer], asker: object) -> None:
+        """Send one of several questions at a time; `take` gives their replies, as they come, together with the askers.
+
+        Raises:
+            UnreachableError: the server takes nothing in.
+        """
+        self.check_open()
+        self._send(self._conversation.ask(question, asker), _after(SEND_S))
+
+    def take(self) -> list[Answered[object]]:
+        """What came. To be called when `fileno` can be read: it waits for nothing then.
+
+        Raises:
+            UnreachableError: the server is gone.
+            PeerError: it answers nonsense.
+        """
+        return self._receive(_after(SEND_S))
 
     def items(self, question: Question[Answer], reply_s: float) -> Generator[Fields, None, None]:
         """The items of a long result, each within `reply_s` of the last one. The connection is closed after it.

@@ -21,7 +21,7 @@ from typing import Final
 
 import attrs
 
-from distkv.client import failures, questions
+from distkv.client import failures, node_questions
 from distkv.client.addresses import read_address
 from distkv.client.blocking import Client
 from distkv.client.connection import Connection
@@ -121,7 +121,7 @@ def _question(kind: BenchKind, path: Path) -> Question[Mapping[str, object]]:
     fields: dict[str, object] = {"path": list(path.names)}
     if kind is BenchKind.SET:
         fields["value"] = VALUE
-    return questions.anything(f"{kind}_value", fields, is_read=kind is BenchKind.GET)
+    return node_questions.anything(f"{kind}_value", fields, is_read=kind is BenchKind.GET)
 
 
 def _measured(kind: BenchKind, connections: int, times: list[float], elapsed_s: float) -> Measured:

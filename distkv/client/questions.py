@@ -9,8 +9,8 @@ Invariant: what `read` returns was checked; a reply that is nonsense raises `Dec
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Self, TypeVar
 
 import attrs
 
@@ -18,11 +18,12 @@ from distkv.client import arguments
 from distkv.client.arguments import as_path
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, Tock
+from distkv.model.fence import Fence
 from distkv.model.lean import lean_value
 from distkv.model.path import NAMES_MAX, Name, Path
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.asking import encode_request
-from distkv.wire.events import read_ttl
+from distkv.wire.events import read_shown_fence, read_ttl
 from distkv.wire.fields import (
     LINKS_MAX,
     Fields,
@@ -35,7 +36,6 @@ from distkv.wire.fields import (
     read_path,
     read_time,
 )
-from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
 from distkv.wire.request import Request
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
 from distkv.wire.value_requests import (
@@ -51,8 +51,8 @@ from distkv.wire.value_requests import (
 )
 from distkv.wire.values import pack_value
 
-_NO_WISHES = (False, False, None, None, None)
-"""Of a write: new, idem, head, previous and ttl."""
+_NO_WISHES = (False, False, None, None, None, None, False)
+"""Of a write: new, idem, head, previous, ttl, fence and refence."""
 
 Answer = TypeVar("Answer")
 Result = TypeVar("Result", covariant=True)
@@ -84,6 +84,13 @@ class Question(Generic[Answer]):
     """How long the node may wait on purpose before it replies."""
 
 
+def question_of(
+    request: Callable[[int], Request], read: Callable[[Fields], Answer], repeat: Repeat, wait_s: float = 0.0
+) -> Question[Answer]:
+    """A question that is encoded as its kind of request says; `request` makes it from `seq`."""
+    return Question(lambda seq: encode_request(request(seq)), read, repeat, wait_s=wait_s)
+
+
 @lean_value
 class Entry:
     """What a path holds."""
@@ -97,6 +104,9 @@ class Entry:
     """The writer's wall clock, seconds since 1970."""
     ttl: float | None = None
     """So many seconds after it was written it goes by itself; None: it stays."""
+    fence: Fence | None = None
+    """Under which it was written, if `fence.holds`; `fence.base` is how often the fence of the path was lifted. None:
+    neither."""
 
 
 @lean_value
@@ -123,7 +133,7 @@ def get_value_at(path: Path | str, at: float) -> Question[Entry | None]:
     """What a path held on the node that is asked, at a time."""
     place = as_path(path)
     moment = arguments.as_moment("at", at)
-    return _question(lambda seq: GetValueAt(seq, place, moment, LINKS_MAX), _entry, Repeat.ANYWHERE)
+    return question_of(lambda seq: GetValueAt(seq, place, moment, LINKS_MAX), _entry, Repeat.ANYWHERE)
 
 
 @lean_value
@@ -145,6 +155,8 @@ class Past:
     """Whether the path had this value then; otherwise another change was above it."""
     is_expired: bool = False
     """Whether it was deleted because its time was over."""
+    fence: Fence | None = None
+    """As in `Entry`."""
 
 
 def history(path: Path | str, *, limit: int | None = None, before: int | None = None) -> Question[Past]:
@@ -152,7 +164,7 @@ def history(path: Path | str, *, limit: int | None = None, before: int | None = 
     place = as_path(path)
     arguments.check_count("limit", limit)
     arguments.check_count("before", before)
-    return _question(lambda seq: GetHistory(seq, place, limit, before), _past, Repeat.ANYWHERE)
+    return question_of(lambda seq: GetHistory(seq, place, limit, before), _past, Repeat.ANYWHERE)
 
 
 def set_value(
@@ -164,6 +176,8 @@ def set_value(
     head: Link | None = None,
     previous: bytes | None = None,
     ttl: float | None = None,
+    fence: Fence | str | None = None,
+    refence: bool = False,
     replicas: int = 1,
     timeout_s: float = REPLICAS_S,
 ) -> Question[Written]:
@@ -173,25 +187,27 @@ def set_value(
     All other conditions can come true again when somebody else writes in between.
 
     Raises:
-        RequestError: a condition, `ttl`, `replicas` or `timeout_s` is none that a node takes.
+        RequestError: a condition, `ttl`, `fence`, `replicas` or `timeout_s` is none that a node takes.
     """
     arguments.check_packed("value", value)
     arguments.check_packed("previous", previous)
     arguments.check_wish(replicas, timeout_s)
     _check_conditions(new, idem, head, ttl)
-    place = as_path(path)
+    place, token_fence = as_path(path), arguments.as_fence(fence, refence)
     chain = _condition(head)
     repeat = Repeat.NEVER if head is None else Repeat.SAME_NODE
-    wishes = (new, idem, head, previous, ttl)
+    wishes = (new, idem, head, previous, ttl, fence, refence)
     if value is not None and replicas == 1 and wishes == _NO_WISHES:
         return Question(lambda seq: encode_set_value(seq, place, value), read_written, repeat)
 
     def write(seq: int) -> SetValue:
-        return SetValue(seq, place, value, chain, new, previous, idem, nchain=1, ttl=ttl)
+        return SetValue(
+            seq, place, value, chain, new, previous, idem, nchain=1, ttl=ttl, fence=token_fence, refence=refence
+        )
 
     if replicas == 1:
-        return _question(write, read_written, repeat)
-    return _question(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), read_written, repeat, timeout_s)
+        return question_of(write, read_written, repeat)
+    return question_of(lambda seq: ReplicatedWrite(write(seq), replicas, timeout_s), read_written, repeat, timeout_s)
 
 
 class Operation(Generic[Result]):
@@ -218,6 +234,8 @@ class Set(Operation[Written]):
     head: Link | None = attrs.field(default=None, kw_only=True)
     previous: object = attrs.field(default=None, kw_only=True)
     ttl: float | None = attrs.field(default=None, kw_only=True)
+    fence: Fence | str | None = attrs.field(default=None, kw_only=True)
+    refence: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         arguments.check_stored(self.value)
@@ -230,6 +248,8 @@ class Delete(Operation[Written]):
     path: Path | str
     head: Link | None = attrs.field(default=None, kw_only=True)
     previous: object = attrs.field(default=None, kw_only=True)
+    fence: Fence | str | None = attrs.field(default=None, kw_only=True)
+    refence: bool = attrs.field(default=False, kw_only=True)
 
 
 def batch(operations: Iterable[Operation[object]]) -> Question[tuple[Entry | Written | None, ...]]:
@@ -251,7 +271,7 @@ def batch(operations: Iterable[Operation[object]]) -> Question[tuple[Entry | Wri
             for op, result in zip(ops, results, strict=True)
         )
 
-    return _question(lambda seq: Batch(seq, ops), read, _repeat_of(wanted))
+    return question_of(lambda seq: Batch(seq, ops), read, _repeat_of(wanted))
 
 
 # -- trees --------------------------------------------------------------------------------------------------------
@@ -274,7 +294,7 @@ def get_tree(
     for name, count in (("min_depth", min_depth), ("max_depth", max_depth), ("limit", limit)):
         arguments.check_count(name, count)
     place, high = as_path(path), NAMES_MAX if max_depth is None else max_depth
-    return _question(
+    return question_of(
         lambda seq: GetTree(seq, place, min_depth, high, LINKS_MAX, limit), _path_and_entry, Repeat.ANYWHERE
     )
 
@@ -282,90 +302,28 @@ def get_tree(
 def list_names(path: Path | str) -> Question[tuple[Listed, ...]]:
     """The names directly below a path."""
     place = as_path(path)
-    return _question(lambda seq: ListNames(seq, place), _listed, Repeat.ANYWHERE)
+    return question_of(lambda seq: ListNames(seq, place), _listed, Repeat.ANYWHERE)
 
 
-def delete_tree(path: Path | str) -> Question[int]:
+class DeletedCount(int):
+    """How many values `delete_tree` deleted. It is that number, so whoever does not use tokens sees nothing else."""
+
+    fenced: int
+    """How many stayed, because tokens hold their paths."""
+
+    def __new__(cls, count: int = 0, fenced: int = 0) -> Self:
+        made = super().__new__(cls, count)
+        made.fenced = fenced
+        return made
+
+
+def delete_tree(path: Path | str) -> Question[DeletedCount]:
     """Delete the values at and below a path."""
     place = as_path(path)
-    return _question(lambda seq: DeleteTree(seq, place), lambda reply: read_int(reply, "count"), Repeat.NEVER)
-
-
-# -- the node -----------------------------------------------------------------------------------------------------
-
-
-def get_state() -> Question[Mapping[str, object]]:
-    """What the node says of itself."""
-    return _question(GetState, _rest, Repeat.ANYWHERE)
-
-
-def retire_node(name: str, *, force: bool = False) -> Question[bool]:
-    """A node is gone for good; whether that is news.
-
-    Raises:
-        RequestError: no node can have this name.
-    """
-    node = arguments.as_node(name)
-    arguments.check_flag("force", force)
-    return _question(
-        lambda seq: RetireNodeRequest(seq, node, force), lambda reply: read_flag(reply, "changed"), Repeat.NEVER
-    )
-
-
-def backup() -> Question[bytes]:
-    """A copy of the whole node, in parts: a long result."""
-
-    def read(item: Fields) -> bytes:
-        data = item.get("data")
-        if type(data) is not bytes:
-            raise bad("data", "bytes", data)
-        return data
-
-    return _question(Backup, read, Repeat.NEVER)
-
-
-def scrub(*, fast: bool = False) -> Question[Mapping[str, object]]:
-    """A look at all that is on the node's disk: a long result of its progress, and last what it found."""
-    return _question(lambda seq: LookForDamage(seq, fast), _rest, Repeat.NEVER)
-
-
-def trace() -> Question[Mapping[str, object]]:
-    """Every step of the node from now on: a long result, its start included."""
-    return Question(lambda seq: encode_request(TraceSteps(seq)), _rest, Repeat.NEVER, tells_start=True)
-
-
-def stop(task: int) -> Question[Mapping[str, object]]:
-    """Let the long result that has this `seq` come to its end."""
-    return _question(lambda seq: Stop(seq, task), _rest, Repeat.NEVER)
-
-
-def ping() -> Question[None]:
-    """A round trip."""
-    return _question(PingRequest, _nothing, Repeat.ANYWHERE)
-
-
-def anything(action: str, fields: Mapping[str, object], *, is_read: bool) -> Question[Mapping[str, object]]:
-    """A request that has no method here.
-
-    Raises:
-        RequestError: action, fields or `is_read` are none.
-        BadValueError, TooLargeError: a field cannot be sent.
-    """
-    arguments.check_action(action, fields)
-    arguments.check_flag("is_read", is_read)
-    repeat = Repeat.ANYWHERE if is_read else Repeat.NEVER
-    question = Question(lambda seq: pack_value({**fields, "seq": seq, "action": action}), _rest, repeat)
-    question.encode(1)  # what cannot be sent is told before anything is
-    return question
+    return question_of(lambda seq: DeleteTree(seq, place), _deleted_count, Repeat.NEVER)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _question(
-    request: Callable[[int], Request], read: Callable[[Fields], Answer], repeat: Repeat, wait_s: float = 0.0
-) -> Question[Answer]:
-    return Question(lambda seq: encode_request(request(seq)), read, repeat, wait_s=wait_s)
 
 
 def _check_conditions(new: bool, idem: bool, head: Link | None, ttl: float | None) -> None:
@@ -387,13 +345,20 @@ def _operation(wanted: object) -> GetValue | SetValue:
     match wanted:
         case Get(path):
             return GetValue(0, as_path(path), LINKS_MAX)
-        case Delete(path, head=head, previous=previous):
+        case Delete(path, head=head, previous=previous, fence=asked, refence=refence):
             arguments.check_head(head)
-            return SetValue(0, as_path(path), None, _condition(head), False, _packed(previous), nchain=1)
-        case Set(path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl):
+            fence, old = arguments.as_fence(asked, refence), _packed(previous)
+            condition = _condition(head)
+            return SetValue(
+                0, as_path(path), None, condition, False, old, nchain=1, fence=fence, refence=refence
+            )
+        case Set(path, value, new=new, idem=idem, head=head, previous=previous, ttl=ttl, fence=asked, refence=refence):
             _check_conditions(new, idem, head, ttl)
-            packed, old = pack_value(value), _packed(previous)
-            return SetValue(0, as_path(path), packed, _condition(head), new, old, idem, nchain=1, ttl=ttl)
+            fence, old = arguments.as_fence(asked, refence), _packed(previous)
+            packed, condition = pack_value(value), _condition(head)
+            return SetValue(
+                0, as_path(path), packed, condition, new, old, idem, nchain=1, ttl=ttl, fence=fence, refence=refence
+            )
         case _:
             raise RequestError(f"this is no operation, but of type {type(wanted).__name__}: give Get, Set or Delete")
 
@@ -449,7 +414,8 @@ def _entry(reply: Fields) -> Entry | None:
         return None
     chain, _ = read_chain(reply.get("chain"), "chain")
     ttl = read_ttl(reply) if "ttl" in reply else None
-    return Entry(reply["value"], chain, Tock(read_int(reply, "tock")), read_time(reply.get("time"), "time"), ttl)
+    tock, time = Tock(read_int(reply, "tock")), read_time(reply.get("time"), "time")
+    return Entry(reply["value"], chain, tock, time, ttl, read_fence(reply))
 
 
 def _past(item: Fields) -> Past:
@@ -457,7 +423,16 @@ def _past(item: Fields) -> Past:
     time, arrived = read_time(item.get("time"), "time"), read_time(item.get("arrived"), "arrived")
     tock, position = Tock(read_int(item, "tock")), read_int(item, "position")
     won, is_expired = read_flag(item, "won"), read_flag(item, "expired")
-    return Past(item.get("value"), chain, tock, time, arrived, position, won, is_expired)
+    return Past(item.get("value"), chain, tock, time, arrived, position, won, is_expired, read_fence(item))
+
+
+def read_fence(fields: Fields) -> Fence | None:
+    """The fence that a reply or an item shows; None: its path has none, and none was ever lifted there."""
+    return read_shown_fence(fields) if "fence" in fields or "base" in fields else None
+
+
+def _deleted_count(reply: Fields) -> DeletedCount:
+    return DeletedCount(read_int(reply, "count"), read_int(reply, "fenced") if "fenced" in reply else 0)
 
 
 def read_written(reply: Fields) -> Written:
@@ -465,11 +440,3 @@ def read_written(reply: Fields) -> Written:
     link = read_chain(reply["chain"], "chain")[0][0] if "chain" in reply else None
     replicas = read_int(reply, "replicas", low=1) if "replicas" in reply else 1
     return Written(read_flag(reply, "changed"), link, replicas)
-
-
-def _rest(reply: Fields) -> Mapping[str, object]:
-    return {name: value for name, value in reply.items() if name != "seq"}
-
-
-def _nothing(_: Fields) -> None:
-    return None

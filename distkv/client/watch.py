@@ -8,23 +8,21 @@ token is kept only when all that it covers was told.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import attrs
 
 from distkv.client.arguments import as_path, check_callback, check_count, check_flag, check_token
-from distkv.client.questions import Question, Repeat
+from distkv.client.outages import Begun, OnConnect, OnDisconnect, Outages
+from distkv.client.questions import Question, Repeat, read_fence
 from distkv.errors import BadPathError, BusyError, DecodeError, DistkvError, NotReadyError, UnreachableError
 from distkv.model.event import Link, NodeName, Tick, Tock
+from distkv.model.fence import Fence
 from distkv.model.path import NAMES_MAX, Path
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_path, read_time
 from distkv.wire.request import Watch
 from distkv.wire.watch import Mark
-
-SILENCE_S: Final = 300.0
-"""A watch that is told nothing for so long connects again and goes on: its node may have vanished without a word."""
 
 
 @attrs.frozen
@@ -44,6 +42,8 @@ class Change:
     """`since` this a later watch goes on behind it. None: it is part of what is shown at the start."""
     is_expired: bool = False
     """Whether it was deleted because its time was over."""
+    fence: Fence | None = None
+    """As in `Entry`; also of a deletion."""
 
 
 @attrs.frozen
@@ -77,19 +77,9 @@ class Contested:
     losers: tuple[Link, ...]
 
 
-@attrs.frozen
-class Begun:
-    """The node watches. It is no event: users are not told."""
-
-
 WatchEvent: TypeAlias = Change | Missed | Resync | UpToDate | Contested
 
-OnDisconnect: TypeAlias = Callable[[str], None]
-"""Called with the reason."""
-OnConnect: TypeAlias = Callable[[], None]
-
-
-class Watching:
+class Watching(Outages):
     """One watch of a user."""
 
     def __init__(
@@ -116,10 +106,7 @@ class Watching:
         self._token = since
         self._has_begun = False
         self._is_shown_state = False
-        self._on_disconnect: Final = on_disconnect
-        self._on_connect: Final = on_connect
-        self._is_connected = False
-        self._is_lost = False
+        super().__init__(on_disconnect, on_connect)
 
     def question(self) -> Question[WatchEvent | Begun]:
         """What to ask on the next connection."""
@@ -132,27 +119,6 @@ class Watching:
     def is_bearable(self, error: DistkvError) -> bool:
         """Whether to try again after an error: it may be over soon."""
         return isinstance(error, UnreachableError) or (self._has_begun and isinstance(error, BusyError | NotReadyError))
-
-    def meet(self) -> None:
-        """The node watches: tell the user if he was told that the connection is lost."""
-        self._is_connected = True
-        if self._is_lost:
-            self._is_lost = False
-            if self._on_connect is not None:
-                self._on_connect()
-
-    def lose(self, why: DistkvError) -> None:
-        """The connection is lost, or an attempt to make it again failed: tell the user the first time.
-
-        Silence alone is no loss, because a watch in which nothing happens is as silent; it is told when no connection
-        can be made then.
-        """
-        was_silent = self._is_connected and isinstance(why, UnreachableError) and why.is_silence
-        self._is_connected = False
-        if not was_silent and not self._is_lost:
-            self._is_lost = True
-            if self._on_disconnect is not None:
-                self._on_disconnect(str(why))
 
     # -- inside
 
@@ -203,6 +169,7 @@ def _change(fields: Fields) -> Change:
         read_time(fields.get("time"), "time"),
         _token(fields),
         read_flag(fields, "expired"),
+        read_fence(fields),
     )
 
 

@@ -8,12 +8,13 @@ Invariant: a request is carried out in whole, or refused and nothing of it is; a
 
 from __future__ import annotations
 
-from distkv.core.conditions import check_conditions, check_decision, refuse_reserved
+from distkv.core.conditions import check_conditions, check_decision, decided_fence, next_fence, refuse_reserved
 from distkv.core.lives import Duty
 from distkv.core.node import Node, Turn
 from distkv.core.ready import BatchDone, Found, Retired, RetireNode, WriteDone
 from distkv.core.recovery import ALIVE_CLOCKS
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
+from distkv.model.event import Kind
 from distkv.model.path import PathKey
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
@@ -75,6 +76,7 @@ class Clients:
             return
         try:
             entry, loser = check_decision(request, store.tree)
+            decided_fence(request, entry.head)
         except RequestError as error:
             turn.ready.reply = error
             return
@@ -126,7 +128,9 @@ class Clients:
                 if op.path.key in first:
                     raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
                 refuse_reserved(op.path)
-                check_conditions(op, self._node.store.live(op.path))
+                head = self._node.store.tree.head(op.path)
+                next_fence(op, head)
+                check_conditions(op, head if head is not None and head.kind is Kind.SET else None)
             except RequestError as error:
                 raise error.at_op(index) from None
             first[op.path.key] = index

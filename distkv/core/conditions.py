@@ -1,16 +1,24 @@
 """Which writes are refused: what a client may ask of a path before its write is made.
 
-Knows: reserved paths, the conditions `new`, `chain` and `prev`, and when an open loser can be decided about.  Does not
-know how a write is made.
+Knows: reserved paths, fences, the conditions `new`, `chain` and `prev`, and when an open loser can be decided about.
+Does not know how a write is made.
 
 Invariant: nothing is changed here; a refusal says what holds instead.
 """
 
 from __future__ import annotations
 
-from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, RequestError, ValueMismatchError
+from distkv.errors import (
+    ChainMismatchError,
+    ExistsError,
+    FencedError,
+    NotFoundError,
+    RequestError,
+    ValueMismatchError,
+)
 from distkv.model.entry import Entry
 from distkv.model.event import Event, tick_text
+from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.request import Dismiss, Restore, SetValue
@@ -37,6 +45,43 @@ def refuse_to_decide_for_the_system(event: Event) -> None:
             f"{tick_text(*event.link)} is no conflict to decide about: it is a change of {event.path}, which belongs to"
             " the system and settles itself; 'conflicts' lists what is open"
         )
+
+
+def next_fence(request: SetValue, head: Event | None) -> Fence:
+    """The fence that a write leaves; `head` is the winner of its path, deleted or not (docs/protocol, FENCE-2 to
+    FENCE-4).
+
+    Raises:
+        FencedError: a token holds the path, and the write is not its latest holder's.
+    """
+    here = NO_FENCE if head is None else head.fence
+    if request.refence:
+        return _lifted(here, request.path)
+    asked = request.fence
+    if not here.holds:
+        return here if asked is None else asked._replace(base=here.base)
+    if asked is None:
+        given = "the write has no fence"
+    elif asked.token != here.token:
+        given = f"the write has the fence {asked} of another token"
+    elif asked[1:3] < here[1:3]:
+        given = f"the write has the fence {asked} of an earlier holder"
+    else:
+        return asked._replace(base=here.base)
+    raise FencedError(
+        f"{request.path} was last written under the fence {here}, and {given}: acquire the token, or lift the fence"
+        " ('refence')"
+    )
+
+
+def decided_fence(request: Restore | Dismiss, head: Event) -> Fence:
+    """The fence that a decision leaves: what won keeps its fence, and a loser that is restored lifts it.
+
+    Raises:
+        FencedError: as `next_fence`.
+    """
+    is_lifted = isinstance(request, Restore) and head.fence.holds
+    return _lifted(head.fence, head.path) if is_lifted else head.fence
 
 
 def check_conditions(request: SetValue, before: Event | None) -> None:
@@ -84,3 +129,13 @@ def check_decision(request: Restore | Dismiss, tree: Tree) -> tuple[Entry, Event
         now, said = tick_text(*entry.head.link), tick_text(*request.head)
         raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")
     return entry, loser
+
+
+# -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _lifted(fence: Fence, path: Path) -> Fence:
+    """What is left when a fence is lifted: it is above all that were here, and any token may write above it."""
+    if fence.base >= FENCE_MAX:
+        raise FencedError(f"the fence of {path} cannot be lifted any more: use another path")
+    return Fence(fence.base + 1, 0, 0, "")

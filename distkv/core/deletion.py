@@ -20,6 +20,7 @@ import attrs
 from distkv.core.ready import Rng
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, Link, NodeName, first_tick, is_above, life_of
+from distkv.model.fence import NO_FENCE
 from distkv.model.ledger import Ledger
 from distkv.model.tick_ranges import TickRanges, without
 from distkv.model.tree import Tree
@@ -77,14 +78,14 @@ class Deletion:
         """What the disk had; how long it was here the writer's clock tells about, and nothing depends on it."""
         dues = []
         for event in events:
-            if not event.path.is_reserved:
+            if _may_go(event):
                 age_ms = max(0.0, wall - event.time) * 1000
                 dues.append((now_ms + int(max(0.0, self._retention_ms - age_ms)), event))
         self._young.extend(sorted(dues, key=lambda due: due[0]))
 
     def came(self, event: Event, tree: Tree, now_ms: int) -> None:
         """A tombstone that is new. What was replaced meanwhile is left out now and then, so that none pile up."""
-        if event.path.is_reserved:
+        if not _may_go(event):
             return
         self._young.append((now_ms + self._retention_ms, event))
         if len(self._young) > 2 * tree.tombstone_count + LOOKED_AT:
@@ -221,11 +222,16 @@ def outlives(tree: Tree, stones: Iterable[Tombstone]) -> Iterator[Link]:
             yield stone.links[0]
 
 
+def _may_go(event: Event) -> bool:
+    """Whether a deletion is forgotten at all. One with a fence is not: it is the floor for what is written late, and
+    for what is written anew (docs/protocol, FENCE-5)."""
+    return not event.path.is_reserved and event.fence is NO_FENCE
+
+
 def _is_below(event: Event, stone: Tombstone) -> bool:
     kind = Kind.EXPIRE if stone.expired else Kind.DELETE
-    return event.link != stone.links[0] and is_above(
-        Event(stone.path, kind, b"", stone.links[:1], stone.tock, 0.0), event
-    )
+    asked = Event(stone.path, kind, b"", stone.links[:1], stone.tock, 0.0)
+    return event.link != stone.links[0] and is_above(asked, event)
 
 
 def _tombstone(entry: Entry) -> Tombstone:

@@ -50,6 +50,8 @@ class Parent:
     """When it may be tried again."""
     reason: str = ""
     """Why it did not answer the last time."""
+    is_older: bool = False
+    """Whether it answered that it does not know what a follow is."""
     is_whole: bool = False
     """Whether it has told all that it held when it began to answer."""
     is_idle: bool = False
@@ -148,9 +150,9 @@ class Following:
         network they are tried again once in a while only, not all at the same moment, and what they failed before
         counts."""
         parent = self.parents.get(name)
-        if parent is None or not parent.failures or parent.is_up:
+        if parent is None or not parent.failures or parent.is_up or parent.is_older:
             return
-        lefts = [left for left in self.parents.values() if left.failures and not left.writers]
+        lefts = [left for left in self.parents.values() if left.failures and not left.writers and not left.is_older]
         if not self._is_large:
             for left in lefts:
                 left.failures, left.retry_ms = 0, None
@@ -188,15 +190,16 @@ class Following:
         """The writers of whom a link is about to bring what was missed."""
         return frozenset(writer for parent in self.parents.values() if parent.is_coming for writer in parent.writers)
 
-    def ended(self, follow: int, reason: str, now_ms: int) -> None:
-        """It broke, was refused, or fell silent."""
+    def ended(self, follow: int, reason: str, now_ms: int, *, is_unknown: bool = False) -> None:
+        """It broke, was refused, or fell silent; `is_unknown`: the peer does not know what that is. A newer release may
+        come to run there."""
         name = self._by_follow.pop(follow, None)
         if name is None:
             return
         parent = self.parents[name]
         wait_ms = min(RETRY_MS << min(parent.failures, 16), RETRY_MAX_MS)
         parent.writers, parent.is_up, parent.reason = frozenset(), False, reason
-        parent.failures += 1
+        parent.failures, parent.is_older = parent.failures + 1, is_unknown
         parent.retry_ms = now_ms + wait_ms // 2 + int(self._rng.random() * wait_ms)
         self._is_settled = False
         self.look_again()

@@ -73,7 +73,8 @@ class Links:
         parent = node.following.parent_of(what.follow)
         if parent is not None:
             node.deliveries.links_lost += node.following.parents[parent].is_up
-            node.following.ended(what.follow, str(what.error), turn.now_ms)
+            is_unknown = isinstance(what.error, UnknownActionError)
+            node.following.ended(what.follow, str(what.error), turn.now_ms, is_unknown=is_unknown)
             turn.ready.note("link_lost", node=parent, error=str(what.error))
 
     def lent(self, what: LineLent, turn: Turn) -> None:

@@ -54,6 +54,8 @@ class Turn:
     """Monotonic."""
     wall: float
     """Seconds since 1970; only ever stored."""
+    boot_ms: int
+    """As the first, but of a clock that goes on while the machine sleeps."""
     ready: Ready = attrs.field(factory=Ready)
 
 

@@ -21,6 +21,8 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.message import EventBatch, Message, PullEnd, Record, SnapshotHead, Start, TickMap, TickMaps, Tombstone
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
+from distkv.wire.token_replies import TokenReply
+from distkv.wire.token_requests import TokenRequest
 
 AGEING_BYTES: Final = 64 << 10
 """About what one step writes at the most because time passed."""
@@ -187,6 +189,50 @@ class Wake:
     """Whether the disk has room for `AGEING_BYTES` of what a node does by itself."""
 
 
+ServiceRequest: TypeAlias = TokenRequest | Mapping[str, object]
+"""What a service is asked: a request of its own, or fields."""
+ServiceReply: TypeAlias = DistkvError | TokenReply | Mapping[str, object]
+"""What a service answers: why it refuses, a reply of its own, or the fields of one."""
+
+
+@attrs.frozen(slots=True)
+class ServiceAsked:
+    """A client asks a service of this node something; it is answered by an `Answer`, in this step or a later one."""
+
+    service: str
+    id: int
+    """The number of the request on this start of the node."""
+    request: ServiceRequest
+
+
+@attrs.frozen(slots=True)
+class ServiceContinued:
+    """Whoever waits for the answers to a request has taken the last one, and can take more."""
+
+    service: str
+    id: int
+
+
+@attrs.frozen(slots=True)
+class ServiceWithdrawn:
+    """Nobody waits for the answer to a request any more."""
+
+    service: str
+    id: int
+
+
+@attrs.frozen(slots=True)
+class NodeTold:
+    """A node tells the service of the same name on this node something, as a `ServiceTell` there. It may come never,
+    late, or twice, but for one connection in the order in which it was said."""
+
+    name: NodeName
+    life: int
+    """The life in which that node said it."""
+    service: str
+    body: bytes
+
+
 Input: TypeAlias = (
     LocalSet
     | LocalBatch
@@ -208,6 +254,10 @@ Input: TypeAlias = (
     | LineLent
     | PeerOffered
     | JoinerAsked
+    | ServiceAsked
+    | ServiceContinued
+    | ServiceWithdrawn
+    | NodeTold
     | Wake
 )
 
@@ -371,6 +421,29 @@ class Note:
     fields: Mapping[str, object]
 
 
+@attrs.frozen(slots=True)
+class ServiceTell:
+    """Something for a service of another node, which is not told whether it came."""
+
+    name: NodeName
+    service: str
+    body: bytes
+    waits: bool = True
+    """As that of `Answer`."""
+
+
+@attrs.frozen(slots=True)
+class Answer:
+    """The answer to a request that a service was asked in this step or an earlier one."""
+
+    id: int
+    result: ServiceReply
+    is_last: bool = True
+    """False: there will be more."""
+    waits: bool = True
+    """False: it may leave at once. Should a crash undo what it says, that will be noticed and done again."""
+
+
 @attrs.define(slots=True)
 class Ready:
     """What one step wants done, in this order; `engine.executor` does it."""
@@ -381,12 +454,18 @@ class Ready:
     messages: list[Message | Ask] = attrs.field(factory=list)
     """Leave in their order, each when the records of this step and of all before are durable. A message may be dropped,
     and is announced then; an ask never is, and the request that comes of it waits for what it shows."""
+    tells: list[ServiceTell] = attrs.field(factory=list)
+    """Leave as messages do, each to one node, and behind the messages of this step; one that does not wait for the disk
+    leaves at once. One that finds the outbox full is dropped: who wants to be heard says it again."""
     follows: list[FollowFrom] = attrs.field(factory=list)
     """Begun at once, and tried once: what they name is the peers' own, or others', and a start names it anew."""
     lends: list[LendTo] = attrs.field(factory=list)
     """Begun at once: they say no more than the name of the node."""
     reply: Reply | None = None
     """The answer to the input, when it asked something. It leaves when the records of this step are durable."""
+    answers: list[Answer] = attrs.field(factory=list)
+    """To requests of this step and of earlier ones. Each leaves in its order, when the records of this step and of all
+    before are durable; one that does not wait for that leaves at once."""
     changes: list[PathChange] = attrs.field(factory=list)
     """What watchers are told; each hears of one when the records of this step are durable."""
     fatal: DistkvError | None = None

@@ -66,6 +66,8 @@ class Registry:
         """The nodes that are registered and not retired."""
         self.changes = 0
         """How often that may have changed: a fleet is too many to look through at each step."""
+        self.service_changes = 0
+        """How often what services have in the store may have changed."""
         self.retired: dict[NodeName, list[int]] = {}
         """The lives that a person ended."""
 
@@ -74,6 +76,7 @@ class Registry:
         self._tree, self.network = tree, None
         self.nodes, self.retired = {}, {}
         self.changes += 1
+        self.service_changes += 1
 
     def is_retired(self, name: NodeName, life: int) -> bool:
         """Whether a node's life is over for good."""
@@ -89,6 +92,8 @@ class Registry:
             return
         retired = retired_of(path)
         match path.names:
+            case (None, "service", *_):
+                self.service_changes += 1
             case (None, "node", str() as name):
                 self._registration_changed(NodeName(name))
             case _ if retired is not None and not self.is_retired(*retired):
@@ -135,6 +140,11 @@ class Registry:
 def node_path(name: str) -> Path:
     """Where a node is registered."""
     return Path((None, "node", name))
+
+
+def service_path(service: str) -> Path:
+    """Where a service keeps what all nodes are to know for good."""
+    return Path((None, "service", service))
 
 
 def retired_path(name: str, life: int) -> Path:

@@ -8,9 +8,10 @@ the same rng give the same outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import assert_never
+from types import MappingProxyType
+from typing import Final, assert_never
 
 from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
@@ -39,18 +40,25 @@ from distkv.core.ready import (
     LocalDecision,
     LocalSet,
     MembersSeen,
+    NodeTold,
     PeerAnswered,
     PeerDone,
     PeerOffered,
     Ready,
     RetireNode,
     Rng,
+    ServiceAsked,
+    ServiceContinued,
+    ServiceWithdrawn,
     TransportDown,
     TransportGap,
     TransportUp,
     Wake,
 )
 from distkv.core.registry import Registry
+from distkv.core.service_machine import ServiceMachine
+from distkv.core.services import Services
+from distkv.core.slots import Slot
 from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
 from distkv.errors import InitRefusedError
@@ -66,7 +74,10 @@ from distkv.wire.states import Meta
 class Replica:
     """One node. It may be read at any time; it is changed by `replay`, `begin` and `step` only."""
 
-    def __init__(self, settings: CoreSettings, rng: Rng) -> None:
+    def __init__(
+        self, settings: CoreSettings, rng: Rng, services: Mapping[str, ServiceMachine] = MappingProxyType({})
+    ) -> None:
+        """`services`: the machine of each service that this node has, by its name."""
         self._node = Node(settings, rng)
         self._gossip = Gossip(self._node, rng)
         self._sponsor = Sponsor(self._node)
@@ -74,6 +85,9 @@ class Replica:
         self._links = Links(self._node)
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
+        self._services = Services(self._node, services)
+        self.has_services: Final = bool(services)
+        """Whether the time that services go by is of any interest."""
         self._began_ms = 0
 
     # -- the start
@@ -82,9 +96,15 @@ class Replica:
         """Repeat one record of the log, oldest first; returns the paths whose entries it may have changed."""
         return self._node.store.replay(record)
 
-    def load(self, meta: Meta, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
-        """Take over an archived state whole, before anything is replayed."""
-        self._node.store.load(meta, books, entries)
+    def load(
+        self,
+        meta: Meta,
+        books: Iterable[tuple[Writer, WriterLedger]],
+        entries: Iterable[Entry],
+        slots: Iterable[Slot] | None = (),
+    ) -> None:
+        """Take over an archived state whole, before anything is replayed; `slots` is None when they are damaged."""
+        self._node.store.load(meta, books, entries, slots)
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""
@@ -94,10 +114,11 @@ class Replica:
         """What goes with the entries into the archive."""
         return self._node.store.meta()
 
-    def begin(self, now_ms: int, wall: float) -> Ready:
-        """The log is replayed: start. Fatal when `--init` meets a directory that holds a network."""
+    def begin(self, now_ms: int, wall: float, boot_ms: int | None = None) -> Ready:
+        """The log is replayed: start; the times are those of `step`. Fatal when `--init` meets a directory that holds a
+        network."""
         node, store = self._node, self._node.store
-        turn = Turn(now_ms, wall)
+        turn = Turn(now_ms, wall, now_ms if boot_ms is None else boot_ms)
         self._began_ms = now_ms
         node.begin(now_ms)
         if store.registry.network is not None and node.settings.init_value is not None:
@@ -109,6 +130,7 @@ class Replica:
         is_begun = store.own.is_stale or bool(store.tree.ledger.ticks())
         if is_begun and store.own.life is None and store.registry.network is None:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
+        self._services.begin(is_void=node.settings.restored or store.own.is_life_over)
         node.follow(node.lives.begin(), turn)
         for name, registration in store.registry.nodes.items():
             node.recovery.registered(name, registration.addr)
@@ -122,9 +144,10 @@ class Replica:
 
     # -- the one entrance
 
-    def step(self, now_ms: int, wall: float, what: Input) -> Ready:
-        """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored."""
-        turn = Turn(now_ms, wall)
+    def step(self, now_ms: int, wall: float, what: Input, boot_ms: int | None = None) -> Ready:
+        """Take one input. `now_ms` is monotonic, `wall` is seconds since 1970 and only ever stored; `boot_ms` goes on
+        while the machine sleeps, and is the time of services (None: it is the same as `now_ms`)."""
+        turn = Turn(now_ms, wall, now_ms if boot_ms is None else boot_ms)
         self._take(what, turn)
         self._do_what_is_due(turn)
         return turn.ready
@@ -162,6 +185,8 @@ class Replica:
                 self._peers.offered(maps, turn)
             case JoinerAsked():
                 self._sponsor.asked(what, turn)
+            case ServiceAsked() | ServiceContinued() | ServiceWithdrawn() | NodeTold():
+                self._services.take(what, turn)
             case TransportUp():
                 self._transport_up(turn)
             case TransportDown():
@@ -191,7 +216,10 @@ class Replica:
         ageing_ms = self._ageing.wake_ms() if node.is_serving else None
         witnesses_ms = node.lives.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
         wake_ms, follow_ms = node.startup.wake_ms(), node.following.wake_ms()
-        for ms in (repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms):
+        service_ms = self._services.wake_ms()
+        for ms in (
+            repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms, service_ms
+        ):  # fmt: skip
             if ms is not None and (wake_ms is None or ms < wake_ms):
                 wake_ms = ms  # after every step; min() over a generator takes four times as long
         return wake_ms
@@ -224,6 +252,11 @@ class Replica:
     @property
     def tock(self) -> Tock:
         return self._node.store.tock
+
+    @property
+    def slots(self) -> Mapping[str, Mapping[str, bytes]]:
+        """What the services of this node keep, by their names and keys; not to be changed."""
+        return self._node.store.slots
 
     @property
     def life(self) -> int | None:
@@ -334,6 +367,7 @@ class Replica:
         self._peers.after_exchange(turn)
         if store.has_data:
             self._repair(turn)
+        self._services.do_what_is_due(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
 

@@ -9,17 +9,17 @@ replaying the records in order gives the same state again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
-from distkv.core.conditions import check_conditions
+from distkv.core.conditions import check_conditions, decided_fence, next_fence
 from distkv.core.identity import Identity
 from distkv.core.registry import NETWORK_PATH, NetworkIdentity, Registration, Registry, node_path, retired_path
+from distkv.core.slots import Slot, Slots
 from distkv.errors import LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import (
     Event,
-    ExpiringEvent,
     Kind,
     Link,
     NodeName,
@@ -28,9 +28,11 @@ from distkv.model.event import (
     Writer,
     is_above,
     life_of,
+    new_event,
     next_chain,
     same,
 )
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.ledger import WriterLedger
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
@@ -46,6 +48,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    SlotRecord,
     StaleRecord,
 )
 from distkv.wire.request import Dismiss, Restore, SetValue
@@ -68,6 +71,8 @@ class Store:
         """Who we write as."""
         self.tree = Tree()
         self.registry = Registry(self.tree)
+        self.kept: Final = Slots()
+        """What the services of this node keep."""
         self.tock = Tock(0)
         self.pending_expiry: list[Event] = []
         """New winners that something will happen to later: tombstones will be purged, values with a ttl will expire.
@@ -83,6 +88,11 @@ class Store:
     def has_data(self) -> bool:
         """Whether this directory belongs to a network and has a life in it."""
         return self.registry.network is not None and self.own.life is not None
+
+    @property
+    def slots(self) -> Mapping[str, Mapping[str, bytes]]:
+        """What the services of this node keep, by their names and keys; not to be changed."""
+        return self.kept.all
 
     def missing(self) -> TickRanges:
         """What is missing and not marked lost."""
@@ -106,27 +116,33 @@ class Store:
             RequestError: a condition does not hold; nothing changed.
         """
         entry = self.tree.get(request.path)
-        before = entry.head if entry is not None and entry.is_live else None
+        head = entry.head if entry is not None else None
+        before = head if head is not None and head.kind is Kind.SET else None
+        fence, here = next_fence(request, head), NO_FENCE if head is None else head.fence
         check_conditions(request, before)
         if request.value is None:
-            if before is None:
-                return None, None  # deleting nothing burns no tick
-            return self.write(request.path, Kind.DELETE, b"", wall, entry), before
-        if request.idem and before is not None and before.value == request.value:
+            if before is None and (fence == here or not (here.holds or fence.holds)):
+                return None, None  # deleting nothing burns no tick, unless it leaves a fence, or lifts one
+            return self.write(request.path, Kind.DELETE, b"", wall, entry, fence=fence), before
+        if request.idem and before is not None and before.value == request.value and fence == here:
             return None, before
-        return self.write(request.path, Kind.SET, request.value, wall, entry, ttl=request.ttl), before
+        return self.write(request.path, Kind.SET, request.value, wall, entry, request.ttl, fence=fence), before
 
     def decide(
         self, entry: Entry, loser: Event, request: Restore | Dismiss, wall: float
     ) -> tuple[Applied, Event | None]:
         """Write the loser again, or what won over it: (what that did; the winner before it).
 
-        The chain names both, so that the loser is closed wherever the write comes; other losers stay open.
+        The chain names both, so that the loser is closed wherever the write comes; other losers stay open. Where a
+        token holds the path, what won keeps its fence, and the loser lifts it: people decide above tokens.
+
+        Raises:
+            FencedError: the fence cannot be lifted any more; nothing changed.
         """
-        before = entry.head if entry.is_live else None
+        before, fence = entry.head if entry.is_live else None, decided_fence(request, entry.head)
         kept = loser if isinstance(request, Restore) else entry.head
         kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
-        return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, loser), before
+        return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, loser, fence), before
 
     def write(
         self,
@@ -137,6 +153,7 @@ class Store:
         entry: Entry | None = None,
         ttl: float | None = None,
         decided: Event | None = None,
+        fence: Fence = NO_FENCE,
     ) -> Applied:
         """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
         that it closes."""
@@ -148,12 +165,13 @@ class Store:
         self.tock = Tock(self.tock + 1)
         sources = entry.sources(decided) if entry is not None else []
         chain, truncated = next_chain((self.me, tick), sources, self._chain_length_max)
-        if ttl is not None:
-            event: Event = ExpiringEvent(path, value, chain, self.tock, wall, truncated, ttl)
-        elif kind is Kind.EXPIRE and entry is not None:  # one above what expires, so that any renewal beats it
-            event = Event(path, kind, value, chain, Tock(entry.head.tock + 1), wall, truncated)
+        tock = self.tock
+        if kind is Kind.EXPIRE and entry is not None:
+            tock, fence = Tock(entry.head.tock + 1), entry.head.fence  # so that any renewal beats it
+        if ttl is None and fence is NO_FENCE:
+            event = Event(path, kind, value, chain, tock, wall, truncated)
         else:
-            event = Event(path, kind, value, chain, self.tock, wall, truncated)
+            event = new_event(path, kind, value, chain, tock, wall, truncated, ttl, fence)
         applied = self.tree.apply(event, entry)
         if kind is not Kind.SET or ttl is not None:
             self.pending_expiry.append(event)
@@ -258,6 +276,7 @@ class Store:
         self.tree = Tree()
         self.own.reset()
         self.registry.reset(self.tree)
+        self.kept.reset()
         self.pending_expiry = []
         self.is_damaged = False
         return [ResetRecord()]
@@ -295,6 +314,8 @@ class Store:
                 self.reset()
             case CeilingRecord(tock=tock):
                 self._ceiling = tock
+            case SlotRecord():
+                self.kept.replay(record)
             case PurgeRecord(path=path):
                 self.tree.purge(path)
                 return [path]
@@ -318,8 +339,14 @@ class Store:
             first_life=own.first_life,
         )
 
-    def load(self, meta: Meta, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
-        """Take over an archived state whole; the records after it are replayed then.
+    def load(
+        self,
+        meta: Meta,
+        books: Iterable[tuple[Writer, WriterLedger]],
+        entries: Iterable[Entry],
+        slots: Iterable[Slot] | None = (),
+    ) -> None:
+        """Take over an archived state whole; the records after it are replayed then. `slots`: see `Slots.load`.
 
         Raises:
             WrongDirectoryError: it is another node's.
@@ -327,6 +354,7 @@ class Store:
         self.own.load(meta)
         self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
         self.tree.load(books, self._faded(entries))
+        self.kept.load(slots)
         for entry in self.tree.reserved():
             self.registry.changed(entry.head.path)
 

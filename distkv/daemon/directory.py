@@ -79,13 +79,17 @@ class Directory:
             return
         meta = decode_meta(rows)
         books = [((NodeName(r.node), r.life), decode_book(r.life, r.book)) for r in archive.ledger()]
-        state.load(meta, books, _decoded(archive.load()))
+        slots = archive.slots()
+        kept = None if slots is None else [(row.machine, row.key, row.value) for row in slots]
+        state.load(meta, books, _decoded(archive.load()), kept)
         if archive.unread_rows:
             history = archive.past.rows()
             state.doubt((read_path_key(row.path), (NodeName(row.node), Tick(row.tick))) for row in history)
             settler.rewrite()
         elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
             raise damaged(archive.path, "its values are not those that its digest was made of")
+        if slots is None:
+            settler.rewrite()
 
     def _replay(self, state: SettledState, settler: Settler) -> int:
         count = 0
@@ -105,7 +109,9 @@ def _decoded(rows: Iterator[StateRow]) -> Iterator[Entry]:
 
 def _say_damage(damage: DamagedRow) -> None:
     path = path_of(damage)
-    if damage.is_page:
+    if damage.is_slot:
+        does = "services of this node begin without what they kept"
+    elif damage.is_page:
         does = "what is left there is written anew soon"
     elif damage.is_past:
         does = "that part of the past is lost here"

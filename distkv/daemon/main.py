@@ -26,6 +26,8 @@ import trio
 from distkv.config import Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.core.tokens.machine import TOKENS, TokenMachine
+from distkv.core.tokens.token_settings import TokenSettings
 from distkv.daemon.collector import spare_entries
 from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
@@ -155,7 +157,8 @@ async def _run_at(
 def _driver(config: Config, beginning: Beginning, addr: str, directory: Directory) -> Driver:
     """A node as the directory has it; it does nothing yet."""
     is_cut = directory.log.recovered.cut != ""  # also when that start ended before it could write it down
-    replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr)
+    tokens = TokenMachine(_token_settings(config), random.SystemRandom()) if config.tokens.servers else None
+    replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr, tokens)
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
     directory.load_into(replica, settler)
@@ -166,9 +169,9 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
         )
     _check_restored(config, beginning, replica)
     scrub = Scrub(settler, directory.archive, config.scrub)
-    transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller()
+    transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller(limits=config.limits)
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
-    driver.loans = caller.loans
+    driver.loans, driver.tokens = caller.loans, tokens
     if transport is not None:
         driver.join_tree(caller, config.tree, random.Random())
     return driver
@@ -188,7 +191,7 @@ def _check_restored(config: Config, beginning: Beginning, replica: Replica | Non
         )
 
 
-def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
+def _replica(config: Config, beginning: Beginning, addr: str, tokens: TokenMachine | None) -> Replica:
     settings = CoreSettings(
         node=NodeName(config.node),
         addr=addr,
@@ -207,7 +210,22 @@ def _replica(config: Config, beginning: Beginning, addr: str) -> Replica:
         restarts=beginning.restarts,
         network_id=os.urandom(8),
     )
-    return Replica(settings, random.Random())
+    return Replica(settings, random.Random(), {} if tokens is None else {TOKENS: tokens})
+
+
+def _token_settings(config: Config) -> TokenSettings:
+    tokens, limits = config.tokens, config.limits
+    lease_ms = int(tokens.lease_s * 1000)
+    return TokenSettings(
+        servers=tuple(NodeName(name) for name in tokens.servers),
+        lease_ms=lease_ms,
+        ttl_ms=max(int(tokens.ttl_s * 1000), 3 * lease_ms),
+        lock_delay_ms=lease_ms // 2 if tokens.lock_delay_s is None else int(tokens.lock_delay_s * 1000),
+        drift=tokens.drift,
+        sessions_max=limits.token_sessions,
+        tokens_max=limits.tokens,
+        waiters_max=limits.token_waiters,
+    )
 
 
 def _transport(config: Config, addr: str) -> SerfTransport | None:

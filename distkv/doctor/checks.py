@@ -15,7 +15,7 @@ from typing import Final
 
 from distkv.config import Limits
 from distkv.core.sponsor import CLOCK_AHEAD_S
-from distkv.doctor.facts import AgentFacts, Descriptors, DirectoryFacts, Finding, Level, NodeFacts, Trouble
+from distkv.doctor.facts import AgentFacts, Descriptors, DirectoryFacts, Finding, Level, NodeFacts, TokenFacts, Trouble
 from distkv.storage.archive_schema import STEPS
 from distkv.storage.log import SEGMENT_BYTES
 from distkv.transport.budget import QUEUE_SLOW
@@ -216,6 +216,28 @@ def check_damage(nodes: Sequence[NodeFacts], now: float) -> Iterator[Finding]:
         yield Finding("damage", Level.OK, f"none is known on {_count(len(told), 'node')}{oldest}{later}")
 
 
+def check_tokens(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
+    """Whether the token servers are all there and agree who they are."""
+    told = {node.name: node.tokens for node in nodes if node.tokens is not None}
+    complaints = [found for name, tokens in told.items() for found in _token_complaints(name, tokens)]
+    yield from complaints
+    if told and not complaints:
+        leaders = sorted({str(tokens.leader) for tokens in told.values()})
+        yield Finding("tokens", Level.OK, f"{_count(len(told), 'server')} ready, led by {_and(leaders)}")
+
+
+def _token_complaints(name: str, tokens: TokenFacts) -> Iterator[Finding]:
+    if tokens.differing:
+        says = f"{name} has another list of token servers than {_and(tokens.differing)}"
+        yield Finding("tokens", Level.WARN, says, "set tokens.servers alike on all nodes, and start them again")
+    if tokens.leader is None or not tokens.states:
+        says, do = f"{name} knows no leader of the token servers", "start a majority of them; for the first time, all"
+        yield Finding("tokens", Level.WARN, says, do)
+    away = [server for server, state in tokens.states.items() if state == "down"]
+    if away and tokens.leader == name:
+        yield Finding("tokens", Level.WARN, f"of the token servers {_and(away)} is down", "start it again")
+
+
 def check_releases(nodes: Sequence[NodeFacts]) -> Finding:
     """Whether all run the same release."""
     by_release: dict[str, list[str]] = {}
@@ -400,4 +422,4 @@ def _age(seconds: float) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "empty"

@@ -47,6 +47,7 @@ def _examine_network(node: NodeFacts) -> Iterator[Finding]:
     nodes = [node, *(other for other in others.values() if not other.failure and other.network == node.network)]
     yield from checks.check_links(nodes)
     yield from checks.check_damage(nodes, time.time())
+    yield from checks.check_tokens(nodes)
     yield checks.check_releases(nodes)
     yield from checks.check_clocks(nodes)
     yield from checks.check_settings(nodes)
@@ -58,6 +59,8 @@ def _configured(config: Config) -> dict[str, object]:
         "ping.clock": config.ping.clock_s,
         "ping.length": config.ping.length,
         "chain.length": config.chain_length,
+        "tokens.servers": ", ".join(sorted(config.tokens.servers)),
+        "tokens.lease": config.tokens.lease_s,
     }
     return found | ({"serf.root": config.serf.root} if config.transport == "serf" else {})
 

@@ -113,6 +113,17 @@ class DamageFacts:
 
 
 @attrs.frozen
+class TokenFacts:
+    """What a token server knows of all of them."""
+
+    leader: str | None
+    states: Mapping[str, str] = attrs.field(factory=dict)
+    """Of each server that is named; empty: they did not begin yet."""
+    differing: tuple[str, ...] = ()
+    """Nodes that have another list of servers."""
+
+
+@attrs.frozen
 class NodeFacts:
     """What a node says of itself."""
 
@@ -137,6 +148,8 @@ class NodeFacts:
     links: tuple[LinkFacts, ...] = ()
     damage: DamageFacts | None = None
     """None: it keeps no archive, or does not tell."""
+    tokens: TokenFacts | None = None
+    """None: it is no token server."""
 
 
 @attrs.frozen

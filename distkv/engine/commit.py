@@ -64,7 +64,9 @@ class Committer:
         self._work = trio.Event()
         self._failure: StorageFailedError | None = None
         self._sync_s = 0.0
-        self._last_writer: object = None
+        self.last_writer: object = None
+        """Who waited for a commit the last time, or hurried one. What nobody waits for is committed in his name: that
+        does not mean that he is not alone."""
         self._shared_until = 0.0
         self._mark = 0
         self.is_wanted = False
@@ -172,8 +174,8 @@ class Committer:
 
     def _is_alone(self, writer: object) -> bool:
         now = self._clock()
-        if writer is not self._last_writer:
-            self._last_writer = writer
+        if writer is not self.last_writer:
+            self.last_writer = writer
             self._shared_until = now + SHARED_S
         return now >= self._shared_until and self._sync_s < self._inline_s
 

@@ -42,6 +42,7 @@ from distkv.core.ready import (
     Wake,
 )
 from distkv.core.replica import Replica
+from distkv.core.tokens.machine import TokenMachine
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.commit import Committer
@@ -50,6 +51,7 @@ from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
 from distkv.engine.late_commits import LateCommits
 from distkv.engine.scrub import Scrub
+from distkv.engine.service_desk import ServiceDesk
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
@@ -62,7 +64,7 @@ from distkv.transport.loans import Loans
 from distkv.wire.codec import Payload
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
-from distkv.wire.request import Follow, PeerRequest
+from distkv.wire.request import Follow, NodeTell, PeerRequest
 from distkv.wire.room import EVENT_BYTES, events_room
 
 log = logging.getLogger("distkv.engine")
@@ -97,6 +99,9 @@ class Caller(Protocol):
     async def follow(self, addr: str, request: Follow, silent_s: float, hooks: FollowHooks) -> None:
         """Follow the node at `addr` until it ends; raises as `call`, and at its end."""
 
+    def tell(self, addr: str, request: NodeTell, dropped: Callable[[int], object]) -> None:
+        """Send it to the node at `addr`, now or soon; `dropped` hears of how much is not sent. Never waits."""
+
 
 class Driver:
     """One node at work. `step` is synchronous: one thread owns the replica, so a step is atomic."""
@@ -123,6 +128,8 @@ class Driver:
         self.counters: Counter[str] = Counter()
         self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
+        self.tokens: TokenMachine | None = None
+        """The token service; None: the settings name no token servers."""
         self.loans: Loans | None = None
         """Connections that are lent to and by this node; None: there are none."""
         self._offers, self.offers = trio.open_memory_channel[LendTo](replica.settings.fanout)
@@ -138,13 +145,16 @@ class Driver:
         """Looks at the archive for damage; None where there is none."""
         self.change_reads = trio.CapacityLimiter(limits.change_reads)
         """Held while a page of changes is built and sent."""
+        self.boot_ms: Callable[[], int] = _boot_ms
+        """The time of services, which goes on while the machine sleeps."""
         self._caller = caller
+        self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters)
         outlets = Outlets(
-            self._write, self._send, self._begin_ask, self._begin_follow, self._begin_lend, self._tell, self._end,
-            self._note, self._announce,
+            self._write, self._send, self._begin_ask, self.services.say, self._begin_follow, self._begin_lend,
+            self.services.answer, self._tell, self._end, self._note, self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox)
-        self._late_commits = LateCommits(committer, self)
+        self._late_commits = LateCommits(committer)
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
         self._ready = trio.Event()
@@ -168,13 +178,14 @@ class Driver:
     def begin(self) -> None:
         """Start the replica, whose log has been replayed."""
         self.committer.durable_mark = self.replica.tick
-        self._executor.carry_out(self.replica.begin(self.now_ms(), time.time()))
+        self._executor.carry_out(self.replica.begin(self.now_ms(), time.time(), self.boot_ms()))
         self._keep_earlier_time()
 
     def step(self, what: Input, *, is_awaited: bool = False) -> Reply | None:
         """Take one input; the reply may be given away once `position` is durable. `is_awaited`: whoever gives it sees
         to the commit, as the session of a client does."""
-        ready = self.replica.step(self.now_ms(), time.time(), what)
+        boot_ms = self.boot_ms() if self.replica.has_services else None
+        ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
         if self.tracing.listeners:
             self.tracing.step(what, ready, self.position + len(ready.records))
         if type(what) is not LocalSet:
@@ -214,6 +225,14 @@ class Driver:
         if is_waited_for or committer.is_wanted:
             committer.hurry(self)
         else:
+            self._late_commits.put_off()
+
+    def commit_with_others(self) -> None:
+        """Have what a client asked for committed with what others ask who are read with him: whoever reads them sees to
+        that (`Committer.is_wanted`). What nobody waits for is put off."""
+        if self._executor.is_waiting:
+            self.committer.is_wanted = True
+        elif not self.committer.is_idle:
             self._late_commits.put_off()
 
     def check_room(self, size: int) -> None:
@@ -459,3 +478,8 @@ class Driver:
         except (PeerError, RequestError) as cause:
             error = cause
         self.step(PeerDone(ask.id, error))
+
+
+def _boot_ms() -> int:
+    """The monotonic clock that goes on while the machine sleeps, in milliseconds."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

@@ -4,18 +4,20 @@ Knows: the order of a `Ready`, what waits for which position of the log, and wha
 nothing, and does not know time, disks and sockets: those are the `Outlets`.
 
 Invariant: what Ready k emits leaves only after the records of all Readies up to k are durable, in the order in which it
-was emitted; an announcement follows whatever a full outbox dropped.
+was emitted; an announcement follows whatever a full outbox dropped. Only an answer or a tell that says that it does not
+wait leaves earlier.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import attrs
 
-from distkv.core.ready import Ask, FollowFrom, LendTo, Note, Ready
+from distkv.core.ready import Answer, Ask, FollowFrom, LendTo, Note, Ready, ServiceTell
 from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
 
@@ -42,10 +44,16 @@ class Outlets:
     """Gossip it. Called when all is durable that was decided before it."""
     ask: Callable[[Ask], None]
     """Carry a request to a peer. Called as `send` is."""
+    say: Callable[[Sequence[ServiceTell]], None]
+    """Tell services of other nodes something. Called as `send` is, with all that leaves at once; what does not wait for
+    the disk is called with earlier."""
     follow: Callable[[FollowFrom], None]
     """Follow a peer from now on, or no more."""
     lend: Callable[[LendTo], None]
     """Lend a connection to a peer."""
+    answer: Callable[[Answer], None]
+    """Give it to whoever asked a service. Called when all is durable that was decided before it, if it waits for that.
+    """
     tell: Callable[[Ready], None]
     """Tell watchers of the changes, each of which may be shown when the records are durable."""
     end: Callable[[DistkvError], None]
@@ -60,12 +68,13 @@ class Executor:
     """Carries out one `Ready` after another, each wholly."""
 
     def __init__(self, log: LogPosition, outlets: Outlets, outbox_max: int) -> None:
-        """So many messages wait for the disk; what comes then is dropped, and announced later. Asks are few, and are
-        never dropped."""
+        """So many messages wait for the disk; what comes then is dropped, and announced later (what services tell is
+        only counted). Asks are few, and are never dropped."""
         self._log: Final = log
         self._outlets: Final = outlets
         self._outbox_max: Final = outbox_max
-        self._outbox: deque[tuple[int, Message | Ask]] = deque()
+        self._outbox: deque[tuple[int, Message | Ask | ServiceTell]] = deque()
+        self._said: list[ServiceTell] = []
         self._waiting: deque[tuple[int, Callable[[], object]]] = deque()
         self._must_announce = False
 
@@ -77,10 +86,15 @@ class Executor:
             outlets.write(ready, is_awaited)
         for message in ready.messages:
             self._emit(message)
+        for tell in ready.tells:
+            self._tell(tell)
+        self._say()
         for follow in ready.follows:
             outlets.follow(follow)
         for lend in ready.lends:
             outlets.lend(lend)
+        for answer in ready.answers:
+            self._answer(answer)
         outlets.tell(ready)
         if ready.fatal is not None:
             self._end(ready.fatal)
@@ -105,6 +119,7 @@ class Executor:
         outbox, waiting, log = self._outbox, self._waiting, self._log
         while outbox and outbox[0][0] <= log.durable:
             self._leave(outbox.popleft()[1])
+        self._say()
         while waiting and waiting[0][0] <= log.durable:
             waiting.popleft()[1]()
         if self._must_announce and not outbox:
@@ -114,26 +129,49 @@ class Executor:
     def stop(self) -> None:
         """The node has ended: nothing leaves any more."""
         self._outbox.clear()
+        self._said.clear()
         self._waiting.clear()
         self._must_announce = False
 
     # -- inside
 
-    def _emit(self, message: Message | Ask) -> None:
+    def _answer(self, answer: Answer) -> None:
+        if answer.waits:
+            self.when_durable(partial(self._outlets.answer, answer))
+        else:
+            self._outlets.answer(answer)
+
+    def _tell(self, tell: ServiceTell) -> None:
+        if tell.waits:
+            self._emit(tell)
+        else:
+            self._leave(tell)
+
+    def _emit(self, message: Message | Ask | ServiceTell) -> None:
         log, outbox = self._log, self._outbox
         if log.durable == log.appended and not outbox:
             self._leave(message)
         elif len(outbox) < self._outbox_max or isinstance(message, Ask):
             outbox.append((log.appended, message))
+        elif isinstance(message, ServiceTell):
+            self._outlets.note(Note("tell_dropped", {"node": message.name, "service": message.service}))
         else:
             self._outlets.note(Note("outbox_full", {}))
             self._must_announce = True
 
-    def _leave(self, message: Message | Ask) -> None:
+    def _leave(self, message: Message | Ask | ServiceTell) -> None:
         if isinstance(message, Ask):
             self._outlets.ask(message)
+        elif isinstance(message, ServiceTell):
+            self._said.append(message)
         else:
             self._outlets.send(message)
+
+    def _say(self) -> None:
+        """What services tell others leaves in one go."""
+        if self._said:
+            said, self._said = self._said, []
+            self._outlets.say(said)
 
     def _end(self, error: DistkvError) -> None:
         if isinstance(error, StaleError):

@@ -27,10 +27,8 @@ PUT_OFF_BYTES: Final = 64 << 10
 class LateCommits:
     """Those of one log."""
 
-    def __init__(self, committer: Committer, writer: object) -> None:
-        """`writer` is whoever wrote it, as for `Committer.hurry`."""
+    def __init__(self, committer: Committer) -> None:
         self._committer: Final = committer
-        self._writer: Final = writer
         self._came = trio.Event()
         self._is_set = False
         self._seen = -1
@@ -47,7 +45,7 @@ class LateCommits:
         if self._seen != committer.durable:  # what was put off before is committed
             self._seen, self._since_s = committer.durable, now_s
         if now_s - self._since_s >= PUT_OFF_S or committer.waiting_bytes > PUT_OFF_BYTES:
-            committer.hurry(self._writer)
+            committer.hurry(committer.last_writer)
         elif not self._is_set:
             self._is_set = True
             self._came.set()
@@ -64,4 +62,4 @@ class LateCommits:
             self._came = trio.Event()
             self._is_set = False
             if not self._committer.is_idle:
-                self._committer.hurry(self._writer)
+                self._committer.hurry(self._committer.last_writer)

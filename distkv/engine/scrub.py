@@ -145,6 +145,7 @@ class Scrub:
         if not all(damage.is_past for damage in due):
             await self._settler.write_anew()
         written_anew = {damage for damage in due if not damage.is_past}
+        written_anew |= {damage for damage in known if damage.is_slot}  # also what a start began without, and told
         all_damage.forget({damage for damage in known if damage in written_anew or self._is_healed(damage)})
         self._noted_count = all_damage.noted_count
         self.last = Scrubbed(progress.begun, self._wall(), progress.row_count, len(progress.damaged))
@@ -153,6 +154,8 @@ class Scrub:
 
     def _is_healed(self, damage: DamagedRow) -> bool:
         """Whether what it was about is here again. An index holds nothing of its own."""
+        if damage.is_slot:
+            return False  # no other node has it
         if damage.is_past:
             return damage.lsn is None
         tree, path = self._settler.tree, path_of(damage)

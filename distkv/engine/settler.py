@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from distkv.core.ready import PathChange
+from distkv.core.slots import Slot
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
@@ -32,9 +33,9 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
-from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, SlotRow, StateRow
 from distkv.storage.base import Log
-from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord
+from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord, SlotRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
 
 log = logging.getLogger("distkv.engine")
@@ -65,8 +66,18 @@ class SettledState(Protocol):
     def meta(self) -> Meta:
         """What goes with them."""
 
-    def load(self, meta: Meta, books: Iterable[tuple[Writer, WriterLedger]], entries: Iterable[Entry]) -> None:
-        """Take over what was settled."""
+    @property
+    def slots(self) -> Mapping[str, Mapping[str, bytes]]:
+        """What services keep, by their names and keys."""
+
+    def load(
+        self,
+        meta: Meta,
+        books: Iterable[tuple[Writer, WriterLedger]],
+        entries: Iterable[Entry],
+        slots: Iterable[Slot] | None,
+    ) -> None:
+        """Take over what was settled; `slots` is None when they are damaged."""
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was settled could not be read; `seen` are ticks that were here, each on its path."""
@@ -86,6 +97,8 @@ class _LogStretch:
     history: list[HistoryRow] = attrs.field(factory=list)
     held: dict[bytes, HistoryRow | bytes | None] = attrs.field(factory=dict)
     """What each path that it touched holds at its end: nearly always one event alone; or an entry, or nothing."""
+    slots: dict[tuple[str, str], None] = attrs.field(factory=dict)
+    """The slots that it touched; what they hold is looked up at its end."""
     forget: bool = False
     """Whether what was settled before is void, but for the history: the node started anew in it, or some of that was
     damaged."""
@@ -402,6 +415,8 @@ class Settler:
                 self._look(event.path)
         elif isinstance(record, PurgeRecord):
             self._look(record.path)
+        elif isinstance(record, SlotRecord):
+            stretch.slots[record.machine, record.key] = None
         elif isinstance(record, ResetRecord):
             stretch.forget = True
             stretch.held.clear()
@@ -426,5 +441,18 @@ class Settler:
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
         meta, count = encode_meta(self._state.meta()), len(self._state.tree)
-        batch = Settlement(lsn, (), gone, taken.history, ledger, meta, taken.forget, count)
+        slots, gone_slots = self._slots_of(taken)
+        batch = Settlement(
+            lsn, (), gone, taken.history, ledger, meta, taken.forget, count, slots=slots, dropped_slots=gone_slots
+        )
         self._closed.append((taken, batch, self._committer.appended))
+
+    def _slots_of(self, stretch: _LogStretch) -> tuple[list[SlotRow], list[tuple[str, str]]]:
+        """What a stretch changed of the slots: those that are kept, and those that are not any more. What was settled
+        before may be void; then all that are kept now."""
+        kept = self._state.slots
+        if stretch.forget:
+            return [SlotRow(machine, key, held[key]) for machine, held in kept.items() for key in held], []
+        touched = [(machine, key, kept.get(machine, {}).get(key)) for machine, key in stretch.slots]
+        rows = [SlotRow(machine, key, value) for machine, key, value in touched if value is not None]
+        return rows, [(machine, key) for machine, key, value in touched if value is None]

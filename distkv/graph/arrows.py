@@ -185,6 +185,8 @@ class _Linker:
                 ticks = dict(zip(range(TICKS_MAX), single_ticks(heard.ticks), strict=False)).values()
                 for start in {self._held.get((heard.sender, tick)): None for tick in ticks} or (None,):
                     self.found.append(Arrow(heard, heard.sender, moment.node, start, number))
+            case StepKind.TOLD:
+                self.found.append(Arrow(heard, heard.sender, moment.node, None, number))
             case StepKind.MAPS | StepKind.EVENTS | StepKind.KNOWN | StepKind.SNAPSHOT | StepKind.PAGES:
                 if heard.ask in self._asked:
                     self._asked[heard.ask].is_answered = True

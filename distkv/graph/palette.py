@@ -23,7 +23,7 @@ GROUPS: Final[Mapping[str, str]] = {
         (
             "ask maps", StepKind.OFFERED, StepKind.MAPS, "ask events", StepKind.EVENTS, StepKind.KNOWN,
             "ask snapshot", StepKind.JOINER, StepKind.SNAPSHOT, "ask pages", StepKind.PAGES, StepKind.LINKED,
-            StepKind.DONE,
+            StepKind.TOLD, StepKind.DONE,
         ),
         "peer",
     ),

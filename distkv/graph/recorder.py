@@ -36,6 +36,7 @@ from distkv.core.ready import (
     LocalDecision,
     LocalSet,
     MembersSeen,
+    NodeTold,
     Note,
     PathChange,
     PeerAnswered,
@@ -44,6 +45,9 @@ from distkv.core.ready import (
     Ready,
     Reply,
     RetireNode,
+    ServiceAsked,
+    ServiceContinued,
+    ServiceWithdrawn,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -152,7 +156,9 @@ class Recorder:
                 return StepKind.MEMBERS, Said("members", "", "", replica.name, about=" ".join(sorted(alive))), ()
             case TransportUp() | TransportDown() | TransportGap() | AnnounceDue() | Wake():
                 return _KINDS[type(what)], None, ()
-            case RetireNode() | LocalDecision():
+            case NodeTold(name=name, service=service):
+                return StepKind.TOLD, Said("told", "", name, replica.name, about=service), ()
+            case RetireNode() | LocalDecision() | ServiceAsked() | ServiceContinued() | ServiceWithdrawn():
                 return StepKind.REQUEST, None, ()
         assert_never(what)
 

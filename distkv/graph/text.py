@@ -99,6 +99,8 @@ def _heard(heard: Said, moment: Moment, events: str) -> str:
             return f"gets from {heard.sender}: {events}"
         case StepKind.LINKED:
             return f"gets by the link to {heard.sender}: {events or heard.about}"
+        case StepKind.TOLD:
+            return f"is told by {heard.sender}, for the service {heard.about}"
         case StepKind.KNOWN:
             said = [f"knows {heard.ticks}"] if heard.ticks else []
             return f"hears that {heard.sender} {' and '.join([*said, heard.about or 'has no more'])}"

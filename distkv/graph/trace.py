@@ -57,6 +57,8 @@ class StepKind(StrEnum):
     PAGES = "pages"
     LINKED = "linked"
     """Something came, or ended, by the link to a node that is followed."""
+    TOLD = "told"
+    """A service of another node told the one here something."""
     DONE = "done"
     """A request to a peer is over; it failed when `about` says why."""
     UP = "up"

@@ -4,17 +4,18 @@ Knows: ticks with their lives, the total order of events, containment between tw
 Does not know: which events a node has (ledger), nor which of them win (entry).
 
 Invariant: an event never changes, and `order` is total: for any two different events on a path exactly one is above
-the other, on every node alike (docs/protocol, ORDER-1 to ORDER-4).
+the other, on every node alike (docs/protocol, ORDER-1 to ORDER-4, FENCE-1).
 """
 
 from __future__ import annotations
 
 import re
 from enum import IntEnum
-from itertools import chain, groupby
-from operator import attrgetter, eq
+from itertools import chain, groupby, repeat
+from operator import attrgetter, eq, ne
 from typing import Final, NewType, TypeAlias
 
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.naming import is_node_name
 
@@ -99,6 +100,8 @@ class Event:
 
     ttl: float | None = None
     """After so many seconds the value goes by itself; None: it does not. Few have one: those are `ExpiringEvent`."""
+    fence: Fence = NO_FENCE
+    """Orders it before the tock does. Few have one: those are `FencedEvent`."""
 
     def __init__(
         self, path: Path, kind: Kind, value: bytes, chain: Chain, tock: Tock, time: float, truncated: bool = False
@@ -118,8 +121,9 @@ class Event:
 
     def __repr__(self) -> str:
         ttl = "" if self.ttl is None else f" ttl={self.ttl}"
+        fence = "" if self.fence is NO_FENCE else f" fence={self.fence.base}/{self.fence}"
         tick = tick_text(self.node, self.tick)
-        return f"<{self.kind.name} {self.path} {tick} tock={self.tock}{ttl} {self.value[:40]!r}>"
+        return f"<{self.kind.name} {self.path} {tick} tock={self.tock}{ttl}{fence} {self.value[:40]!r}>"
 
     @property
     def chain(self) -> Chain:
@@ -151,6 +155,47 @@ class ExpiringEvent(Event):
         self.ttl: float = ttl
 
 
+class FencedEvent(Event):
+    """A change at a path that a token holds, or once held; of any kind, and with a ttl or without."""
+
+    __slots__ = ("fence", "ttl")
+
+    def __init__(
+        self,
+        path: Path,
+        kind: Kind,
+        value: bytes,
+        chain: Chain,
+        tock: Tock,
+        time: float,
+        truncated: bool,
+        ttl: float | None,
+        fence: Fence,
+    ) -> None:
+        super().__init__(path, kind, value, chain, tock, time, truncated)
+        self.ttl: float | None = ttl
+        self.fence: Fence = fence
+
+
+def new_event(
+    path: Path,
+    kind: Kind,
+    value: bytes,
+    chain: Chain,
+    tock: Tock,
+    time: float,
+    truncated: bool = False,
+    ttl: float | None = None,
+    fence: Fence = NO_FENCE,
+) -> Event:
+    """An event of whatever class has room for what it has; only a value (`SET`) may have a ttl."""
+    if fence != NO_FENCE:
+        return FencedEvent(path, kind, value, chain, tock, time, truncated, ttl, fence)
+    if ttl is not None:
+        return ExpiringEvent(path, value, chain, tock, time, truncated, ttl)
+    return Event(path, kind, value, chain, tock, time, truncated)
+
+
 def value_hash(event: Event) -> bytes:
     """Decides between two contents of one tick; the kind is part of it."""
     from hashlib import blake2b  # loads OpenSSL, which a client, that needs no hash, would wait for
@@ -158,23 +203,30 @@ def value_hash(event: Event) -> bytes:
     return blake2b(bytes([event.kind]) + event.value, digest_size=16).digest()
 
 
-Order: TypeAlias = tuple[int, bool, int, tuple[int, ...], bytes]
+Order: TypeAlias = tuple[Fence, int, bool, int, tuple[int, ...], bytes]
 
 _tock: Final = attrgetter("tock")
+_fence: Final = attrgetter("fence")
 
 
 def order(event: Event) -> Order:
-    """The sort key of the total order: tock, not an expiry, tick, the alphabetically lower node, value hash.
+    """The sort key of the total order: fence, tock, not an expiry, tick, the alphabetically lower node, value hash.
+
+    The fence comes first for all events, and not only between two of one token: that would be no order, because an
+    event without a fence could stand between two with one (docs/protocol, FENCE-1).
 
     `is_above`, `sort_down` and `is_within` give the same answer without building keys, which is dear; this form is for
     what is stored.
     """
     name = (*(255 - b for b in event.node.encode()), 256)  # a lower name, and a prefix of a name, sorts above
-    return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))
+    return (event.fence, event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))
 
 
 def sort_down(events: list[Event]) -> None:
     """Put the highest first. Nearly always the tocks differ and decide; only among equal ones it needs `order`."""
+    if any(map(ne, map(_fence, events), repeat(NO_FENCE))):
+        events.sort(key=order, reverse=True)
+        return
     events.sort(key=_tock, reverse=True)
     if any(map(eq, map(_tock, events), map(_tock, events[1:]))):
         equals = [list(run) for _, run in groupby(events, _tock)]
@@ -185,7 +237,9 @@ def sort_down(events: list[Event]) -> None:
 
 
 def is_above(a: Event, b: Event) -> bool:
-    """Whether `a` orders above `b`. Nearly always the tocks differ and decide."""
+    """Whether `a` orders above `b`. Nearly always there is no fence, and the tocks differ and decide."""
+    if a.fence is not b.fence and a.fence != b.fence:
+        return a.fence > b.fence
     if a.tock != b.tock:
         return a.tock > b.tock
     return order(a) > order(b)
@@ -193,7 +247,9 @@ def is_above(a: Event, b: Event) -> bool:
 
 def is_within(at: Order, event: Event) -> bool:
     """Whether an order is that of the event, or below it."""
-    return at[0] < event.tock or (at[0] == event.tock and at <= order(event))
+    if at[0] != event.fence:
+        return at[0] < event.fence
+    return at[1] < event.tock or (at[1] == event.tock and at <= order(event))
 
 
 def contains(a: Event, b: Event) -> bool:
@@ -217,6 +273,7 @@ def same(a: Event, b: Event) -> bool:
         and a.kind is b.kind
         and a.value == b.value
         and a.ttl == b.ttl
+        and a.fence == b.fence
         and a.path == b.path
     )
 

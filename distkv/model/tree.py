@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from distkv.model.conflict_index import ConflictIndex
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, Link, Tick, Writer, same, sort_down
+from distkv.model.fence import NO_FENCE
 from distkv.model.index import Index
 from distkv.model.ledger import Ledger, WriterLedger
 from distkv.model.path import NAMES_MAX, RESERVED, ROOT, Name, Path
@@ -379,6 +380,8 @@ def _share(head: Event, losers: tuple[Event, ...], place: bytes) -> int:
 def _hash(kind: blake2b, event: Event, place: bytes) -> int:
     parts = place, event.node.encode(), event.tick, event.tock, event.kind, event.value
     whole = kind.copy()
+    if event.fence is not NO_FENCE:
+        whole.update(b"%d %d %d %b\n" % (*event.fence[:3], event.fence.token.encode()))
     whole.update(b"%b\n%b\n%d\n%d\n%d\n%b" % parts)
     return int.from_bytes(whole.digest(), "big")
 

@@ -17,10 +17,11 @@ from distkv.core.ready import LocalDecision, WriteDone
 from distkv.engine.driver import Driver
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry
-from distkv.model.event import Event, Kind, Link, contains, tick_text
+from distkv.model.event import Event, Kind, Link, contains, new_event, tick_text
 from distkv.model.path import Path
 from distkv.services import kv
 from distkv.services.history import read_event, settler_of
+from distkv.wire.events import shown_fence
 from distkv.wire.replies import encode_items, encode_reply, encode_result
 from distkv.wire.request import Dismiss, GetConflicts, Restore, SetValue
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
@@ -124,7 +125,8 @@ async def restore_closed(driver: Driver, request: Restore) -> bytes:
         now = "never written" if entry is None else f"at {tick_text(*entry.head.link)}"
         raise ChainMismatchError(f"{event.path} is {now}, the condition says {tick_text(*request.head)}")
     value = event.value if event.kind is Kind.SET else None
-    written = kv.write(driver, SetValue(request.seq, event.path, value), _size(event, 1))
+    refence = entry is not None and entry.head.fence.holds  # people decide above tokens
+    written = kv.write(driver, SetValue(request.seq, event.path, value, refence=refence), _size(event, 1))
     return encode_reply(request.seq, kv.done(written, request.nchain))
 
 
@@ -134,7 +136,7 @@ async def restore_closed(driver: Driver, request: Restore) -> bytes:
 def _item(loser: Event, more: Mapping[str, object]) -> bytes:
     fields: dict[str, object] = {
         "id": tick_text(*loser.link), "path": loser.path.names, **_link(loser.link), "tock": loser.tock,
-        "time": loser.time, **more,
+        "time": loser.time, **shown_fence(loser.fence), **more,
     }  # fmt: skip
     return encode_result(fields, {"value": loser.value} if loser.kind is Kind.SET else {})
 
@@ -154,7 +156,8 @@ def _size(event: Event, links: int) -> int:
 
 def _without_value(event: Event) -> Event:
     """Enough of it to see who knew whom."""
-    return Event(event.path, event.kind, b"", event.chain, event.tock, event.time, event.truncated)
+    rest = event.chain, event.tock, event.time, event.truncated
+    return new_event(event.path, event.kind, b"", *rest, fence=event.fence)
 
 
 def _closed(events: list[Event]) -> list[tuple[Link, Link | None]]:

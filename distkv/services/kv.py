@@ -13,6 +13,8 @@ from distkv.core.ready import BatchDone, Found, LocalBatch, LocalSet, WriteDone
 from distkv.engine.driver import Driver
 from distkv.errors import DistkvError, TooLargeError
 from distkv.model.event import Event, Kind
+from distkv.model.fence import NO_FENCE
+from distkv.wire.events import shown_fence
 from distkv.wire.fields import chain_map
 from distkv.wire.replies import (
     encode_found,
@@ -37,7 +39,7 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     if head.kind is not Kind.SET:
         return encode_reply(request.seq, {}), driver.is_durable(head)
     if request.nchain:
-        if not head.older and not head.truncated and head.ttl is None:
+        if not head.older and not head.truncated and head.ttl is None and head.fence is NO_FENCE:
             return encode_found_with_link(request.seq, head), driver.is_durable(head)
         return encode_reply(request.seq, shown(head, request.nchain), head.value), driver.is_durable(head)
     return encode_found(request.seq, head), driver.is_durable(head)
@@ -106,6 +108,8 @@ def shown(event: Event, nchain: int) -> dict[str, object]:
         fields["chain"] = _chain(event, nchain)
         if event.ttl is not None:
             fields["ttl"] = event.ttl
+        if event.fence is not NO_FENCE:
+            fields |= shown_fence(event.fence)
     return fields
 
 

@@ -38,6 +38,15 @@ class Sender:
         self._rest = b""  # of a frame that the socket took in part
         self._turn = trio.Lock()
 
+    @property
+    def peer_name(self) -> str:
+        """The other end, for people."""
+        try:
+            name = None if self.socket is None else self.socket.getpeername()
+        except OSError:
+            name = None
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a local socket"
+
     def add(self, reply: bytes, position: int) -> None:
         """A reply; it leaves with the next flush, when so many records are durable (0: it shows nothing of our own)."""
         self._replies.append(reply)

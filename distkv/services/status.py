@@ -15,6 +15,7 @@ import attrs
 from distkv.core.bounds import ObservedBounds
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.core.tokens.machine import TokenMachine
 from distkv.engine.driver import Driver
 from distkv.engine.tree_edges import TreeEdges
 from distkv.model.event import NodeName
@@ -49,12 +50,13 @@ def get_state(driver: Driver, request: GetState) -> bytes:
             {"node": name, "addr": addr, "state": "alive" if is_alive else _absence(replica, name)}
             for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
         ],
-        "settings": _settings(replica.settings),
+        "settings": _settings(replica.settings) | _token_settings(driver.tokens),
         "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "links": _links(driver),
         "tree": _tree(driver.tree_edges),
+        "tokens": driver.tokens.statistics() if driver.tokens is not None else {},
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
@@ -131,12 +133,21 @@ def _absence(replica: Replica, name: NodeName) -> str:
     return "retired" if name in registry.retired and name not in registry.nodes else "away"
 
 
-def _settings(settings: CoreSettings) -> dict[str, int | float]:
+def _settings(settings: CoreSettings) -> dict[str, int | float | str]:
     """Those that all nodes should have alike, by their keys in the configuration."""
     return {
         "ping.clock": settings.clock_ms / 1000,
         "ping.length": settings.ping_length,
         "chain.length": settings.chain_length_max,
+    }
+
+
+def _token_settings(tokens: TokenMachine | None) -> dict[str, int | float | str]:
+    if tokens is None:
+        return {"tokens.servers": ""}
+    return {
+        "tokens.servers": ", ".join(sorted(tokens.settings.servers)),
+        "tokens.lease": tokens.settings.lease_ms / 1000,
     }
 
 

@@ -51,21 +51,23 @@ async def delete_tree(driver: Driver, request: DeleteTree) -> bytes:
 
     Up to `limits.batch_ops` values go in one step, all or none also in a crash. More go in several such steps, because
     one of a million would hold up everybody for half a minute; between two of them others are served, and the log is
-    waited for. It goes on when its client has gone.
+    waited for. It goes on when its client has gone. What is under the fence of a token stays, and is counted.
 
     Raises:
         RequestError: the path is reserved, the node does not serve clients yet, or the disk is full; what was deleted
             before that stays so.
     """
     refuse_reserved(request.path)
-    count, after = 0, None
+    count, fenced, after = 0, 0, None
     while True:
-        entries, after = _next_live(driver, request.path, after)
+        found, after = _next_live(driver, request.path, after)
+        entries = [entry for entry in found if not entry.head.fence.holds]
         if entries:
             _delete(driver, entries)
-            count += len(entries)
+        count += len(entries)
+        fenced += len(found) - len(entries)
         if after is None:
-            return encode_reply(request.seq, {"count": count})
+            return encode_reply(request.seq, {"count": count, **({"fenced": fenced} if fenced else {})})
         await driver.committer.wait_durable(driver.position)
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.sim.network import NetworkFaults
 from distkv.transport.diversion import Diversion
@@ -237,6 +238,10 @@ class Write:
     condition: Condition | None = None
     ttl_s: float | None = None
     """After so long the value goes by itself."""
+    fence: Fence | None = None
+    """Under which it is written."""
+    refence: bool = False
+    """Whether it lifts the fence."""
 
 
 @attrs.frozen
@@ -303,6 +308,91 @@ class Retire:
     is_forced: bool
 
 
+# -- clients of tokens --------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class StartClient:
+    """A client opens a session, or another one of the same name when that one is over."""
+
+    node: str
+    """The node that it asks first."""
+    client: str
+    ttl_ms: int | None = None
+    """None: what the servers give."""
+    rate: float = 1.0
+    """Milliseconds of its clock per true one."""
+
+
+@attrs.frozen
+class AcquireToken:
+    """A client asks for a token."""
+
+    client: str
+    token: str
+    is_shared: bool = False
+    wait_ms: int | None = None
+    """None: it tries once."""
+    hold_ms: int | None = None
+    """It gives it up after so long; None: when it is told to."""
+    writes: bool = False
+    """Whether it writes under the fence when it gets the token, before it gives it up, and after it was frozen."""
+
+
+@attrs.frozen
+class ReleaseToken:
+    """A client gives up a token, or the wish to have it."""
+
+    client: str
+    token: str
+
+
+@attrs.frozen
+class BreakToken:
+    """A client takes a token from its holders."""
+
+    node: str
+    token: str
+
+
+@attrs.frozen
+class SetData:
+    """A client that holds a token changes its data."""
+
+    client: str
+    token: str
+    value: object
+
+
+@attrs.frozen
+class ResetTokens:
+    """A client says that a majority of the token servers is gone for good."""
+
+    node: str
+    """A token server."""
+
+
+@attrs.frozen
+class CloseSession:
+    """A client ends its session."""
+
+    client: str
+
+
+@attrs.frozen
+class FreezeClient:
+    """A client's process gets no time; its clock goes on."""
+
+    client: str
+    for_ms: int
+
+
+TokenAction: TypeAlias = (
+    StartClient | AcquireToken | ReleaseToken | SetData | BreakToken | ResetTokens | CloseSession | FreezeClient
+)
+"""What clients of tokens do, and what befalls them."""
+
+
 # -- time ---------------------------------------------------------------------------------------------------------
 
 
@@ -362,7 +452,12 @@ class ShowState:
     """Show what each node holds."""
 
 
-Request: TypeAlias = Write | Fill | Swap | Decide | DecideAny | Retire | TellAll
+@attrs.frozen
+class ShowServers:
+    """Show what each token server knows of all, and whether it may grant."""
+
+
+Request: TypeAlias = TokenAction | Write | Fill | Swap | Decide | DecideAny | Retire | TellAll
 """What clients ask for."""
 
 Happening: TypeAlias = (
@@ -385,4 +480,5 @@ Action: TypeAlias = (
     | Later
     | Show
     | ShowState
+    | ShowServers
 )

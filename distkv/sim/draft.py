@@ -14,6 +14,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.sim.actions import (
     Condition,
@@ -39,6 +40,7 @@ from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
 from distkv.sim.scenario import SELDOM, Fault, Planned, Scenario
+from distkv.sim.token_draft import draw_clients, draw_data, draw_servers, token_rng
 from distkv.sim.workload import OWNER, RING_LENGTH
 
 DELIVERIES_AIMED_AT: Final = 2600
@@ -53,8 +55,11 @@ LOST_AND_PULLED: Final = 0.7
 """Of updates that get lost so many come by a pull, where others have not replaced them before."""
 FEW_PATHS: Final = 10
 """On so few paths they have, and values are replaced before they go by themselves."""
-EVENTS_OF_A_WRITE: Final = {"any": 1.0, "hot": 0.85, "delete": 0.8, "checked": 0.85, "bulk": 1.1, "ttl": 1.2}
-"""Who deletes nothing makes no event, what is replaced before it is pulled is not sent, a ttl makes an expiry, too."""
+EVENTS_OF_A_WRITE: Final = {
+    "any": 1.0, "hot": 0.85, "delete": 0.8, "checked": 0.85, "bulk": 1.1, "ttl": 1.2, "fenced": 0.55
+}  # fmt: skip
+"""Who deletes nothing makes no event, what is replaced before it is pulled is not sent, a ttl makes an expiry, too, and
+what is fenced off is refused."""
 TTL_ON_FEW_PATHS: Final = 0.85
 """The same where values with a ttl are replaced first."""
 
@@ -105,6 +110,11 @@ class _Draft:
         presence = Presence([_name(number) for number in range(count)], late, troubles)
         writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
         writes += self._decisions(count, length_ms)
+        tokens = draw_servers(token_rng(self._seed), count)
+        if tokens is not None:
+            names = [_name(number) for number in range(count)]
+            wishes = draw_clients(self._part("token clients"), names, tokens[2], length_ms)
+            writes += [*wishes, *draw_data(self._part("token data"), wishes)]
         return Scenario(
             seed=self._seed,
             host_count=count,
@@ -120,6 +130,7 @@ class _Draft:
             wall_off_s=tuple(off_s),
             stream_events=rng.choice([8, 64, 512]),
             doubts_ms=rng.choice([0, 5000, 15_000]),
+            tokens=tokens,
             network=network,
             quiet_ms=quiet_ms,
             length_ms=length_ms,
@@ -154,6 +165,7 @@ class _Draft:
         rng, has_budget = self._part("writes"), Fault.BUDGET in self._faults
         style = rng.choice(["any", "any", "hot", "delete", "checked", "bulk"])
         style = "ttl" if self._part("ttl").random() < 0.2 else style
+        style = "fenced" if self._part("fence").random() < 0.2 else style
         style = "any" if style == "hot" and has_budget else style
         wanted = DELIVERIES_AIMED_AT - OF_EACH_HOST * count - OF_A_BUDGET * (count - 1) * has_budget
         each = TTL_ON_FEW_PATHS if style == "ttl" and paths <= FEW_PATHS else EVENTS_OF_A_WRITE[style]
@@ -317,6 +329,12 @@ def _write(style: str, draw: float, number: int, paths: int, host: int, value: i
         case "ttl":
             fleeting = attrs.evolve(plain, ttl_s=TTLS_S[number % len(TTLS_S)])
             return fleeting if draw < 0.4 else deleted if draw < 0.5 else plain
+        case "fenced":
+            # Nearly always a token holds the path, so of the other writes few are taken.
+            later = Fence(0, 1, max(value - (0, 0, 1, 6)[number % 4], 0), "t" if number % 11 else "u")
+            if draw < 0.1:
+                return attrs.evolve(deleted if draw < 0.04 else plain, refence=True)
+            return attrs.evolve(deleted if draw < 0.25 else plain, fence=later) if draw < 0.85 else plain
         case "bulk":
             return Fill(name, Path(["bulk"]), BULK, number % 1000, is_batch=True) if draw < 0.1 else plain
         case _:

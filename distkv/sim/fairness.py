@@ -30,6 +30,7 @@ from distkv.sim.actions import (
     StartNode,
     Swap,
     TellAll,
+    TokenAction,
     ToNode,
     Write,
 )
@@ -52,6 +53,8 @@ class Fairness:
     def allows(self, action: Happening) -> bool:
         """Whether it may happen now."""
         hosts = self._fleet.hosts
+        if isinstance(action, TokenAction):
+            return True
         match action:
             case ToNode(node=node, deed=deed):
                 return deed in ANY_TIME or (hosts[node].process is not None and self._allows_deed(hosts[node], deed))

@@ -23,6 +23,7 @@ from distkv.core.ready import (
     Input,
     MembersSeen,
     Ready,
+    ServiceTell,
     TransportDown,
     TransportUp,
 )
@@ -38,6 +39,9 @@ from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
 from distkv.sim.rot import Choose
 from distkv.sim.rule import Observer, Observers
+from distkv.sim.telling import tell_services
+from distkv.sim.token_moments import DataMoment, TokenMoment
+from distkv.sim.token_nodes import TokenNodes
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
 from distkv.wire.gossip import GossipKind, decode_message, encode_message, kind_of
@@ -81,6 +85,8 @@ class Fleet:
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
         self.forest: Forest | None = None
         """The server trees, if there are any."""
+        self.token_nodes: TokenNodes | None = None
+        """The token servers, if there are any."""
         self.part_bounds = PartBounds(events=PART_EVENTS)
         """How large a part of an answer is."""
         self._carried = 0
@@ -118,7 +124,8 @@ class Fleet:
             network_id=self.rng.randbytes(8),
             **more,
         )
-        replica = Replica(settings, random.Random(self.rng.random()))
+        services = self.token_nodes.services(host) if self.token_nodes is not None and host.is_ours else {}
+        replica = Replica(settings, random.Random(self.rng.random()), services)
         rotten = host.disk.rotten
         found = [] if rotten is None else rotten.load_into(replica)
         records = host.disk.open()
@@ -161,6 +168,7 @@ class Fleet:
                 tell(process)
             host.disk.lose_power(self.rng)
             self._gone(host, process)
+        host.boot_off_ms = -host.clock.monotonic_ms(self.now_ms)
         host.agent.is_up = False
 
     def wipe(self, name: str, *, is_copied: bool = False) -> None:
@@ -271,6 +279,9 @@ class Fleet:
     def follow(self, process: Process, follow: FollowFrom) -> None:
         FollowStream(self, process, follow).begin()
 
+    def say(self, process: Process, tells: Sequence[ServiceTell]) -> None:
+        tell_services(self, process, tells)
+
     def gossip(self, process: Process, message: Message) -> None:
         """A message to all, the sender included."""
         for tell in self.observers.left:
@@ -306,6 +317,21 @@ class Fleet:
         """A client reads that its write is done."""
         for tell in self.observers.acknowledged:
             tell(process, event)
+
+    def token(self, moment: TokenMoment) -> None:
+        """How a token stands to a client has changed."""
+        for tell in self.observers.token:
+            tell(self.now_ms, moment)
+
+    def token_data(self, moment: DataMoment) -> None:
+        """The data of a token is being changed, or has been."""
+        for tell in self.observers.token_data:
+            tell(self.now_ms, moment)
+
+    def client(self, name: str, what: str) -> None:
+        """A client of tokens comes to something."""
+        for tell in self.observers.client:
+            tell(self.now_ms, name, what)
 
     def befell(self, name: str, what: str) -> None:
         """Something befell a host, or (with an empty name) the ways between all."""

@@ -17,6 +17,7 @@ from distkv.errors import SettingsError
 from distkv.sim.actions import (
     Action,
     Agents,
+    BreakToken,
     Cluster,
     CutWay,
     Decide,
@@ -32,6 +33,7 @@ from distkv.sim.actions import (
     Move,
     PassTime,
     Recover,
+    ResetTokens,
     Retire,
     Rot,
     RotSome,
@@ -40,11 +42,14 @@ from distkv.sim.actions import (
     Settings,
     Settle,
     Show,
+    ShowServers,
     ShowState,
     Split,
+    StartClient,
     StartNode,
     Swap,
     TellAll,
+    TokenAction,
     ToNode,
     WaitState,
     Write,
@@ -122,6 +127,8 @@ class _Parser:
 
     def _note(self, action: Action) -> None:
         """Which nodes there are, and what was set."""
+        if isinstance(action, TokenAction):
+            return
         match action:
             case Settings(values=values):
                 self._settings |= values
@@ -141,7 +148,7 @@ class _Parser:
                 self._nodes.setdefault(node)
             case CutWay() | Divert() | Foreign() | Disturb() | Disks() | PassTime() | Settle() | Recover():
                 pass
-            case Show() | ShowState():
+            case Show() | ShowState() | ShowServers():
                 pass
             case _:
                 assert_never(action)
@@ -152,6 +159,8 @@ class _Parser:
 
 def _mentioned(action: Action) -> Iterable[str]:
     """Nodes that must be named elsewhere, too: here a name written wrong would do nothing."""
+    if isinstance(action, TokenAction):
+        return (action.node,) if isinstance(action, StartClient | BreakToken | ResetTokens) else ()
     match action:
         case CutWay(sender=sender, receiver=receiver):
             return (sender, receiver)
@@ -167,6 +176,6 @@ def _mentioned(action: Action) -> Iterable[str]:
             return ()
         case Write() | Fill() | Swap() | DecideAny() | TellAll() | Settings() | Agents() | Disturb() | Disks():
             return ()
-        case Cluster() | Gather() | PassTime() | Settle() | WaitState() | Recover() | ShowState():
+        case Cluster() | Gather() | PassTime() | Settle() | WaitState() | Recover() | ShowState() | ShowServers():
             return ()
     assert_never(action)

@@ -11,7 +11,7 @@ process reaches it in order when it goes on, but for the gossip that its agent's
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final, Protocol
@@ -22,6 +22,7 @@ from distkv.config import Limits
 from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
+    Answer,
     Ask,
     FollowersSeen,
     FollowFrom,
@@ -30,6 +31,7 @@ from distkv.core.ready import (
     Note,
     Ready,
     Reply,
+    ServiceTell,
     Wake,
 )
 from distkv.core.replica import Replica
@@ -92,6 +94,9 @@ class Surroundings(Protocol):
     def ask(self, process: Process, ask: Ask) -> None:
         """A request to a peer."""
 
+    def say(self, process: Process, tells: Sequence[ServiceTell]) -> None:
+        """Tell services of other nodes something."""
+
     def follow(self, process: Process, follow: FollowFrom) -> None:
         """Follow a peer from now on, or no more."""
 
@@ -120,6 +125,8 @@ class Host:
     process: Process | None = None
     fatal: DistkvError | None = None
     """Why the last process ended by itself."""
+    boot_off_ms: int = 0
+    """By how much the clock that began with the machine's last start is ahead of the monotonic one."""
     _held: list[tuple[Process, Callable[[], object]]] | None = None
     """What waits for the paused process."""
 
@@ -134,6 +141,10 @@ class Host:
     def own_addr(self) -> str:
         """Where it is reached, if nobody made a mistake."""
         return f"{self.name}:1"
+
+    def boot_ms(self, now_ms: int) -> int:
+        """What the clock shows that began with the machine's last start."""
+        return self.clock.monotonic_ms(now_ms) + self.boot_off_ms
 
     @property
     def is_paused(self) -> bool:
@@ -197,12 +208,17 @@ class Process:
         self._news: Final = News()
         self.followers: Final = Followers(FOLLOW_LIMITS, self._news)
         """Who follows it."""
+        self.asked: dict[int, Callable[[Answer], object]] = {}
+        """Who waits for answers of services, by the number of the request."""
+        self.connected: dict[object, Callable[[], object]] = {}
+        """Clients, and how each is told that its connection broke."""
+        self._requests = 0
         self._seen = Counter[NodeName]()
         self._around = around
         self._agenda = around.agenda
         outlets = Outlets(
-            self._write, self._send, self._ask, self._follow, self._lend, self._tell, self._end, self._note,
-            self._announce,
+            self._write, self._send, self._ask, self._say, self._follow, self._lend, self._answer, self._tell,
+            self._end, self._note, self._announce,
         )
         self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
 
@@ -215,12 +231,14 @@ class Process:
 
     def begin(self) -> None:
         clock, now_ms = self.host.clock, self._agenda.now_ms
-        self._carry_out(None, self.replica.begin(clock.monotonic_ms(now_ms), clock.wall(now_ms)))
+        boot_ms = self.host.boot_ms(now_ms)
+        self._carry_out(None, self.replica.begin(clock.monotonic_ms(now_ms), clock.wall(now_ms), boot_ms))
 
     def step(self, what: Input) -> Ready:
         """Take one input, and carry out what comes of it."""
         clock, now_ms = self.host.clock, self._agenda.now_ms
-        ready = self.replica.step(clock.monotonic_ms(now_ms), clock.wall(now_ms), what)
+        boot_ms = self.host.boot_ms(now_ms) if self.replica.has_services else None
+        ready = self.replica.step(clock.monotonic_ms(now_ms), clock.wall(now_ms), what, boot_ms)
         self._carry_out(what, ready)
         return ready
 
@@ -258,6 +276,11 @@ class Process:
         """Take an input that is answered."""
         return self.step(what).reply
 
+    def next_request(self) -> int:
+        """A number for a request to a service."""
+        self._requests += 1
+        return self._requests
+
     # -- out
 
     def when_durable(self, do: Callable[[], object]) -> None:
@@ -278,6 +301,8 @@ class Process:
         for stream in [*self.following.values()]:
             stream.close()
         self.following.clear()
+        for tell in [*self.connected.values()]:
+            tell()
 
     def forget_connections(self) -> None:
         """The machine has forgotten all connections of follows, and those on which it answers."""
@@ -313,6 +338,14 @@ class Process:
 
     def _ask(self, ask: Ask) -> None:
         self._around.ask(self, ask)
+
+    def _say(self, tells: Sequence[ServiceTell]) -> None:
+        self._around.say(self, tells)
+
+    def _answer(self, answer: Answer) -> None:
+        tell = self.asked.pop(answer.id, None) if answer.is_last else self.asked.get(answer.id)
+        if tell is not None:
+            tell(answer)
 
     def _follow(self, follow: FollowFrom) -> None:
         self._around.follow(self, follow)

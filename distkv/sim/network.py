@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 
 from distkv.transport.diversion import Diversion
+
+LATE_TELLS: Final = 0.1
+"""Of what services tell so much takes as long as gossip."""
 
 
 @attrs.define
@@ -89,6 +93,18 @@ class Network:
             return ()
         is_late = sender != receiver and faults.late and rng.random() < faults.late
         low, high = faults.late_ms if is_late else faults.delay_ms
+        return [low + int(rng.random() * (high - low + 1)) for _ in range(copies)]
+
+    def told(self, sender: str, receiver: str) -> Iterable[int]:
+        """What a service tells another node, on its way: the delay of each copy that arrives. It draws from generators
+        of its own, so that services move nothing else."""
+        if not self.connects(sender, receiver):
+            return ()
+        faults, rng = self.faults, self._way("tells of " + sender, receiver)
+        if rng.random() < faults.loss:
+            return ()
+        copies = 2 if rng.random() < faults.duplication else 1
+        low, high = faults.delay_ms if rng.random() < LATE_TELLS else faults.answer_ms
         return [low + int(rng.random() * (high - low + 1)) for _ in range(copies)]
 
     def answer_ms(self, one: str, other: str) -> int:

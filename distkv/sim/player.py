@@ -14,7 +14,7 @@ import attrs
 from distkv.errors import DistkvError
 from distkv.graph.standing import standing_lines
 from distkv.graph.trace import Moment
-from distkv.sim.actions import Action, Cluster, Settings, Show, ShowState
+from distkv.sim.actions import Action, Cluster, Settings, Show, ShowServers, ShowState
 from distkv.sim.recording import Recording
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules import every
@@ -86,6 +86,8 @@ class Player:
             self._screen.show(action.tags, action.nodes)
         elif isinstance(action, ShowState):
             self._screen.put(self._standing())
+        elif isinstance(action, ShowServers):
+            self._screen.put(self._stage.server_lines())
         elif isinstance(action, Settings):
             values = {field: value for field, value in action.values.items() if field not in DEFAULTS}
             self._stage.do(Settings(values))
@@ -104,6 +106,7 @@ class Player:
         hosts = self._fleet.hosts.items()
         lines = standing_lines({name: host.live for name, host in hosts if host.process is not None})
         lines += [f"{name}: does not run" for name, host in hosts if host.process is None]
+        lines += self._stage.token_lines()
         return lines if self._fleet.forest is None else [*lines, *self._fleet.forest.lines()]
 
     def _happened(self, moment: Moment) -> None:

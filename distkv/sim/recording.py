@@ -37,6 +37,9 @@ class Recording(Observer):
     def befell(self, at_ms: int, name: str, what: str) -> None:
         self._write(outside(at_ms, name, what))
 
+    def client(self, at_ms: int, name: str, what: str) -> None:
+        self._write(outside(at_ms, name, what))
+
     def ended(self, process: Process) -> None:
         del self._recorders[process]
         self._write(outside(process.now_ms, process.host.name, ENDED))

@@ -16,6 +16,7 @@ import attrs
 
 from distkv.core.registry import NETWORK_PATH
 from distkv.core.replica import Replica
+from distkv.core.slots import Slot
 from distkv.core.update import Store
 from distkv.model.event import Link, NodeName, Writer
 from distkv.model.path import Path
@@ -31,6 +32,8 @@ class Rotten:
     books: Sequence[tuple[Writer, bytes]]
     entries: Sequence[bytes]
     history: Sequence[tuple[Path, Link]]
+    slots: Sequence[Slot]
+    """What services keep, which is spared."""
     paths: Sequence[Path]
     """Of the entries that are left."""
 
@@ -38,7 +41,7 @@ class Rotten:
         """What a start does before it reads the log; returns records of the events that it found."""
         books = [(writer, decode_book(writer[1], book)) for writer, book in self.books]
         entries = [decode_entry(entry) for entry in self.entries]
-        replica.load(self.meta, books, entries)
+        replica.load(self.meta, books, entries, self.slots)
         replica.doubt(self.history)
         return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]
 
@@ -62,4 +65,6 @@ def rotten(name: NodeName, records: Iterable[Record], choose: Choose) -> Rotten 
         return None
     books = [(writer, encode_book(book)) for writer, book in store.tree.ledger.writers()]
     kept = [entry for entry in store.tree.entries() if entry.head.path not in gone]
-    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, [entry.head.path for entry in kept])
+    slots = [(machine, key, held[key]) for machine, held in store.slots.items() for key in held]
+    paths = [entry.head.path for entry in kept]
+    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, paths)

@@ -15,6 +15,8 @@ from distkv.core.ready import Ask, Input, Ready
 from distkv.model.event import Event
 from distkv.sim.agenda import Agenda
 from distkv.sim.host import Host, Process
+from distkv.sim.token_moments import DataMoment, TokenMoment
+from distkv.sim.token_nodes import TokenNodes
 from distkv.wire.message import Message, Record
 
 
@@ -37,6 +39,8 @@ class Observed(Protocol):
     def notes(self) -> Counter[str]: ...
     @property
     def now_ms(self) -> int: ...
+    @property
+    def token_nodes(self) -> TokenNodes | None: ...
 
     def running(self) -> Iterator[Host]:
         """Those of them that have a process."""
@@ -81,6 +85,15 @@ class Observer:
     def acknowledged(self, process: Process, event: Event) -> None:
         """A client was told that its write is durable."""
 
+    def token(self, at_ms: int, moment: TokenMoment) -> None:
+        """How a token stands to a client has changed."""
+
+    def token_data(self, at_ms: int, moment: DataMoment) -> None:
+        """The data of a token is being changed, or has been."""
+
+    def client(self, at_ms: int, name: str, what: str) -> None:
+        """A client of tokens comes to something, as people say it; `befell` tells only of what befalls nodes."""
+
     def befell(self, at_ms: int, name: str, what: str) -> None:
         """A fault, or its end: what happens to a host, or (with an empty name) to the network, as people say it."""
 
@@ -114,6 +127,9 @@ class Observers:
         self.streamed = [one.streamed for one in every if type(one).streamed is not none.streamed]
         self.delivered = [one.delivered for one in every if type(one).delivered is not none.delivered]
         self.acknowledged = [one.acknowledged for one in every if type(one).acknowledged is not none.acknowledged]
+        self.token = [one.token for one in every if type(one).token is not none.token]
+        self.token_data = [one.token_data for one in every if type(one).token_data is not none.token_data]
+        self.client = [one.client for one in every if type(one).client is not none.client]
         self.befell = [one.befell for one in every if type(one).befell is not none.befell]
         self.ended = [one.ended for one in every if type(one).ended is not none.ended]
         self.lost_disk = [one.lost_disk for one in every if type(one).lost_disk is not none.lost_disk]

@@ -38,6 +38,8 @@ REST_MS: Final = 60_000
 three more."""
 STALLS: Final = 0.01
 """So many of the commits take up to some seconds."""
+TOKENS_DRIFT: Final = 6
+"""Percent: clocks of hosts run up to 5 % fast or slow, and both ends of a lease lose a millisecond by rounding."""
 OWN_EVERY: Final = 4
 """Of so many messages a node hears one of its own again."""
 
@@ -138,6 +140,8 @@ class Scenario:
     stream_events: int
     doubts_ms: int
     """How long agents take to see that another one is gone, or back."""
+    tokens: tuple[int, int, int] | None
+    """How many hosts serve tokens, their lease, the ttl of a session (ms); None: there are none."""
     network: NetworkFaults
     quiet_ms: int
     """For so long there are no faults but those of the network."""
@@ -158,7 +162,11 @@ class Scenario:
     @property
     def world(self) -> dict[str, Setting]:
         """What holds from the beginning to the end, as `grammar.WORLD` names it."""
-        return {"seed": self.seed, "own_every": OWN_EVERY, "watchers": True}
+        world: dict[str, Setting] = {"seed": self.seed, "own_every": OWN_EVERY, "watchers": True}
+        if self.tokens is not None:
+            servers, lease_ms, ttl_ms = self.tokens
+            world |= {"tokens": servers, "lease_ms": lease_ms, "ttl_ms": ttl_ms, "drift": TOKENS_DRIFT}
+        return world
 
     def actions(self) -> Iterator[Action]:
         """The whole run: the fleet grows, suffers faults and clients, and when all is well it must come to rest."""

@@ -44,11 +44,13 @@ from distkv.sim.actions import (
     Settings,
     Settle,
     Show,
+    ShowServers,
     ShowState,
     Split,
     StartNode,
     Swap,
     TellAll,
+    TokenAction,
     ToNode,
     WaitState,
     Write,
@@ -60,6 +62,7 @@ from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.strangers import Strangers, namesake_of
+from distkv.sim.token_crowd import TokenCrowd
 from distkv.sim.wording import words_for
 from distkv.sim.workload import Workload
 from distkv.storage.memory import MemoryDisk
@@ -89,6 +92,7 @@ class Stage:
         self._agents_down: Final[set[str]] = set()
         self._copies: Final[dict[str, MemoryDisk]] = {}
         self._workload: Final = Workload(fleet)
+        self._crowd: Final = TokenCrowd(fleet)
         self._strangers: Final = Strangers(fleet, self._core)
         self._fairness: Final = Fairness(fleet, self._copies)
 
@@ -115,10 +119,18 @@ class Stage:
                 self._pass(action)
             case Later(after_ms=after_ms, action=happening):
                 self._fleet.later(after_ms, partial(self._do_if_fair, happening))
-            case Show() | ShowState():
+            case Show() | ShowState() | ShowServers():
                 raise NotPossibleError("there is no trace here")
             case _:
                 assert_never(action)
+
+    def token_lines(self) -> list[str]:
+        """Who holds which tokens, in words."""
+        return self._crowd.lines()
+
+    def server_lines(self) -> list[str]:
+        """What the token servers know, in words."""
+        return self._crowd.server_lines()
 
     # -- what takes no time
 
@@ -129,6 +141,11 @@ class Stage:
                 self._happen(action, is_planned=True)
 
     def _happen(self, action: Happening, *, is_planned: bool = False) -> None:
+        if isinstance(action, TokenAction):
+            what = self._crowd.do(action)
+            if what:
+                raise NotPossibleError(what)
+            return
         match action:
             case ToNode(node=node):
                 self._deed(self._fleet.hosts[node], action)
@@ -417,6 +434,8 @@ class Stage:
         self._check_fatal()
         self._end_faults()
         is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
+        if self._crowd.all_is_well():
+            is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
         self._check_fatal()
         if not is_resting:
             raise not_at_rest(fleet, within_ms)

@@ -15,9 +15,13 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import CoreSettings
+from distkv.model.fence import Fence, read_fence_text
 from distkv.sim.actions import (
+    AcquireToken,
     Action,
     Agents,
+    BreakToken,
+    CloseSession,
     Cluster,
     Condition,
     CutWay,
@@ -29,6 +33,7 @@ from distkv.sim.actions import (
     Divert,
     Fill,
     Foreign,
+    FreezeClient,
     Gather,
     Happening,
     Later,
@@ -36,15 +41,20 @@ from distkv.sim.actions import (
     Move,
     PassTime,
     Recover,
+    ReleaseToken,
+    ResetTokens,
     Retire,
     Rot,
     RotSome,
     SetClock,
+    SetData,
     Settings,
     Settle,
     Show,
+    ShowServers,
     ShowState,
     Split,
+    StartClient,
     StartNode,
     Swap,
     TellAll,
@@ -151,7 +161,23 @@ def _set(words: Words) -> Action:
     ttl_ms = words.time_ms() if words.takes("ttl") else None
     if ttl_ms == 0:
         raise ValueError("a ttl is more than 0")
-    return Write(node, path, value, condition, None if ttl_ms is None else ttl_ms / 1000)
+    if condition is not None:
+        return Write(node, path, value, condition, None if ttl_ms is None else ttl_ms / 1000)
+    return Write(node, path, value, None, None if ttl_ms is None else ttl_ms / 1000, *_fence(words))
+
+
+def _delete(words: Words) -> Action:
+    return Write(words.node(), words.path(), None, None, None, *_fence(words))
+
+
+def _fence(words: Words) -> tuple[Fence | None, bool]:
+    if not words.takes("fence"):
+        return None, words.takes("refence")
+    text = words.take("the fence")
+    fence = read_fence_text(text)
+    if fence is None:
+        raise ValueError(f"{text} is no fence, as TOKEN:1.2 is")
+    return fence, False
 
 
 def _fill(words: Words) -> Action:
@@ -173,6 +199,26 @@ def _decide(words: Words, *, is_restored: bool) -> Action:
     if not words.takes("of"):
         raise ValueError("of is missing")
     return Decide(node, path, words.node(), is_restored)
+
+
+def _open(words: Words) -> Action:
+    node, client = words.node(), words.node()
+    ttl_ms = words.time_ms() if words.takes("ttl") else None
+    rate = words.number("the rate") if words.takes("rate") else 1.0
+    if rate <= 0:
+        raise ValueError("a rate is more than 0")
+    return StartClient(node, client, ttl_ms, rate)
+
+
+def _acquire(words: Words) -> Action:
+    client, token, is_shared = words.node(), words.take("the token"), words.takes("shared")
+    wait_ms = words.time_ms() if words.takes("wait") else None
+    hold_ms = words.time_ms() if words.takes("for") else None
+    return AcquireToken(client, token, is_shared, wait_ms, hold_ms, words.takes("writing"))
+
+
+def _data(words: Words) -> Action:
+    return SetData(words.node(), words.take("the token"), words.value())
 
 
 def _split(words: Words) -> Action:
@@ -307,8 +353,8 @@ VERBS: Final[dict[str, VerbRow]] = {
     "move": VerbRow("move NODE to NODE", _move),
     "rot": VerbRow("rot NODE PATH", lambda words: Rot(words.node(), words.path())),
     "rot-some": VerbRow("rot-some NODE [NODE] COUNT", _rot_some),
-    "set": VerbRow(f"set NODE PATH VALUE [{'|'.join(Condition)}] [ttl TIME]", _set),
-    "delete": VerbRow("delete NODE PATH", lambda words: Write(words.node(), words.path(), None)),
+    "set": VerbRow(f"set NODE PATH VALUE [{'|'.join(Condition)}] [ttl TIME] [fence FENCE|refence]", _set),
+    "delete": VerbRow("delete NODE PATH [fence FENCE|refence]", _delete),
     "fill": VerbRow("fill NODE PATH COUNT [from NUMBER] [over COUNT] [at-once]", _fill),
     "swap": VerbRow("swap NODE NUMBER", lambda words: Swap(words.node(), words.integer("the number"))),
     "restore": VerbRow("restore NODE PATH of NODE", lambda words: _decide(words, is_restored=True)),
@@ -321,6 +367,14 @@ VERBS: Final[dict[str, VerbRow]] = {
         lambda words: Retire(words.node(), words.node(), words.takes("force")),
     ),
     "retire-any": VerbRow("retire-any NODE", lambda words: Retire("", words.node(), is_forced=True)),
+    "open": VerbRow("open NODE CLIENT [ttl TIME] [rate NUMBER]", _open),
+    "acquire": VerbRow("acquire CLIENT TOKEN [shared] [wait TIME] [for TIME] [writing]", _acquire),
+    "release": VerbRow("release CLIENT TOKEN", lambda words: ReleaseToken(words.node(), words.take("the token"))),
+    "data": VerbRow("data CLIENT TOKEN VALUE", _data),
+    "break": VerbRow("break NODE TOKEN", lambda words: BreakToken(words.node(), words.take("the token"))),
+    "reset": VerbRow("reset NODE", lambda words: ResetTokens(words.node())),
+    "close": VerbRow("close CLIENT", lambda words: CloseSession(words.node())),
+    "freeze": VerbRow("freeze CLIENT TIME", lambda words: FreezeClient(words.node(), words.time_ms())),
     "split": VerbRow("split NODE… | NODE… [| NODE…]…", _split),
     "cut": VerbRow("cut NODE > NODE", _cut),
     "heal": VerbRow("heal", lambda _: Split(())),
@@ -343,6 +397,7 @@ VERBS: Final[dict[str, VerbRow]] = {
     "recover": VerbRow("recover [within TIME]", lambda words: Recover(words.within_ms())),
     "show": VerbRow("show all|nothing|[sent|heard] KIND… [at NODE…]", _show),
     "state": VerbRow("state", lambda _: ShowState()),
+    "servers": VerbRow("servers", lambda _: ShowServers()),
     "settings": VerbRow("settings SETTING=…", _settings),
 }
 """Each verb, in the order of the docs."""

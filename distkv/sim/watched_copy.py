@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, assert_never
 
-from distkv.client.watch import Begun, Change, Contested, Missed, Resync, UpToDate, WatchEvent
+from distkv.client.outages import Begun
+from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent
 from distkv.model.event import Link, tick_text
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.rule import BrokenRuleError
@@ -22,7 +24,7 @@ from distkv.wire.watch import Token, decode_token
 
 RULE: Final = "watchers know the tree"
 
-_Order: TypeAlias = tuple[int, bool, int]
+_Order: TypeAlias = tuple[Fence, int, bool, int]
 
 
 class WatchedCopy:
@@ -90,7 +92,8 @@ class WatchedCopy:
             raise BrokenRuleError(RULE, f"{self._who} is told that {dict(self.missed)} were missed, not {dict(missed)}")
 
     def _change(self, change: Change) -> None:
-        path, order = change.path, (change.tock, not change.is_expired, change.link[1])
+        path, fence = change.path, change.fence or NO_FENCE
+        order = fence, change.tock, not change.is_expired, change.link[1]
         # Nothing is above a deletion: it may be purged, and then what is older and beside it comes from a retired node.
         if path in self._values and self._told[path] > order:
             raise BrokenRuleError(RULE, f"{self._who} is told of {tick_text(*change.link)} at {path} after a later one")

@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, assert_never
 
 from distkv.sim.actions import (
+    AcquireToken,
     Action,
     Agents,
+    BreakToken,
+    CloseSession,
     Cluster,
     CutWay,
     Decide,
@@ -25,6 +28,7 @@ from distkv.sim.actions import (
     Divert,
     Fill,
     Foreign,
+    FreezeClient,
     Gather,
     Happening,
     Later,
@@ -32,20 +36,25 @@ from distkv.sim.actions import (
     Move,
     PassTime,
     Recover,
-    Request,
+    ReleaseToken,
+    ResetTokens,
     Retire,
     Rot,
     RotSome,
     SetClock,
+    SetData,
     SettingMap,
     Settings,
     Settle,
     Show,
+    ShowServers,
     ShowState,
     Split,
+    StartClient,
     StartNode,
     Swap,
     TellAll,
+    TokenAction,
     ToNode,
     WaitState,
     Write,
@@ -78,6 +87,8 @@ DEEDS: Final = {
 
 def words_for(action: Happening) -> tuple[str, str]:
     """Whom it befell, nobody where it is about the ways between all, and what; there a scenario file's words."""
+    if isinstance(action, TokenAction):
+        return "", command_of(action)
     match action:
         case ToNode(node=node, deed=deed):
             return node, DEEDS[deed]
@@ -108,6 +119,9 @@ def command_of(action: Action) -> str:
 
 
 def _words(action: Action) -> Iterator[str]:
+    if isinstance(action, TokenAction):
+        yield from _of_tokens(action)
+        return
     match action:
         case ToNode(node=node, deed=deed):
             yield from (deed, node)
@@ -125,6 +139,8 @@ def _words(action: Action) -> Iterator[str]:
             yield from ("show", *(sorted(tags) or ["nothing"]), *_listed("at", nodes))
         case ShowState():
             yield "state"
+        case ShowServers():
+            yield "servers"
         case _:
             assert_never(action)
 
@@ -220,16 +236,17 @@ def _diverted(diversion: Diversion) -> Iterator[str]:
         yield from ("by", _time_of(diversion.delay_ms))
 
 
-def _request(action: Request) -> Iterator[str]:
+def _request(action: Write | Fill | Swap | Decide | DecideAny | Retire | TellAll) -> Iterator[str]:
     match action:
         case Write(node=node, path=path, value=None):
-            yield from ("delete", node, shlex.quote(str(path)))
+            yield from ("delete", node, shlex.quote(str(path)), *_fence(action))
         case Write(node=node, path=path, value=value, condition=condition, ttl_s=ttl_s):
             yield from ("set", node, shlex.quote(str(path)), _value(value))
             if condition is not None:
                 yield condition
             if ttl_s is not None:
                 yield from ("ttl", _time_of(round(ttl_s * 1000)))
+            yield from _fence(action)
         case Fill(node=node, path=path, count=count, first=first, over=over, is_batch=is_batch):
             yield from ("fill", node, shlex.quote(str(path)), str(count))
             if first:
@@ -256,6 +273,45 @@ def _request(action: Request) -> Iterator[str]:
             yield from ("say", node, _value(text))
         case _:
             assert_never(action)
+
+
+def _of_tokens(action: TokenAction) -> Iterator[str]:
+    match action:
+        case StartClient(node=node, client=client, ttl_ms=ttl_ms, rate=rate):
+            yield from ("open", node, client)
+            if ttl_ms is not None:
+                yield from ("ttl", _time_of(ttl_ms))
+            if rate != 1.0:
+                yield from ("rate", repr(rate))
+        case AcquireToken(client=client, token=token, wait_ms=wait_ms, hold_ms=hold_ms):
+            yield from ("acquire", client, shlex.quote(token))
+            yield from ["shared"] if action.is_shared else []
+            if wait_ms is not None:
+                yield from ("wait", _time_of(wait_ms))
+            if hold_ms is not None:
+                yield from ("for", _time_of(hold_ms))
+            yield from ["writing"] if action.writes else []
+        case ReleaseToken(client=client, token=token):
+            yield from ("release", client, shlex.quote(token))
+        case SetData(client=client, token=token, value=value):
+            yield from ("data", client, shlex.quote(token), _value(value))
+        case BreakToken(node=node, token=token):
+            yield from ("break", node, shlex.quote(token))
+        case ResetTokens(node=node):
+            yield from ("reset", node)
+        case CloseSession(client=client):
+            yield from ("close", client)
+        case FreezeClient(client=client, for_ms=for_ms):
+            yield from ("freeze", client, _time_of(for_ms))
+        case _:
+            assert_never(action)
+
+
+def _fence(action: Write) -> Iterator[str]:
+    if action.fence is not None:
+        yield from ("fence", shlex.quote(str(action.fence)))
+    if action.refence:
+        yield "refence"
 
 
 def _time(action: PassTime | Settle | WaitState | Recover | Later) -> Iterator[str]:

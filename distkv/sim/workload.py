@@ -118,7 +118,7 @@ def _request(tree: Tree, action: Write) -> SetValue:
     path, value = action.path, None if action.value is None else pack_value(action.value)
     entry = tree.get(path)
     if action.condition is None:
-        return SetValue(1, path, value, ttl=action.ttl_s)
+        return SetValue(1, path, value, ttl=action.ttl_s, fence=action.fence, refence=action.refence)
     if action.condition is Condition.NEW or entry is None or not entry.is_live:
         return SetValue(1, path, value, new=True, ttl=action.ttl_s)
     match action.condition:

@@ -14,6 +14,7 @@ from distkv.sim.actions import Setting, SettingMap
 from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
+from distkv.sim.token_nodes import TokenNodes
 from distkv.sim.trees import Trees
 from distkv.sim.watching import SlowWatchers, draw
 
@@ -28,11 +29,16 @@ DEFAULTS: Final[dict[str, Setting]] = {
     "trees": False,
     "children": 16,
     "announce_ms": 5000,
+    "tokens": 0,
+    "lease_ms": 5000,
+    "ttl_ms": 15_000,
+    "drift": 1,
 }
 """The seed of chance, whether agents say who is there, how long gossip and each part of an answer take, how long a peer
 that does not answer is waited for (0: one knows at once), of how many of its messages a node hears one again,
 whether the slow watchers of the seed are there, and whether there are server trees, with how many children of a node,
-and how often a node announces itself."""
+and how often a node announces itself. Last, how many hosts serve tokens, their lease, the ttl of a session, and
+how wrong clocks may be (percent)."""
 
 
 def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
@@ -49,4 +55,7 @@ def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
     fleet.own_every = int(world["own_every"])
     for one in trees:
         one.attach(fleet, seed, fanout=int(world["children"]), announce_ms=int(world["announce_ms"]))
+    if world["tokens"]:
+        servers, lease_ms, ttl_ms = int(world["tokens"]), int(world["lease_ms"]), int(world["ttl_ms"])
+        fleet.token_nodes = TokenNodes(fleet.hosts, seed, servers, lease_ms, ttl_ms, int(world["drift"]) / 100)
     return fleet

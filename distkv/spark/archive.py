@@ -29,7 +29,7 @@ from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
 from distkv.spark.nodes.planning import Plan, Read, View, cut, first_of, held_by, plan
 from distkv.spark.source.progress import AwaitedTicks
 from distkv.spark.table.manifest import Manifest
-from distkv.spark.table.parts import FILE_ROWS, Part, parts_folder, taken_in, work_out
+from distkv.spark.table.parts import FILE_ROWS, Part, newest_form, parts_folder, taken_in, work_out
 from distkv.spark.table.store import Table, open_table
 from distkv.spark.writing import Task, write
 
@@ -293,7 +293,7 @@ class _Archiving:
         ticks = joined(manifest.ticks, come)
         gaps = without(joined(joined(manifest.gaps, found.gaps), given_up), ticks)
         if files or ticks != manifest.ticks or gaps != manifest.gaps:
-            table.commit(files, ticks=ticks, gaps=gaps)
+            table.commit(files, ticks=ticks, gaps=gaps, form=newest_form(parts))
 
     def _tell_progress(self, left: TickRanges) -> None:
         done = count(self._table.manifest.ticks) - count(self._first.ticks)

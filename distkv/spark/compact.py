@@ -29,7 +29,7 @@ from distkv.spark.table.contents import read_events
 from distkv.spark.table.folder import translated
 from distkv.spark.table.manifest import EVENTS_FOLDER, PART_MAX, DataFile
 from distkv.spark.table.merging import Merge, Merged, Source, merge
-from distkv.spark.table.parts import FILE_ROWS, parts_folder, taken_in, work_out
+from distkv.spark.table.parts import FILE_ROWS, newest_form, parts_folder, taken_in, work_out
 from distkv.spark.table.store import Table, open_table
 
 if TYPE_CHECKING:
@@ -162,12 +162,14 @@ class _Compaction:
         table = self._table
         names = [name for one in merged for name in one.names]
         manifest = table.manifest
+        parts = [part for one in merged for part in one.parts]
         table.commit(
-            taken_in(table, [part for one in merged for part in one.parts]),
+            taken_in(table, parts),
             names,
             ticks=manifest.ticks,
             gaps=manifest.gaps,
             forgotten=self._forget if self._dropped else None,
+            form=newest_form(parts),
         )
 
 

@@ -20,11 +20,13 @@ import attrs
 from distkv.client.conflicts import Loser
 from distkv.client.questions import Entry
 from distkv.errors import BadPathError, DecodeError
-from distkv.model.event import Event, Kind, Link, NodeName, Order, Tock, order, tick_text
+from distkv.model.event import Kind, Link, NodeName, Order, Tock, new_event, order, tick_text
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.index import place_of
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges, common, without
 from distkv.spark.nodes.planning import View, held_by, missing_at
+from distkv.wire.events import read_shown_fence
 from distkv.wire.fields import Fields, read_int, read_link, read_map, read_path
 from distkv.wire.json_form import to_json
 from distkv.wire.packing import pack
@@ -75,7 +77,7 @@ def differing(trees: Sequence[Iterator[Fields]]) -> Iterator[tuple[Path, Sight]]
 
 def shown(path: Path, entry: Entry | None) -> ShownEntry | None:
     """What a node shows that was asked for one path."""
-    return None if entry is None else _shown(path, entry.chain[0], entry.tock, entry.value)
+    return None if entry is None else _shown(path, entry.chain[0], entry.tock, entry.value, entry.fence or NO_FENCE)
 
 
 def is_settled(first: Sight, now: Sight) -> bool:
@@ -173,11 +175,11 @@ def _path(item: Fields) -> Path:
 def _shown_item(path: Path, item: Fields) -> ShownEntry:
     newest = read_map(item.get("chain"), "chain")
     link = read_link(newest.get("node"), newest.get("tick"), "chain")
-    return _shown(path, link, Tock(read_int(item, "tock")), item.get("value"))
+    return _shown(path, link, Tock(read_int(item, "tock")), item.get("value"), read_shown_fence(item))
 
 
-def _shown(path: Path, link: Link, tock: Tock, value: object) -> ShownEntry:
+def _shown(path: Path, link: Link, tock: Tock, value: object, fence: Fence) -> ShownEntry:
     text = to_json(value)
     short = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
-    event = Event(path, Kind.SET, pack_value(value), (link,), tock, 0.0)
+    event = new_event(path, Kind.SET, pack_value(value), (link,), tock, 0.0, fence=fence)
     return ShownEntry(order(event), f"{short} ({tick_text(*link)})")

@@ -20,25 +20,30 @@ import pyarrow.compute as pc
 
 from distkv.errors import DecodeError
 from distkv.model.entry import Entry
-from distkv.model.event import Chain, Event, ExpiringEvent, Kind, Tock
+from distkv.model.event import Chain, Event, Kind, Tock, new_event
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import ROOT, Path
 from distkv.model.tree import share
 from distkv.spark.nodes.rows import without_collector
+from distkv.spark.table.columns import FENCE_COLUMNS
 
 EVENT_COLUMNS: Final = (
-    "path_str", "kind", "value_msgpack", "node", "tick", "tock", "chain", "truncated", "ttl", "time_s"
+    "path_str", "kind", "value_msgpack", "node", "tick", "tock", "chain", "truncated", "ttl", "time_s",
+    *FENCE_COLUMNS.names,
 )  # fmt: skip
 """What is needed of each event."""
 IS_EXPIRY: Final = "is_expiry"
 """A column beside them, to sort by: whether the kind is expire."""
 RISING: Final = (
     ("path_str", "ascending"),
+    *((name, "ascending") for name in FENCE_COLUMNS.names),
     ("tock", "ascending"),
     (IS_EXPIRY, "descending"),
     ("tick", "ascending"),
     ("node", "descending"),
 )
-"""Path by path the order of events (docs/protocol, ORDER-2), the lowest first. Text is compared by its bytes."""
+"""Path by path the order of events (docs/protocol, ORDER-2, FENCE-1), the lowest first. Text is compared by its bytes,
+and null, which is no fence, comes before all others, as Spark has it where a sort is ascending."""
 ENTRIES: Final = pa.schema(
     [
         ("path_str", pa.string()),
@@ -90,22 +95,20 @@ class _Folding:
         texts, kinds, values, tocks, times, truncated = (
             _listed(batch.column(name)) for name in ("path_str", "kind", "value_msgpack", "tock", "time_s", "truncated")
         )
-        chains, ttls = chains_of(batch), _ttls(batch.column("ttl"))
+        chains, ttls, fences = chains_of(batch), _ttls(batch.column("ttl")), _fences(batch)
         if unknown := set(kinds).difference(_KINDS):
             raise DecodeError(f"there are rows of the kind {unknown.pop()!r}, which no event has", "bad_kind")
         self._count += batch.num_rows
         entry = self._entry
-        for text, kind, value, chain, tock, time, is_cut, ttl in zip(
-            texts, kinds, values, chains, tocks, times, truncated, ttls, strict=True
+        for text, kind, value, chain, tock, time, is_cut, ttl, fence in zip(
+            texts, kinds, values, chains, tocks, times, truncated, ttls, fences, strict=True
         ):
             if text != self._text:
                 self._end_path(entry)
                 entry = None
                 self._text, self._path = text, _read_path(text)
-            if ttl is not None:
-                event: Event = ExpiringEvent(self._path, value, chain, tock, time, is_cut, ttl)
-            else:
-                event = Event(self._path, _KINDS[kind], value or b"", chain, Tock(tock), time, is_cut)
+            parts = self._path, _KINDS[kind], value or b"", chain, Tock(tock), time, is_cut
+            event = Event(*parts) if ttl is None and fence is NO_FENCE else new_event(*parts, ttl, fence)
             if entry is None:
                 entry = Entry(event)
             else:
@@ -134,7 +137,7 @@ class _Folding:
         if self._path.is_reserved:
             return
         head, conflicts = entry.head, entry.conflicts()
-        deletions = sum(loser.kind is not Kind.SET for loser in conflicts) if conflicts else 0
+        deletions = sum(_may_be_gone(loser) for loser in conflicts) if conflicts else 0
         self._conflicts += len(conflicts)
         self._deletions += deletions
         if head.kind is Kind.SET:
@@ -142,6 +145,14 @@ class _Folding:
                 (self._text, head.value, head.node, head.tick, head.tock, head.time, head.ttl, len(conflicts),
                  deletions, None, None)
             )  # fmt: skip
+
+
+def _may_be_gone(loser: Event) -> bool:
+    """Whether nodes that forgot a deletion (docs/protocol, PURGE-1) do not show this conflict, of which no event tells.
+
+    It is a deletion, and one without a fence: others nodes keep (FENCE-5).
+    """
+    return loser.kind is not Kind.SET and loser.fence == NO_FENCE
 
 
 # -- columns ------------------------------------------------------------------------------------------------------
@@ -157,6 +168,19 @@ def _ttls(column: pa.Array) -> Iterable[float | None]:
     """Few events have one."""
     found: list[float | None] = column.to_pylist()
     return repeat(None, len(column)) if column.null_count == len(column) else found
+
+
+def _fences(batch: pa.RecordBatch) -> Iterable[Fence]:
+    """Few events have one."""
+    columns = [batch.column(name) for name in FENCE_COLUMNS.names]
+    if all(column.null_count == len(column) for column in columns):
+        return repeat(NO_FENCE, batch.num_rows)
+    found = []
+    for parts in zip(*(column.to_pylist() for column in columns), strict=True):
+        if None in parts and parts != (None,) * len(parts):
+            raise DecodeError("the fence of an event is not whole", "bad_fence")
+        found.append(NO_FENCE if None in parts else Fence(*parts))
+    return found
 
 
 def chains_of(batch: pa.RecordBatch) -> list[Chain]:

@@ -17,6 +17,9 @@ higher event of P names that writer at the same tick or a later one: then that o
 * All others are dropped. Whatever one of them contains is contained by something that is kept, and it is itself below
   the winner and not open. So winner and open losers are the same with and without it, in any cut that has P.
 
+A fence is a part of the order, and of nothing else here. So a deletion under the fence of a token, which nodes keep as
+the floor for late writes (FENCE-5), stays until a higher event of P contains it, which then is the floor.
+
 Nothing of this goes by clocks but which events P has; what a clock says wrongly makes P another set, of which the same
 is true.
 
@@ -40,12 +43,13 @@ from distkv.model.event import COUNT_BITS, Chain, Link, Tick, Writer, first_tick
 from distkv.model.tick_ranges import TickRanges, lives
 from distkv.spark.folding import IS_EXPIRY, chains_of
 from distkv.spark.nodes.rows import without_collector
+from distkv.spark.table.columns import FENCE_COLUMNS
 
 KEPT_MAX: Final = LOSERS_MAX + 1
 """So many events of a path are the winner and losers that are all open, at the most."""
 FILE: Final = "file"
 """A column: the name of the data file where the event is."""
-ROW_COLUMNS: Final = (FILE, "path_str", "system", "node", "tick", "tock", "chain", IS_EXPIRY)
+ROW_COLUMNS: Final = (FILE, "path_str", "system", "node", "tick", *FENCE_COLUMNS.names, "tock", "chain", IS_EXPIRY)
 """What is needed of each event."""
 DROPPED: Final = pa.schema([(FILE, pa.string()), ("node", pa.string()), ("tick", pa.int64())])
 """What is said of each event that may be dropped."""

@@ -38,20 +38,25 @@ from distkv.storage.archive_damage import DamageList, Tell, say_nothing
 from distkv.storage.archive_history import History
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
+    SLOTS,
     UNKNOWN,
     DamagedRow,
     HistoryRow,
     LedgerRow,
     SettledUpTo,
+    SlotRow,
     StateRow,
     check_ledger,
     check_meta,
     check_numbers,
+    check_slot,
     check_state,
     insert_history,
     insert_states,
     is_intact_ledger,
     is_intact_meta,
+    is_intact_slot,
+    slot_damage,
     state_damage,
 )
 from distkv.storage.archive_salvage import TABLES, empty, is_malformed, is_readable
@@ -69,7 +74,7 @@ _LSN: Final = itemgetter(HistoryRow._fields.index("lsn"))
 class Settlement:
     """What the records from `settled_lsn` up to `lsn` came to. Rows replace those with the same key.
 
-    `forget` empties state, ledger and meta first, for a node that started anew in between; history stays.
+    `forget` empties state, ledger, meta and slots first, for a node that started anew in between; history stays.
     """
 
     lsn: int
@@ -85,6 +90,9 @@ class Settlement:
     """How many paths the state has after it."""
     segment: int | None = None
     """The number of the segment that the log had come to, 0: there is none; None: what was said before stays."""
+    slots: Sequence[SlotRow] = ()
+    dropped_slots: Sequence[tuple[str, str]] = ()
+    """The names and keys of those that are not kept any more."""
 
 
 @attrs.frozen
@@ -228,6 +236,29 @@ class Archive:
             raise damaged(self._path, "what it says of its node does not check")
         return {key: value for key, value, _ in rows}
 
+    def slots(self) -> list[SlotRow] | None:
+        """What services keep, in order of name and key; None: something of it does not check, is missing or cannot be
+        read, and stands in `damage` then. All of it is left out, because a part of what a service has promised may be
+        worse than nothing; and no start fails because of it."""
+        with self._reading, translated(self._path):
+            try:
+                found = self._reader.execute("SELECT machine, key, value, checked FROM slots ORDER BY machine, key")
+                rows = found.fetchall()
+            except sqlite3.DatabaseError as error:
+                if not is_malformed(error):
+                    raise
+                self.damage.note(DamagedRow.of_page(SLOTS))
+                return None
+        slots = [SlotRow(*row[:-1]) for row in rows]
+        damaged_rows = [
+            slot_damage(slot) for slot, row in zip(slots, rows, strict=True) if not is_intact_slot(slot, row[-1])
+        ]
+        if not damaged_rows and sum(row[-1] for row in rows) != self._progress.slots_sum:
+            damaged_rows = [DamagedRow(f"{SLOTS}, rows that are missing")]
+        for damage in damaged_rows:
+            self.damage.note(damage)
+        return None if damaged_rows else slots
+
     # -- changing
 
     def settle(self, batch: Settlement) -> None:
@@ -236,7 +267,7 @@ class Archive:
             self._check_follows(batch)
             with transaction(self._writer):
                 self._write(batch)
-                ledger_sum, meta_sum = map(self._sum_of, ("ledger", "meta"))
+                ledger_sum, meta_sum, slots_sum = map(self._sum_of, ("ledger", "meta", SLOTS))
                 was = self._progress
                 progress = attrs.evolve(
                     was,
@@ -246,6 +277,7 @@ class Archive:
                     segment=was.segment if batch.segment is None else batch.segment,
                     ledger_sum=ledger_sum,
                     meta_sum=meta_sum,
+                    slots_sum=slots_sum,
                 )
                 self._write_progress(progress)
             self._progress = progress
@@ -364,7 +396,7 @@ class Archive:
         change_all = self._writer.executemany
         if batch.forget:
             with closing(connect_reader(self._path)) as reader:
-                for table in ("state", "ledger", "meta", "progress"):
+                for table in ("state", "ledger", "meta", SLOTS, "progress"):
                     empty(self._writer, reader, table)
         change_all("DELETE FROM state WHERE path = ?", zip(batch.dropped_paths))
         insert_states(self._writer, batch.states)
@@ -373,6 +405,9 @@ class Archive:
         change_all("REPLACE INTO ledger (node, life, book, checked) VALUES (?, ?, ?, ?)", books)
         meta = [(key, value, check_meta(key, value)) for key, value in batch.meta.items()]
         change_all("REPLACE INTO meta (key, value, checked) VALUES (?, ?, ?)", meta)
+        change_all("DELETE FROM slots WHERE machine = ? AND key = ?", batch.dropped_slots)
+        slots = [(row.machine, row.key, row.value, check_slot(row)) for row in batch.slots]
+        change_all("REPLACE INTO slots (machine, key, value, checked) VALUES (?, ?, ?, ?)", slots)
 
     def _write_progress(self, progress: SettledUpTo) -> None:
         """What changed with it: how far the archive is, and what of it is damaged."""

@@ -25,12 +25,14 @@ import attrs
 INSERT_ROWS: Final = 256
 """By one statement: about a millisecond's work, for which the interpreter's lock is let go once."""
 
-_STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE = (number << 24 for number in range(1, 7))
+_STATE, _HISTORY, _LEDGER, _META, _PROGRESS, _DAMAGE, _SLOTS = (number << 24 for number in range(1, 8))
 """Where each table's checksums begin; to it comes the length of the first part, so that parts cannot trade bytes."""
 _HISTORY_NUMBERS: Final = struct.Struct("<qqd?")
 _MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
 """What a column of another type than was written leads to."""
 _PAGE: Final = ", a page that cannot be read"
+SLOTS: Final = "slots"
+"""The table of what services keep."""
 UNKNOWN: Final = -1
 """For how many rows the state has, in a file that was not told."""
 
@@ -73,6 +75,15 @@ class LedgerRow:
 
 
 @attrs.frozen
+class SlotRow:
+    """What a service of the node keeps under a key."""
+
+    machine: str
+    key: str
+    value: bytes
+
+
+@attrs.frozen
 class SettledUpTo:
     """How far the archive is: the one row that says so, in the order of its columns."""
 
@@ -83,6 +94,7 @@ class SettledUpTo:
     segment: int
     ledger_sum: int
     meta_sum: int
+    slots_sum: int
 
 
 def _printable(text: str) -> str:
@@ -111,6 +123,11 @@ class DamagedRow:
         return self.place.endswith(_PAGE)
 
     @property
+    def is_slot(self) -> bool:
+        """Whether it is about what the services of the node keep, of which no other node has a copy."""
+        return self.place.startswith(SLOTS)
+
+    @property
     def is_past(self) -> bool:
         """Whether it is about the history: what is damaged otherwise, a running node writes anew."""
         return self.place.startswith("history")
@@ -135,6 +152,11 @@ def check_ledger(row: LedgerRow) -> int:
 
 def check_meta(key: str, value: bytes) -> int:
     return crc32(value, crc32(_bytes(key), _META + len(value)))
+
+
+def check_slot(row: SlotRow) -> int:
+    machine, key = _bytes(row.machine), _bytes(row.key)
+    return crc32(row.value, crc32(b"%d %d %b%b" % (len(machine), len(key), machine, key), _SLOTS))
 
 
 def check_numbers(numbers: Sequence[int]) -> int:
@@ -164,6 +186,13 @@ def is_intact_history(row: HistoryRow, checked: Any) -> bool:
 def is_intact_ledger(row: LedgerRow, checked: Any) -> bool:
     try:
         return bool(check_ledger(row) == checked)
+    except _MALFORMED:
+        return False
+
+
+def is_intact_slot(row: SlotRow, checked: Any) -> bool:
+    try:
+        return bool(check_slot(row) == checked)
     except _MALFORMED:
         return False
 
@@ -200,6 +229,11 @@ def history_damage(row: HistoryRow) -> DamagedRow:
     """A row of the history that does not check. Its path is readable where it stands in the record, too."""
     path = row.path if _is_in(row.path, row.record) else None
     return DamagedRow(f"history, row {row.lsn}", path, row.lsn)
+
+
+def slot_damage(row: SlotRow) -> DamagedRow:
+    """A row of a service that does not check."""
+    return DamagedRow(f"{SLOTS}, {row.machine}: {row.key}")
 
 
 def _is_in(path: Any, content: Any) -> bool:

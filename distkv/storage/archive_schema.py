@@ -88,7 +88,17 @@ UPDATE progress SET state_rows = (SELECT count(*) FROM state),
     ledger_sum = (SELECT ifnull(sum(checked), 0) FROM ledger), meta_sum = (SELECT ifnull(sum(checked), 0) FROM meta)
 """
 
-PROGRESS: Final = "settled_lsn, history_rows, history_from, state_rows, segment, ledger_sum, meta_sum"
+_VERSION_3: Final = """
+-- What the services of this node keep: no other node has it, and no backup. The sum as that of the ledger.
+CREATE TABLE slots (
+    machine TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, checked INTEGER NOT NULL, PRIMARY KEY (machine, key)
+) WITHOUT ROWID;
+ALTER TABLE progress ADD COLUMN slots_sum INTEGER NOT NULL DEFAULT 0
+"""
+
+_PROGRESS_2: Final = "settled_lsn, history_rows, history_from, state_rows, segment, ledger_sum, meta_sum"
+"""The columns that format 2 had."""
+PROGRESS: Final = f"{_PROGRESS_2}, slots_sum"
 INDEXES: Final = ("history_by_path", "history_by_tick", "history_by_arrival")
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
@@ -111,11 +121,20 @@ def add_checksums(connection: sqlite3.Connection) -> None:
     for name, (count, function) in functions.items():
         connection.create_function(name, count, function, deterministic=True)
     _execute(connection, _VERSION_2)
-    numbers = connection.execute(f"SELECT {PROGRESS} FROM progress").fetchone()
+    numbers = connection.execute(f"SELECT {_PROGRESS_2} FROM progress").fetchone()
     connection.execute("UPDATE progress SET checked = ?", (check_numbers(numbers),))
 
 
-STEPS: Final[Sequence[Step]] = (create_version_1, add_checksums)
+def add_slots(connection: sqlite3.Connection) -> None:
+    """The third format. How far the archive is gets a new checksum only if it has the right one: what was damaged
+    before stays so."""
+    _execute(connection, _VERSION_3)
+    rows = connection.execute(f"SELECT {_PROGRESS_2}, checked FROM progress").fetchall()
+    if len(rows) == 1 and check_numbers(rows[0][:-1]) == rows[0][-1]:
+        connection.execute("UPDATE progress SET checked = ?", (check_numbers((*rows[0][:-1], 0)),))
+
+
+STEPS: Final[Sequence[Step]] = (create_version_1, add_checksums, add_slots)
 """The function at index n turns a file of version n into one of version n + 1."""
 
 

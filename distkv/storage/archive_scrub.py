@@ -23,16 +23,20 @@ import attrs
 from distkv.storage.archive_connection import connect_reader, translated
 from distkv.storage.archive_rows import (
     HISTORY_COLUMNS,
+    SLOTS,
     UNKNOWN,
     DamagedRow,
     HistoryRow,
     LedgerRow,
+    SlotRow,
     check_numbers,
     history_damage,
     is_intact_history,
     is_intact_ledger,
     is_intact_meta,
+    is_intact_slot,
     is_intact_state,
+    slot_damage,
     state_damage,
 )
 from distkv.storage.archive_salvage import is_malformed
@@ -67,6 +71,7 @@ def parts(path: str) -> Iterator[ScrubStep]:
     """
     with translated(path), closing(connect_reader(path)) as connection:
         yield from _readable("ledger", _look_at_few(connection))
+        yield from _readable(SLOTS, _look_at_slots(connection))
         yield from _readable("state", _look_at_state(connection))
         yield from _readable("history", _look_at_history(connection))
 
@@ -97,6 +102,17 @@ def _look_at_few(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
         if not damaged and sum(row[-1] for row in found) != progress[f"{name}_sum"]:
             damaged.append(DamagedRow(f"{name}, rows that are missing"))
     yield ScrubStep(len(ledger) + len(meta) + 1, _size((*ledger, *meta)), damaged)
+
+
+def _look_at_slots(connection: sqlite3.Connection) -> Iterator[ScrubStep]:
+    """What services keep, as of one moment."""
+    with _moment(connection):
+        progress = _read_progress(connection)
+        rows = connection.execute("SELECT machine, key, value, checked FROM slots").fetchall()
+    damaged = [slot_damage(slot) for *parts, checked in rows if not is_intact_slot(slot := SlotRow(*parts), checked)]
+    if not damaged and progress is not None and sum(row[-1] for row in rows) != progress["slots_sum"]:
+        damaged.append(DamagedRow(f"{SLOTS}, rows that are missing"))
+    yield ScrubStep(len(rows), _size(rows), damaged)
 
 
 def _look_at_state(connection: sqlite3.Connection) -> Iterator[ScrubStep]:

@@ -24,13 +24,15 @@ from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import Hello, decode_reply, is_end, is_start, read_hello, reply_error
-from distkv.wire.request import Request
+from distkv.wire.request import PingRequest, Request
 
 CONNECT_S: Final = 3.0
 IDLE_S: Final = 10.0
 """How long a peer may be silent in the midst of an answer, or take nothing in."""
 LINGER_S: Final = 10.0
-"""How long a connection is kept without a request."""
+"""How long a connection is kept on which nothing is asked or told."""
+PROBE_S: Final = 5.0
+"""How often a connection on which something is told, and nothing is asked, is seen to be good."""
 RECEIVE_BYTES: Final = 1 << 18
 
 Connect: TypeAlias = Callable[[str, int], Awaitable[trio.abc.Stream]]
@@ -113,7 +115,13 @@ class PeerLine:
         self._seq = 0
         self._rest_bytes = b""  # of what the socket took in part; it leaves before what is sent next
         self._unused_since = trio.current_time()
+        self._probed_at = -PROBE_S
         self._pause = trio.CancelScope()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the attempt to open it is over, and something can be said on it."""
+        return self._stream is not None and not self.is_over
 
     async def run(self) -> None:
         """Open it, and read from it until it breaks, or nothing was asked for some time."""
@@ -153,15 +161,43 @@ class PeerLine:
 
     def say_nowait(self, request: Callable[[int], Request]) -> bool:
         """Say something whose answer nobody waits for, if the socket takes it at once; False: it was not said."""
+        return self._write_nowait(request, None)
+
+    def tell_nowait(self, request: Callable[[int], Request]) -> bool:
+        """The same, and it counts as a use of the connection, which is kept for a while longer. Now and then a sign of
+        life is asked for: else nobody would see that the other end is gone."""
+        is_said = self._write_nowait(request, self._probe())
+        if is_said:
+            self.keep()
+        return is_said
+
+    def keep(self) -> None:
+        """It was used just now."""
+        self._unused_since = trio.current_time()
+
+    def _probe(self) -> PeerCall | None:
+        """Of what is under way already it is seen, too, that the other end is gone."""
+        if self._calls or trio.current_time() < self._probed_at + PROBE_S:
+            return None
+        return PeerCall(_take_nothing)
+
+    def _write_nowait(self, request: Callable[[int], Request], probe: PeerCall | None) -> bool:
+        """In one write, with a ping behind it if there is a `probe` to take the answer."""
         stream = self._stream
         if not isinstance(stream, trio.SocketStream) or self.is_over or self._rest_bytes or self._turn.locked():
             return False
         self._seq += 1
         data = encode_request(request(self._seq))
+        if probe is not None:
+            self._seq += 1
+            data += encode_request(PingRequest(self._seq))
         try:
             sent = os.write(stream.socket.fileno(), data)
         except OSError:  # it is full, or broken: who reads it sees that
             return False
+        if probe is not None:
+            self._expect(probe)
+            self._probed_at = trio.current_time()
         self._rest_bytes = data[sent:]
         return True
 
@@ -291,6 +327,11 @@ class PeerLine:
         """Whether it was left shows in that it is over while somebody reads from it."""
         if self.is_over and not self._calls:
             self._reading.cancel()
+
+
+async def _take_nothing(_: Fields) -> None:
+    """What comes does not matter, only that it does."""
+    await trio.lowlevel.checkpoint()
 
 
 async def receive(stream: trio.abc.Stream) -> bytes:

@@ -1,4 +1,4 @@
-"""Requests to other nodes over TCP: exchanges, pulls, downloads, follows.
+"""Requests to other nodes over TCP: exchanges, pulls, downloads, follows; and what services tell them.
 
 Knows: which connections there are, and what of an answer is handed to whom.  Does not know what is asked or why, nor
 how requests share a connection (`peer_line`).
@@ -20,12 +20,14 @@ from typing import Final, TypeAlias
 import attrs
 import trio
 
+from distkv.config import Limits
 from distkv.errors import PeerError, RequestError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.transport.base import EdgeHooks, FollowHooks
 from distkv.transport.loans import Loans
 from distkv.transport.peer_line import IDLE_S, Connect, PeerCall, PeerLine
+from distkv.transport.tells import Tells
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.edges import read_edge
 from distkv.wire.fields import Fields, read_ranges
@@ -35,6 +37,7 @@ from distkv.wire.request import (
     EventsWait,
     Follow,
     HeldRequest,
+    NodeTell,
     PeerRequest,
     PingRequest,
     Request,
@@ -47,17 +50,25 @@ MakeRequest: TypeAlias = Callable[[int], Request]
 
 ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
+LIMITS: Final = Limits()
 
 
 class PeerCaller:
     """Keeps one connection for each node that is asked something."""
 
-    def __init__(self, *, connect: Connect = trio.open_tcp_stream, answer_bytes_max: int = ANSWER_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        connect: Connect = trio.open_tcp_stream,
+        answer_bytes_max: int = ANSWER_BYTES_MAX,
+        limits: Limits = LIMITS,
+    ) -> None:
         self._connect: Final = connect
         self._answer_bytes_max: Final = answer_bytes_max
         self._lines: Final = dict[str, PeerLine]()
         self.loans: Final = Loans(self._dial, connect, answer_bytes_max)
         """Connections that other nodes lend to this one, or this one to them."""
+        self._tells: Final = Tells(self._line, limits)
         self._nursery: trio.Nursery | None = None
 
     def begin(self, nursery: trio.Nursery) -> None:
@@ -127,6 +138,13 @@ class PeerCaller:
 
         call = PeerCall(take_fields, silent_s, lasts=True)
         await self._converse(addr, request, call, to_say, lambda _: None)
+
+    def tell(self, addr: str, request: NodeTell, dropped: Callable[[int], object]) -> None:
+        """Tell the node at `addr` something; never waits. `dropped` is called with how many of its bodies are not sent,
+        now or later. The connection is kept for `LINGER_S` after the last that was told."""
+        if self._nursery is None:
+            raise RuntimeError("a peer is told something before the caller has begun")
+        self._tells.tell(addr, request, dropped, self._nursery)
 
     # -- inside
 

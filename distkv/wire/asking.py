@@ -19,12 +19,12 @@ CLIENT_ROWS: Final[tuple[AnyRow[Request], ...]] = (
     *decisions.ROWS,
     *node_requests.ROWS,
 )
-"""What any client asks; `peering` has the others."""
+"""What any client asks; `peering` and `token_requests` have the others."""
 
 
 def encode_request(request: Request) -> bytes:
     """What a client or a peer sends."""
-    row = _BY_TYPE.get(type(request)) or _peer_row(type(request))
+    row = _BY_TYPE.get(type(request)) or _rare_row(type(request))
     fields: dict[str, object] = {"seq": request.seq, "action": row.action}
     raw: dict[str, bytes] = {}
     if row.write is not None:
@@ -36,10 +36,10 @@ def _by_type(rows: tuple[AnyRow[Request], ...]) -> dict[type[Request], AnyRow[Re
     return {row.type: row for row in rows if row.write is not None}
 
 
-def _peer_row(type: type[Request]) -> AnyRow[Request]:
-    from distkv.wire import peering  # a command asks for none of these, and they are long to load
+def _rare_row(type: type[Request]) -> AnyRow[Request]:
+    from distkv.wire import peering, token_requests  # few commands ask for any of these, and they are long to load
 
-    _BY_TYPE.update(_by_type(peering.ROWS))
+    _BY_TYPE.update(_by_type((*peering.ROWS, *token_requests.TOKEN_ROWS)))
     return _BY_TYPE[type]
 
 

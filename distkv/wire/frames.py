@@ -13,7 +13,7 @@ from typing import Final
 import attrs
 
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, UnknownActionError
-from distkv.wire import packing, peering
+from distkv.wire import packing, peering, token_requests
 from distkv.wire.asking import CLIENT_ROWS
 from distkv.wire.fields import shown
 from distkv.wire.request import SEQ_MAX, Request
@@ -56,7 +56,9 @@ def decode_request(frame: bytes) -> Request | BadRequest:
         return BadRequest(seq, RequestError(str(error)))
 
 
-ROWS: Final = (*CLIENT_ROWS, *peering.ROWS)
+NAMED_MAX: Final = 16
+"""To whoever asks for an action that there is not, so many are named."""
+ROWS: Final = (*CLIENT_ROWS, *peering.ROWS, *token_requests.TOKEN_ROWS)
 """All requests."""
 SERVING_ONLY: Final = frozenset[type[Request]](row.type for row in ROWS if row.when is When.SERVING)
 """What a node refuses while it does not serve clients."""
@@ -68,7 +70,9 @@ _ACTIONS: Final[dict[str, Read[Request]]] = {row.action: row.read for row in ROW
 
 def _unknown_action(action: object) -> RequestError:
     if type(action) is str:
-        return UnknownActionError(f"there is no action {action[:40]!r}; this server knows {', '.join(_ACTIONS)}")
+        known = [*_ACTIONS][:NAMED_MAX]
+        what = f"this server knows {', '.join(known)}, and {len(_ACTIONS) - len(known)} more (docs: client protocol)"
+        return UnknownActionError(f"there is no action {action[:40]!r}; {what}")
     return RequestError(f"the field 'action' must be text, not {shown(action)}")
 
 

@@ -248,6 +248,17 @@ class PurgeRecord:
     links: tuple[Link, ...]
 
 
+@attrs.frozen(slots=True)
+class SlotRecord:
+    """A service keeps a value: what its machine has promised, and must know again after a crash."""
+
+    machine: str
+    """The name of the service."""
+    key: str
+    value: bytes | None
+    """None: it is not kept any more."""
+
+
 Record: TypeAlias = (
     EventRecord
     | KnownRecord
@@ -258,4 +269,5 @@ Record: TypeAlias = (
     | PurgeRecord
     | ReleaseRecord
     | StaleRecord
+    | SlotRecord
 )

@@ -17,11 +17,13 @@ from distkv.wire.codec import read_tick_maps, tick_maps_map
 from distkv.wire.edges import edge_fields, read_edge
 from distkv.wire.fields import (
     Fields,
+    bad,
     range_map,
     read_address,
     read_flag,
     read_hash,
     read_int,
+    read_list,
     read_map,
     read_node,
     read_path,
@@ -45,6 +47,7 @@ from distkv.wire.request import (
     GetSnapshot,
     HeldRequest,
     Lend,
+    NodeTell,
     Request,
     TreeSay,
 )
@@ -54,6 +57,10 @@ WAIT_NODES_MAX: Final = 1024
 """How many nodes' events may be waited for, or followed, at once."""
 SILENT_S_MIN: Final = 0.1
 """No follower gets signs of life more often."""
+
+TELL_BODIES_MAX: Final = 256
+"""How many things may be told to a service at once."""
+SERVICE_CHARACTERS_MAX: Final = 63
 
 PAGE_PATHS_MAX: Final = 1000
 """How many paths may be put into one page: they are looked at in one go."""
@@ -134,6 +141,21 @@ def _read_lend(seq: int, fields: Fields, _: bytes) -> Lend:
     return Lend(seq, node, life, read_hash(fields.get("network"), "network"))
 
 
+def _read_node_tell(seq: int, fields: Fields, _: bytes) -> NodeTell:
+    node, life = _read_as(fields)
+    service, bodies = fields.get("service"), read_list(fields.get("bodies"), "bodies")
+    if type(service) is not str or not 0 < len(service) <= SERVICE_CHARACTERS_MAX:
+        raise bad("service", f"a name of 1 to {SERVICE_CHARACTERS_MAX} characters", service)
+    if not 0 < len(bodies) <= TELL_BODIES_MAX:
+        raise DecodeError(f"the field 'bodies' must have 1 to {TELL_BODIES_MAX}, not {len(bodies)}", "bad_bodies")
+    found = []
+    for body in bodies:
+        if type(body) is not bytes:
+            raise bad("bodies", "made of byte strings", body)
+        found.append(body)
+    return NodeTell(seq, service, node, life, _read_network(fields), tuple(found), _read_quiet(fields))
+
+
 def _read_get_changes(seq: int, fields: Fields, _: bytes) -> GetChanges:
     nodes = read_ranges(fields.get("nodes"), "nodes")
     path = read_path(fields["path"]) if "path" in fields else ROOT
@@ -212,6 +234,14 @@ def _write_lend(request: Lend, fields: dict[str, object], _: dict[str, bytes]) -
     fields |= {"as": {"node": request.node, "life": request.life}, "network": request.network}
 
 
+def _write_node_tell(request: NodeTell, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"service": request.service, "as": {"node": request.node, "life": request.life}}
+    fields["bodies"] = request.bodies
+    _write_network(request.network, fields)
+    if request.is_quiet:
+        fields["quiet"] = True
+
+
 def _write_get_changes(request: GetChanges, fields: dict[str, object], _: dict[str, bytes]) -> None:
     fields["nodes"] = range_map(request.nodes)
     if request.path != ROOT:
@@ -237,6 +267,7 @@ ROWS: Final[tuple[AnyRow[Request], ...]] = (
     RequestRow("attach", Attach, _read_attach, _write_attach, ReplyForm.LONG, When.ALWAYS),
     RequestRow("tree_say", TreeSay, _read_tree_say, _write_tree_say, when=When.ALWAYS),
     RequestRow("lend", Lend, _read_lend, _write_lend, when=When.ALWAYS),
+    RequestRow("node_tell", NodeTell, _read_node_tell, _write_node_tell, when=When.ALWAYS),
     RequestRow("get_changes", GetChanges, _read_get_changes, _write_get_changes, ReplyForm.LONG, When.ALWAYS),
     RequestRow("get_snapshot", GetSnapshot, _read_get_snapshot, _write_get_snapshot, ReplyForm.LONG, When.SPONSORING),
     RequestRow("exchange", ExchangeRequest, _read_exchange, _write_exchange, when=When.ALWAYS),

@@ -19,6 +19,8 @@ A record is a msgpack array that begins with its number:
 8      event that has a ttl: as 1, then the ttl
 9      release: {node: ranges}
 10     stale: true or false
+11     event that has a fence: as 1, then the ttl or nil, then the fence as [base, epoch, counter, token]
+12     slot: machine, key, value as bytes or nil
 =====  =========================================================================================================
 """
 
@@ -27,8 +29,9 @@ from __future__ import annotations
 from typing import Any, Final, assert_never
 
 from distkv.model.event import LIFE_MAX, TICK_MAX, Kind, Tock
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.wire import packing
-from distkv.wire.events import make_event, read_ttl
+from distkv.wire.events import fence_list, make_event, read_fence_list, read_ttl
 from distkv.wire.fields import (
     bad,
     checked_chain,
@@ -53,13 +56,14 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    SlotRecord,
     StaleRecord,
 )
 
-_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE, _STALE = range(1, 11)
+_EVENT, _KNOWN, _LOST, _LIFE, _RESET, _CEILING, _PURGE, _FLEETING, _RELEASE, _STALE, _FENCED, _SLOT = range(1, 13)
 _LENGTHS: Final = {
     _EVENT: 9, _KNOWN: 2, _LOST: 2, _LIFE: 3, _RESET: 1, _CEILING: 2, _PURGE: 3, _FLEETING: 10, _RELEASE: 2,
-    _STALE: 2
+    _STALE: 2, _FENCED: 11, _SLOT: 4
 }  # fmt: skip
 _KINDS: Final = {kind.value: kind for kind in Kind}
 
@@ -85,6 +89,8 @@ def encode_record(record: Record) -> bytes:
             return packing.pack([_CEILING, record.tock])
         case PurgeRecord():
             return packing.pack([_PURGE, record.path.names, flat_links(record.links)])
+        case SlotRecord():
+            return packing.pack([_SLOT, record.machine, record.key, record.value])
     assert_never(record)
 
 
@@ -106,8 +112,8 @@ def decode_records(data: bytes) -> list[Record]:
     return [_read_record(packing.unpack(part)) for part in packing.split_all(data)]
 
 
-def unpack_events(data: bytes) -> tuple[list[list[Any]], list[float | None]]:
-    """The records of events that stand one after another in `data`, as their nine parts, and the ttl of each.
+def unpack_events(data: bytes) -> tuple[list[list[Any]], list[float | None], list[Fence]]:
+    """The records of events that stand one after another in `data`, as their nine parts, and ttl and fence of each.
 
     A third of the price of `decode_records`: what the parts hold was checked when they were logged, and is not again.
 
@@ -116,12 +122,15 @@ def unpack_events(data: bytes) -> tuple[list[list[Any]], list[float | None]]:
     """
     rows: list[Any] = packing.unpack_all(data)
     ttls: list[float | None] = [None] * len(rows)
+    fences: list[Fence] = [NO_FENCE] * len(rows)
     for at, row in enumerate(rows):
         if type(row) is not list or len(row) != _LENGTHS[_EVENT] or row[0] != _EVENT:
-            if type(row) is not list or len(row) != _LENGTHS[_FLEETING] or row[0] != _FLEETING:
+            if type(row) is not list or (row and row[0]) not in (_FLEETING, _FENCED) or len(row) != _LENGTHS[row[0]]:
                 raise bad("records", "records of events", row)
+            if row[0] == _FENCED:
+                fences[at] = read_fence_list(row.pop(), "fence")
             ttls[at] = row.pop()
-    return rows, ttls
+    return rows, ttls, fences
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -129,8 +138,9 @@ def unpack_events(data: bytes) -> tuple[list[list[Any]], list[float | None]]:
 
 def _event_list(record: EventRecord) -> list[object]:
     event = record.event
+    is_fenced = event.fence is not NO_FENCE
     parts: list[object] = [
-        _EVENT if event.ttl is None else _FLEETING,
+        _FENCED if is_fenced else _EVENT if event.ttl is None else _FLEETING,
         record.arrived,
         int(event.kind),
         [*event.path.names],
@@ -140,8 +150,10 @@ def _event_list(record: EventRecord) -> list[object]:
         event.time,
         event.truncated,
     ]
-    if event.ttl is not None:
+    if event.ttl is not None or is_fenced:
         parts.append(event.ttl)
+    if is_fenced:
+        parts.append(fence_list(event.fence))
     return parts
 
 
@@ -154,6 +166,10 @@ def _read_record(value: object) -> Record:
         return _read_event_record(parts, None)
     if number == _FLEETING:
         return _read_event_record(parts[:-1], read_ttl({"ttl": parts[-1]}))
+    if number == _FENCED:
+        *parts, ttl, fence = parts
+        ttl_s = None if ttl is None else read_ttl({"ttl": ttl})
+        return _read_event_record(parts, ttl_s, read_fence_list(fence, "fence"))
     if number == _KNOWN:
         return KnownRecord(read_ranges(parts[1], "known"))
     if number == _LOST:
@@ -168,10 +184,12 @@ def _read_record(value: object) -> Record:
         return CeilingRecord(Tock(_read_number(parts[1], "tock", TICK_MAX)))
     if number == _STALE:
         return StaleRecord(read_flag({"stale": parts[1]}, "stale"))
+    if number == _SLOT:
+        return _read_slot(parts[1], parts[2], parts[3])
     return ResetRecord()
 
 
-def _read_event_record(parts: list[object], ttl: float | None) -> EventRecord:
+def _read_event_record(parts: list[object], ttl: float | None, fence: Fence = NO_FENCE) -> EventRecord:
     _, arrived, number, path, raw, flat, tock, time, truncated = parts
     kind = _KINDS.get(number) if type(number) is int else None
     if kind is None:
@@ -179,8 +197,17 @@ def _read_event_record(parts: list[object], ttl: float | None) -> EventRecord:
     if type(truncated) is not bool:
         raise bad("truncated", "true or false", truncated)
     chain = checked_chain(read_flat_links(flat, "chain"), "chain")
-    event = make_event(path, kind, raw, chain, Tock(_read_number(tock, "tock", TICK_MAX)), time, truncated, ttl)
+    at = Tock(_read_number(tock, "tock", TICK_MAX))
+    event = make_event(path, kind, raw, chain, at, time, truncated, ttl, fence)
     return EventRecord(event, read_time(arrived, "arrived"))
+
+
+def _read_slot(machine: object, key: object, value: object) -> SlotRecord:
+    if type(machine) is not str or type(key) is not str:
+        raise bad("slot", "named by two texts", machine if type(machine) is not str else key)
+    if value is not None and type(value) is not bytes:
+        raise bad("slot", "a byte string or nil", value)
+    return SlotRecord(machine, key, value)
 
 
 def _read_number(value: object, name: str, high: int) -> int:

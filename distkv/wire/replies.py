@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from distkv import errors
-from distkv.errors import DecodeError, DistkvError, PeerError, RequestError
+from distkv.errors import DecodeError, DistkvError, PeerError, RequestError, UngrantedError
 from distkv.model.event import LIFE_MAX, Event, NodeName, Tick, Tock
 from distkv.model.lean import lean_value
 from distkv.model.path import Name, Path
@@ -122,6 +122,8 @@ def encode_error(seq: int, error: DistkvError) -> bytes:
     fields: dict[str, object] = {"seq": seq, "error": str(error), "code": error.code}
     if isinstance(error, RequestError) and error.op is not None:
         fields["op"] = error.op
+    if isinstance(error, UngrantedError) and error.ticket is not None:
+        fields["ticket"] = error.ticket
     return packing.pack(fields)
 
 
@@ -186,9 +188,11 @@ def reply_error(fields: Fields) -> DistkvError | None:
     kind = _BY_CODE.get(code)
     if kind is None:
         return PeerError(f"{text} ({code})")
-    found, op = kind(text), fields.get("op")
+    found, op, ticket = kind(text), fields.get("op"), fields.get("ticket")
     if type(op) is int:
         found.op = op
+    if isinstance(found, UngrantedError) and type(ticket) is str:
+        found.ticket = ticket
     return found
 
 

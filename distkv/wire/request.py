@@ -30,6 +30,7 @@ from distkv.wire.node_requests import (
 )
 from distkv.wire.row import SEQ_MAX, WAIT_S_MAX
 from distkv.wire.subtrees import DeleteTree, GetTree, ListNames, TreeRequest, Watch
+from distkv.wire.token_requests import TokenRequest
 from distkv.wire.value_requests import (
     REPLICAS_MAX,
     REPLICAS_S,
@@ -50,7 +51,7 @@ __all__ = [
     "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Attach", "Backup", "Batch", "ConflictRequest", "DeleteTree",
     "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts", "GetEvents", "GetHistory",
     "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "HeldRequest", "Lend", "ListNames",
-    "LookForDamage", "NodeRequest", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore",
+    "LookForDamage", "NodeRequest", "NodeTell", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore",
     "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest", "TreeSay", "ValueRequest", "Watch",
 ]  # fmt: skip
 
@@ -167,6 +168,23 @@ class Lend:
 
 
 @lean_value
+class NodeTell:
+    """A service of a node tells the service of the same name on this one something."""
+
+    seq: int
+    service: str
+    node: NodeName
+    """The node that says it, and its life."""
+    life: int
+    network: bytes | None
+    """A node of another network refuses; None: whichever it is."""
+    bodies: tuple[bytes, ...]
+    """Each by itself, in the order in which they were said."""
+    is_quiet: bool = False
+    """Whether no answer is wanted when it is taken."""
+
+
+@lean_value
 class GetChanges:
     """The content of ticks, as it is logged, as a long result."""
 
@@ -202,6 +220,6 @@ PeerRequest: TypeAlias = ExchangeRequest | GetEvents | GetPages | GetSnapshot
 
 Request: TypeAlias = (
     ValueRequest | TreeRequest | ConflictRequest | NodeRequest | PeerRequest | EventsWait | Follow | HeldRequest
-    | Attach | TreeSay | Lend | GetChanges
+    | Attach | TreeSay | Lend | NodeTell | GetChanges | TokenRequest
 )
 """What a frame may hold; `services.session` answers all of it."""

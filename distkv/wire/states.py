@@ -6,8 +6,9 @@ Invariant: `decode_entry(encode_entry(entry))` is the same entry, open losers an
 written by this program into a file that checks its pages, so reading checks shapes, not every limit of the protocol.
 
 An entry is a msgpack array [event, [loser …] or nil, memory or nil]; an event is
-[kind, [name …], value or nil, [node, tick, node, tick, …], tock, time, truncated, ttl if it has one]; memory is
-[[node, life, [[tick, tock, not an expiry, tick, name, hash] …]] …]; a book is [last, [begin, end, …] held, [… lost]].
+[kind, [name …], value or nil, [node, tick, node, tick, …], tock, time, truncated]: with a ttl it is the eighth; with a
+fence that is the ninth, behind ttl or nil. Memory is [[node, life, [[tick, tock, not an expiry, tick, name, hash, fence
+if there is one] …]] …]; a book is [last, [begin, end, …] held, [… lost]].
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import attrs
 
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.entry import Entry, Memory
-from distkv.model.event import Chain, Event, ExpiringEvent, Kind, NodeName, Order, first_tick
+from distkv.model.event import Chain, Event, Kind, NodeName, Order, first_tick, new_event
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.ledger import WriterLedger
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -32,8 +34,8 @@ _RECORD_BEGIN: Final = b"\x99\x01\xcb"
 _EVENT_AT: Final = len(_RECORD_BEGIN) + 8
 _ENTRY_BEGIN: Final = b"\x93\x97"
 """An array of three, the first of which is an event: an array of seven, the last seven of the record."""
-_FLEETING_BEGINS: Final = (b"\x9a\x08\xcb", b"\x93\x98")
-"""The same two for an event with a ttl: each array has one element more."""
+_LONGER_BEGINS: Final = ((b"\x9a\x08\xcb", b"\x93\x98"), (b"\x9b\x0b\xcb", b"\x93\x99"))
+"""The same two for an event with a ttl: each array has one element more; and for one with a fence: two more."""
 _ENTRY_END: Final = b"\xc0\xc0"
 _FAILURES: Final = (TypeError, ValueError, IndexError, KeyError)
 
@@ -69,9 +71,9 @@ def entry_of_record(record: bytes) -> bytes:
     """`encode_entry` of an entry that holds nothing but the event in an event's record; nothing is packed again."""
     if record.startswith(_RECORD_BEGIN):
         return b"".join((_ENTRY_BEGIN, record[_EVENT_AT:], _ENTRY_END))
-    begin, entry_begin = _FLEETING_BEGINS
-    if record.startswith(begin):
-        return b"".join((entry_begin, record[_EVENT_AT:], _ENTRY_END))
+    for begin, entry_begin in _LONGER_BEGINS:
+        if record.startswith(begin):
+            return b"".join((entry_begin, record[_EVENT_AT:], _ENTRY_END))
     raise ValueError("only the record of an event leads to an entry")
 
 
@@ -179,11 +181,14 @@ def _event_list(event: Event) -> list[object]:
         event.time,
         event.truncated,
     ]
+    if event.fence is not NO_FENCE:
+        return [*parts, event.ttl, [*event.fence]]
     return parts if event.ttl is None else [*parts, event.ttl]
 
 
 def _event(parts: list[Any]) -> Event:
     """Nearly always without a ttl and with a chain of one link: of these a start reads a hundred thousand."""
+    fence = Fence(*parts.pop()) if len(parts) == 9 else NO_FENCE
     ttl = parts.pop() if len(parts) == 8 else None
     kind, names, value, flat, tock, time, truncated = parts
     share_names(names)
@@ -193,8 +198,8 @@ def _event(parts: list[Any]) -> Event:
     else:
         flat[::2] = map(one_of_all, flat[::2])
         chain = tuple(zip(flat[::2], flat[1::2], strict=True))
-    if ttl is not None:
-        return ExpiringEvent(Path(names), value, chain, tock, time, truncated, ttl)
+    if ttl is not None or fence is not NO_FENCE:
+        return new_event(Path(names), _KINDS[kind], value or b"", chain, tock, time, truncated, ttl, fence)
     return Event(Path(names), _KINDS[kind], value or b"", chain, tock, time, truncated)
 
 
@@ -202,17 +207,25 @@ def _memory_list(memory: Memory | None) -> list[object] | None:
     if memory is None:
         return None
     return [
-        [node, life, [[tick, at[0], at[1], at[2], list(at[3]), at[4]] for tick, at in rows]]
+        [node, life, [[tick, *_order_list(at)] for tick, at in rows]]
         for (node, life), rows in memory.items()
     ]
 
 
 def _memory(rows: list[Any]) -> Memory:
-    def order(at: list[Any]) -> Order:
-        tock, not_expiry, tick, name, digest = at
-        return (tock, not_expiry, tick, tuple(name), digest)
+    return {(NodeName(node), life): [(tick, _order(at)) for tick, *at in pairs] for node, life, pairs in rows}
 
-    return {(NodeName(node), life): [(tick, order(at)) for tick, *at in pairs] for node, life, pairs in rows}
+
+def _order_list(order: Order) -> list[object]:
+    fence, tock, is_no_expiry, tick, name, digest = order
+    parts: list[object] = [tock, is_no_expiry, tick, list(name), digest]
+    return parts if fence == NO_FENCE else [*parts, [*fence]]
+
+
+def _order(parts: list[Any]) -> Order:
+    fence = Fence(*parts.pop()) if len(parts) == 6 else NO_FENCE
+    tock, is_no_expiry, tick, name, digest = parts
+    return (fence, tock, is_no_expiry, tick, tuple(name), digest)
 
 
 def _flat(ranges: Ranges) -> list[int]:

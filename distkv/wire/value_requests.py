@@ -12,11 +12,12 @@ from typing import Final, TypeAlias
 
 from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain
+from distkv.model.fence import Fence
 from distkv.model.lean import lean_value
 from distkv.model.path import Path
 from distkv.model.unchecked import unchecked_value
 from distkv.wire import packing
-from distkv.wire.events import read_ttl
+from distkv.wire.events import read_asked_fence, read_ttl
 from distkv.wire.fields import (
     Fields,
     chain_map,
@@ -108,6 +109,10 @@ class SetValue:
     """Whether the answer shows the old value."""
     ttl: float | None = None
     """After so many seconds the value goes by itself."""
+    fence: Fence | None = None
+    """Of the token under which it is written; its base is 0, and says nothing."""
+    refence: bool = False
+    """Whether the fence of the path is lifted, whoever holds its token."""
 
 
 @lean_value
@@ -192,7 +197,6 @@ def _replicated(
 
 def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes) -> SetValue:
     refuse(fields, ("replicas", "timeout"), "is for a write of its own that waits for other nodes: give 'replicas'")
-    refuse(fields, ("fence",), "is not supported yet by this server")
     prev = None
     if "prev" in fields:
         if fields["prev"] is None:
@@ -204,7 +208,12 @@ def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes
     if ttl is not None and (raw is None or idem):
         why = "a write that may do nothing would not renew it" if idem else "there is none"
         raise RequestError(f"the field 'ttl' is for a value that is stored, and {why}: leave it out")
-    return SetValue(seq, path, raw, chain, new, prev, idem, read_nchain(fields), prev_value, ttl)
+    fence = read_asked_fence(fields["fence"]) if "fence" in fields else None
+    refence = read_flag(fields, "refence")
+    if refence and fence is not None:
+        raise RequestError("the field 'refence' lifts any fence: leave out 'fence', or 'refence'")
+    nchain = read_nchain(fields)
+    return SetValue(seq, path, raw, chain, new, prev, idem, nchain, prev_value, ttl, fence, refence)
 
 
 def _batch(seq: int, fields: Fields, frame: bytes) -> Batch:
@@ -291,6 +300,10 @@ def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict
         fields["prev_value"] = True
     if request.ttl is not None:
         fields["ttl"] = request.ttl
+    if request.fence is not None:
+        fields["fence"] = [request.fence.token, request.fence.epoch, request.fence.counter]
+    if request.refence:
+        fields["refence"] = True
 
 
 def _write_replicated(request: ReplicatedWrite, fields: dict[str, object], raw: dict[str, bytes]) -> None:

@@ -16,8 +16,10 @@ import attrs
 
 from distkv.errors import DecodeError
 from distkv.model.event import Event, Kind, NodeName
+from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.wire import packing
+from distkv.wire.events import shown_fence
 
 _VALUE_KEY: Final = packing.pack("value")
 
@@ -68,6 +70,8 @@ def encode_item(event: Event, token: Token | None) -> bytes:
         fields["token"] = encode_token(token)
     if event.kind is Kind.EXPIRE:
         fields["expired"] = True
+    if event.fence is not NO_FENCE:
+        fields |= shown_fence(event.fence)
     packed = packing.pack_plain(fields)
     if event.kind is not Kind.SET:
         return packed
@@ -80,7 +84,7 @@ def encode_conflict(path: Path, losers: Iterable[Event]) -> bytes:
     shown = [
         {
             "node": loser.node, "tick": loser.tick, "tock": loser.tock, "time": loser.time,
-            "deleted": loser.kind is not Kind.SET,
+            "deleted": loser.kind is not Kind.SET, **shown_fence(loser.fence),
         }
         for loser in losers
     ]  # fmt: skip

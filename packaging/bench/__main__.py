@@ -14,19 +14,31 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
-from bench import continuous, durability, links, links_tables, machine, network, past, pipeline, restart
+from bench import (
+    continuous,
+    durability,
+    keeping,
+    links,
+    links_tables,
+    machine,
+    network,
+    past,
+    pipeline,
+    restart,
+    tokens,
+)
 from bench.fanout import DIFFERENCE, FAN_OUTS, run_fan_outs
-from bench.figures import OURS, rounds_table, summarize
+from bench.figures import OURS, Figure, rounds_table, summarize
 from bench.load import Generator, LoadError, build
-from bench.rounds import CELLS, DEEP_CELLS, HELD_CELLS, run_rounds
+from bench.rounds import CELLS, DEEP_CELLS, HELD_CELLS, SET_CELLS, WRITTEN, Sample, fill, run_rounds
 from bench.servers import (
     ROOT,
     ServerError,
@@ -36,12 +48,13 @@ from bench.servers import (
     etcds,
     open_servers,
     redis,
+    with_fences,
     with_numbers,
 )
 from distkv.errors import DistkvError
 
 RESULTS: Final = Path(__file__).with_name("results")
-PARTS: Final = ("rounds", "names", "fanout", "restart", "links")
+PARTS: Final = ("rounds", "names", "fanout", "restart", "links", "tokens")
 ASKED: Final = ("pipeline", "past", "continuous", "clients")
 """What is measured only when it is asked for: it needs Spark, or another client."""
 
@@ -69,6 +82,9 @@ class Plan:
     """Writes in the past of a fleet."""
     continuous_s: float
     """So long is written beside a running archive."""
+    kept_sessions: int
+    kept_s: float
+    """So long a node is looked at while sessions are kept, and before."""
     client_rounds: int
     client_s: float
     """For each Python client in each cell of a round."""
@@ -88,6 +104,8 @@ FULL: Final = Plan(
     events=500_000,
     past=1_000_000,
     continuous_s=120.0,
+    kept_sessions=keeping.AIM_SESSIONS,
+    kept_s=15.0,
     client_rounds=11,
     client_s=1.0,
 )
@@ -105,9 +123,18 @@ QUICK: Final = Plan(
     events=20_000,
     past=30_000,
     continuous_s=15.0,
+    kept_sessions=200,
+    kept_s=3.0,
     client_rounds=2,
     client_s=0.3,
 )
+
+
+class NamedCell(Protocol):
+    """One way to ask, whatever it is."""
+
+    @property
+    def name(self) -> str: ...
 
 
 @attrs.define
@@ -124,6 +151,22 @@ class Report:
         part = f"{title}\n{'=' * len(title)}\n\n{body}\n"
         self.text.append(part)
         print(f"\n{part}", flush=True)
+
+    def add_rounds(
+        self,
+        key: str,
+        title: str,
+        samples: Sequence[Sample],
+        cells: Sequence[NamedCell],
+        show: Callable[[Sequence[Figure]], str] = rounds_table,
+    ) -> None:
+        """Medians of rounds, under `key` and `key`_figures; a cell that failed fails the run."""
+        figures = summarize(samples, [cell.name for cell in cells])
+        self.data[key] = [attrs.asdict(sample) for sample in samples]
+        self.data[f"{key}_figures"] = [attrs.asdict(figure) for figure in figures]
+        rounds = 1 + max(sample.round for sample in samples)
+        self.add(f"{title}: medians of {rounds} rounds", show(figures))
+        self.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
 
     def fail(self, what: str) -> None:
         self.failures.append(what)
@@ -212,11 +255,7 @@ def _names(report: Report, generator: Generator, directory: Path) -> None:
     with open_servers({made.name: made}):
         servers = {server.name: server for server in (made, with_numbers(made))}
         samples = run_rounds(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say, cells=DEEP_CELLS)
-    figures = summarize(samples, [cell.name for cell in DEEP_CELLS])
-    report.data["names"] = [attrs.asdict(sample) for sample in samples]
-    report.data["names_figures"] = [attrs.asdict(figure) for figure in figures]
-    report.add(f"Names that are text, and numbers: medians of {plan.rounds} rounds", rounds_table(figures))
-    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+    report.add_rounds("names", "Names that are text, and numbers", samples, DEEP_CELLS)
 
 
 def _fanout(report: Report, generator: Generator, directory: Path) -> None:
@@ -224,12 +263,8 @@ def _fanout(report: Report, generator: Generator, directory: Path) -> None:
     plan = report.plan
     with open_servers({server.name: server for server in made}) as servers:
         samples = run_fan_outs(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say)
-    figures = summarize(samples, [cell.name for cell in FAN_OUTS])
-    report.data["fanout"] = [attrs.asdict(sample) for sample in samples]
-    report.data["fanout_figures"] = [attrs.asdict(figure) for figure in figures]
-    title = f"Fan-out, watchers x messages under way: medians of {plan.rounds} rounds"
-    report.add(title, f"{rounds_table(figures)}\n{DIFFERENCE}")
-    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+    title = "Fan-out, watchers x messages under way"
+    report.add_rounds("fanout", title, samples, FAN_OUTS, lambda figures: f"{rounds_table(figures)}\n{DIFFERENCE}")
 
 
 def _restart(report: Report, generator: Generator, directory: Path) -> None:
@@ -284,11 +319,64 @@ def _held(report: Report, generator: Generator, directory: Path) -> None:
             servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say, cells=HELD_CELLS,
             beside=[*ours.nodes.values(), *theirs.values()],
         )  # fmt: skip
-    figures = summarize(samples, [cell.name for cell in HELD_CELLS])
-    report.data["held"] = [attrs.asdict(sample) for sample in samples]
-    report.data["held_figures"] = [attrs.asdict(figure) for figure in figures]
-    report.add(f"replicas: 3, and etcd on three nodes: medians of {plan.rounds} rounds", rounds_table(figures))
-    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+    report.add_rounds("held", "replicas: 3, and etcd on three nodes", samples, HELD_CELLS)
+
+
+def _tokens(report: Report, generator: Generator, directory: Path) -> None:
+    for measure in (_locks, _locks_of_three, _kept, _fences):
+        _attempt(report, f"tokens, {measure.__name__[1:]}", partial(measure, report, generator, directory))
+
+
+def _locks(report: Report, generator: Generator, directory: Path) -> None:
+    """One server each."""
+    made = [distkv(directory / "one", config=tokens.settings([OURS])), etcd(directory / "one")]
+    with open_servers({server.name: server for server in made}) as servers:
+        network.wait_token_servers(servers[OURS])
+        groups = {name: tokens.Group(server) for name, server in servers.items()}
+        _add_locks(report, generator, "locks", "Tokens, and etcd's locks", groups)
+
+
+def _locks_of_three(report: Report, generator: Generator, directory: Path) -> None:
+    """Three of each; one distkv, and the leader of the etcds, are asked."""
+    place, names = directory / "three", [f"etcd-{name}" for name in network.NAMES]
+    config = tokens.settings(network.NAMES)
+    with (
+        network.open_network(place, config=config) as ours,
+        open_servers(etcds(place, names), is_cluster=True) as theirs,
+    ):
+        node, leader = ours.nodes["a"], etcd_leader(theirs)
+        network.wait_token_servers(node)
+        groups = {
+            OURS: tokens.Group(node, [other for other in ours.nodes.values() if other is not node]),
+            "etcd-three": tokens.Group(leader, [other for other in theirs.values() if other is not leader]),
+        }
+        _add_locks(report, generator, "locks_three", "Tokens of three nodes, and locks of three etcds", groups)
+
+
+def _add_locks(report: Report, generator: Generator, key: str, title: str, groups: Mapping[str, tokens.Group]) -> None:
+    plan = report.plan
+    samples = tokens.run_tokens(groups, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say)
+    report.add_rounds(key, title, samples, tokens.TOKEN_CELLS)
+
+
+def _kept(report: Report, _: Generator, directory: Path) -> None:
+    """What held tokens cost a node."""
+    made, plan = distkv(directory / "kept", config=tokens.settings([OURS])), report.plan
+    found = keeping.measure(made, plan.kept_sessions, plan.kept_s)
+    report.data["kept"] = attrs.asdict(found)
+    title = f"{found.tokens:,} tokens that {found.sessions:,} sessions keep on one node"
+    report.add(title, keeping.keeping_table(found))
+
+
+def _fences(report: Report, generator: Generator, directory: Path) -> None:
+    """Sets with and without a fence, of the same process."""
+    made, plan = distkv(directory / "fences"), report.plan
+    with open_servers({made.name: made}):
+        servers = {server.name: server for server in (made, with_fences(made))}
+        for server in servers.values():  # no set makes an entry, or gives it its fence
+            fill(server, generator, WRITTEN)
+        samples = run_rounds(servers, generator, rounds=plan.rounds, seconds=plan.seconds, say=_say, cells=SET_CELLS)
+    report.add_rounds("fences", "Sets without a fence, and under one", samples, SET_CELLS)
 
 
 def _clients(report: Report, _: Generator, directory: Path) -> None:
@@ -298,12 +386,8 @@ def _clients(report: Report, _: Generator, directory: Path) -> None:
     plan = report.plan
     with open_servers({server.name: server for server in made}) as servers:
         samples = clients.run_clients(servers, rounds=plan.client_rounds, seconds=plan.client_s, say=_say)
-    figures = summarize(samples, [cell.name for cell in clients.CLIENT_CELLS])
-    report.data["clients"] = [attrs.asdict(sample) for sample in samples]
-    report.data["clients_figures"] = [attrs.asdict(figure) for figure in figures]
-    title = f"Python clients, redis-py {version('redis')}: medians of {plan.client_rounds} rounds"
-    report.add(title, clients.clients_table(figures))
-    report.failures += [f"{figure.server}, {figure.cell}: {figure.failure}" for figure in figures if figure.failure]
+    title = f"Python clients, redis-py {version('redis')}"
+    report.add_rounds("clients", title, samples, clients.CLIENT_CELLS, clients.clients_table)
 
 
 def _pipeline(report: Report, _: Generator, directory: Path) -> None:
@@ -334,6 +418,7 @@ _MEASURES: Final[dict[str, Callable[[Report, Generator, Path], None]]] = {
     "fanout": _fanout,
     "restart": _restart,
     "links": _links,
+    "tokens": _tokens,
     "pipeline": _pipeline,
     "past": _past,
     "continuous": _continuous,

@@ -35,7 +35,7 @@ static size_t size;
 static uint32_t watchers, paths, depth, seq, sent, base; /* all before `base` are done */
 static uint32_t answered;
 static struct message *messages;
-static uint64_t delivered, counted, errors, wrong, resyncs;
+static uint64_t delivered, counted, resyncs;
 static uint64_t warm_ns, end_ns, pause_ns, due_ns; /* due: when the next message may leave; 0: not decided */
 static bool is_open; /* until SIGTERM */
 static volatile sig_atomic_t is_stopped;
@@ -383,9 +383,6 @@ int main(int count, char **words) {
     if (is_open) end_ns = now_ns();
     epoll_ctl(epoll, EPOLL_CTL_DEL, timer, NULL);
     wrong += hears_more(epoll, writer);
-    printf("{\"ops\": %lu, \"seconds\": %.4f, \"p50_us\": %lu, \"p99_us\": %lu, \"acknowledged\": %lu, \"errors\": %lu, "
-           "\"wrong\": %lu, \"checked\": %u, \"resyncs\": %lu, \"busy\": %.3f, \"note\": \"%s\"}\n",
-           counted, (double)(end_ns - warm_ns) / 1e9, quantile(counted, 0.5), quantile(counted, 0.99), delivered, errors, wrong,
-           sent, resyncs, busy, first_note);
+    print_line(counted, (double)(end_ns - warm_ns) / 1e9, delivered, sent, resyncs, busy);
     return 0;
 }

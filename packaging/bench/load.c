@@ -2,7 +2,7 @@
  *
  *   load PORT PROTOCOL VERB CONNECTIONS DEPTH SECONDS KEYS FAMILY TAG SIZE
  *
- * PROTOCOL  distkv | numbers | held | redis | etcd
+ * PROTOCOL  distkv | numbers | fenced | held | redis | etcd
  * VERB      get     random keys, for SECONDS
  *           set     random keys, for SECONDS
  *           fill    every key once
@@ -10,7 +10,8 @@
  * Every connection keeps DEPTH requests under way.  The first 15 % of SECONDS are not counted.  Key number n is FAMILY (one
  * letter) and 8 digits; its value has SIZE bytes, and n and TAG in it, so that no other value can be taken for it.  The path in
  * distkv is ["bench", key]; with `numbers` it is [FAMILY, n], where n is an integer.  With `held` a set asks for `replicas: 3`,
- * and its reply must say that three nodes hold it.
+ * and its reply must say that three nodes hold it.  With `fenced` the path is ["fence", key], a set is made under the fence of a
+ * token, and what is read must have this fence.
  *
  * What is believed: nothing.  A reply counts when it is the one to this request: in order (distkv: with its seq), and with
  * every byte of the value.  Anything else is an error, and is not an operation.  After `set` and `fill` a sample of what was
@@ -20,7 +21,7 @@
  */
 #include "wire.h"
 
-enum { MARK_BASE64 = 24, SAMPLE = 200, REPLICAS = 3 };
+enum { MARK_BASE64 = 24, SAMPLE = 200, REPLICAS = 3, EPOCH = 2, COUNTER = 7 };
 enum verb { GET, SET };
 
 /* One request under way. */
@@ -30,10 +31,11 @@ struct connection { int fd; uint32_t seq, answered; uint32_t head, count; struct
 static char protocol, family;
 static bool has_numbers; /* names that are numbers */
 static bool is_held; /* sets are answered when three nodes hold them */
+static bool is_fenced; /* sets are made under a fence */
 static uint32_t keys, tag, depth;
 static size_t size;
 static char *value, *value64; /* of the key that was written into them last */
-static uint64_t errors, wrong, acknowledged;
+static uint64_t acknowledged;
 static bool *is_acknowledged;
 
 static uint32_t random_key(void) {
@@ -42,23 +44,6 @@ static uint32_t random_key(void) {
     state ^= state >> 7;
     state ^= state << 17;
     return (uint32_t)(state % keys);
-}
-
-static size_t base64(char *to, const char *from, size_t count) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t out = 0;
-    for (size_t i = 0; i < count; i += 3) {
-        size_t left = count - i;
-        uint32_t bits = (uint32_t)(uint8_t)from[i] << 16;
-        if (left > 1) bits |= (uint32_t)(uint8_t)from[i + 1] << 8;
-        if (left > 2) bits |= (uint8_t)from[i + 2];
-        to[out++] = digits[bits >> 18];
-        to[out++] = digits[bits >> 12 & 63];
-        to[out++] = left > 1 ? digits[bits >> 6 & 63] : '=';
-        to[out++] = left > 2 ? digits[bits & 63] : '=';
-    }
-    to[out] = 0;
-    return out;
 }
 
 static void make_value(void) {
@@ -79,25 +64,35 @@ static void set_value_of(uint32_t key) {
 
 /* -- requests ------------------------------------------------------------------------------------------------------- */
 
-static char *number(char *to, uint32_t from) { /* msgpack: an integer of 32 bits */
-    uint32_t big = htonl(from);
-    *to++ = (char)0xce;
-    memcpy(to, &big, 4);
-    return to + 4;
+static char *put_fence(char *to) {
+    *to++ = (char)0x93;
+    return number(number(text(to, "load"), EPOCH), COUNTER);
+}
+
+/* Whether this is that fence. */
+static bool is_fence(const uint8_t *at, const uint8_t *end) {
+    if (*at != 0x93 || !holds(at + 1, "load")) return false;
+    const uint8_t *epoch = skip(at + 1, end), *counter = skip(epoch, end);
+    return is_number(epoch, counter, EPOCH) && is_number(counter, end, COUNTER);
 }
 
 static size_t build_distkv(char *to, enum verb verb, const char *name, uint32_t key, uint32_t seq) {
     const char top[] = {family, 0};
     char *at = to;
-    *at++ = (char)(verb == GET ? 0x83 : is_held ? 0x85 : 0x84);
+    *at++ = (char)((verb == GET ? 0x83 : 0x84) + (is_fenced || (verb == SET && is_held)));
     at = text(number(text(at, "seq"), seq), "action");
     at = text(at, verb == SET ? "set_value" : "get_value");
     at = text(at, "path");
     *at++ = (char)0x92;
-    at = has_numbers ? number(text(at, top), key) : text(text(at, "bench"), name);
+    at = has_numbers ? number(text(at, top), key) : text(text(at, is_fenced ? "fence" : "bench"), name);
     if (verb == SET && is_held) {
         at = text(at, "replicas");
         *at++ = REPLICAS;
+    }
+    if (is_fenced && verb == SET) at = put_fence(text(at, "fence"));
+    if (is_fenced && verb == GET) { /* else its fence is not shown */
+        at = text(at, "nchain");
+        *at++ = 1;
     }
     if (verb == SET) {
         at = text(at, "value");
@@ -118,10 +113,9 @@ static size_t build_redis(char *to, enum verb verb, const char *key) {
 static size_t build_etcd(char *to, enum verb verb, const char *key) {
     char key64[16], body[REQUEST / 2];
     base64(key64, key, 9);
-    int length = verb == GET ? sprintf(body, "{\"key\":\"%s\"}", key64)
-                             : sprintf(body, "{\"key\":\"%s\",\"value\":\"%s\"}", key64, value64);
-    return (size_t)sprintf(to, "POST /v3/kv/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                               "Content-Length: %d\r\n\r\n%s", verb == GET ? "range" : "put", length, body);
+    if (verb == GET) sprintf(body, "{\"key\":\"%s\"}", key64);
+    else sprintf(body, "{\"key\":\"%s\",\"value\":\"%s\"}", key64, value64);
+    return post(to, verb == GET ? "kv/range" : "kv/put", body);
 }
 
 static size_t build(char *to, enum verb verb, uint32_t key, uint32_t seq) {
@@ -135,10 +129,7 @@ static size_t build(char *to, enum verb verb, uint32_t key, uint32_t seq) {
 /* -- replies: how long the first one is (0: it is not whole), and whether it is the right one ------------------------- */
 
 static size_t cut(const char *in, size_t fill) {
-    if (protocol == 'd') {
-        const uint8_t *end = skip((const uint8_t *)in, (const uint8_t *)in + fill);
-        return end ? (size_t)(end - (const uint8_t *)in) : 0;
-    }
+    if (protocol == 'd') return whole_object(in, fill);
     if (protocol == 'r') {
         char *line = memmem(in, fill, "\r\n", 2);
         if (!line) return 0;
@@ -146,17 +137,12 @@ static size_t cut(const char *in, size_t fill) {
         if (in[0] == '$' && in[1] != '-') length += (size_t)atol(in + 1) + 2;
         return length <= fill ? length : 0;
     }
-    char *blank = memmem(in, fill, "\r\n\r\n", 4);
-    if (!blank) return 0;
-    char *field = memmem(in, (size_t)(blank - in), "Content-Length: ", 16);
-    if (!field) fail("a reply without Content-Length: %.200s", in);
-    size_t length = (size_t)(blank - in) + 4 + (size_t)atol(field + 16);
-    return length <= fill ? length : 0;
+    return whole_response(in, fill);
 }
 
 static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb verb, uint32_t seq) {
     const uint8_t *end = reply + length, *at = reply + 1;
-    bool has_seq = false, is_right = false, is_with_all = verb == GET || !is_held;
+    bool has_seq = false, is_right = false, is_with_all = verb == GET ? !is_fenced : !is_held;
     if (*reply < 0x80 || *reply > 0x8f) return WRONG;
     while (at < end) {
         const uint8_t *middle = skip(at, end), *next = skip(middle, end);
@@ -164,6 +150,7 @@ static enum verdict judge_distkv(const uint8_t *reply, size_t length, enum verb 
         if (holds(at, "seq")) has_seq = is_number(middle, next, seq);
         if (verb == SET && holds(at, "changed")) is_right = *middle == 0xc3;
         if (verb == SET && holds(at, "replicas")) is_with_all = is_number(middle, next, REPLICAS);
+        if (verb == GET && is_fenced && holds(at, "fence")) is_with_all = is_fence(middle, next);
         if (verb == GET && holds(at, "value")) is_right = is_text(middle, next, value, size);
         at = next;
     }
@@ -180,7 +167,7 @@ static enum verdict judge_redis(const char *reply, size_t length, enum verb verb
 }
 
 static enum verdict judge_etcd(const char *reply, size_t length, enum verb verb) {
-    if (length < 15 || memcmp(reply + 9, "200", 3)) return REFUSED;
+    if (is_refusal(reply, length)) return REFUSED;
     const char *name = verb == SET ? "\"revision\":\"" : "\"value\":\"";
     char *found = memmem(reply, length, name, strlen(name));
     if (!found || verb == SET) return found ? GOOD : WRONG;
@@ -290,11 +277,12 @@ static uint32_t read_back(uint16_t port) {
 }
 
 int main(int count, char **words) {
-    if (count != 11 || !strchr("dnhre", words[2][0])) return 2;
+    if (count != 11 || !strchr("dnfhre", words[2][0])) return 2;
     uint16_t port = (uint16_t)atoi(words[1]);
     has_numbers = words[2][0] == 'n';
     is_held = words[2][0] == 'h';
-    protocol = has_numbers || is_held ? 'd' : words[2][0];
+    is_fenced = words[2][0] == 'f';
+    protocol = has_numbers || is_held || is_fenced ? 'd' : words[2][0];
     bool is_fill = !strcmp(words[3], "fill");
     enum verb verb = !strcmp(words[3], "get") ? GET : SET;
     uint32_t connections = (uint32_t)atoi(words[4]);
@@ -345,8 +333,6 @@ int main(int count, char **words) {
     double counted_s = (double)((is_fill ? last : end) - warm) / 1e9;
     for (uint32_t i = 0; i < connections; i++) close(all[i].fd);
     uint32_t checked = verb == SET ? read_back(port) : 0;
-    printf("{\"ops\": %u, \"seconds\": %.4f, \"p50_us\": %lu, \"p99_us\": %lu, \"acknowledged\": %lu, \"errors\": %lu, "
-           "\"wrong\": %lu, \"checked\": %u, \"busy\": %.3f, \"note\": \"%s\"}\n",
-           good, counted_s, quantile(good, 0.5), quantile(good, 0.99), acknowledged, errors, wrong, checked, busy, first_note);
+    print_line(good, counted_s, acknowledged, checked, 0, busy);
     return 0;
 }

@@ -1,4 +1,4 @@
-"""The load generators: built from `load.c` and `fanout.c`, run, and their line of JSON read.
+"""The load generators: built from `load.c`, `fanout.c` and `tokens.c`, run, and their line of JSON read.
 
 Knows: the arguments and the answers of the generators.  Does not know which cells there are.
 
@@ -84,6 +84,7 @@ class Generator:
 
     load: Path
     fanout: Path
+    tokens: Path
 
     def run(
         self,
@@ -101,8 +102,8 @@ class Generator:
         """Load the server at `port` of loopback.
 
         Args:
-            protocol: distkv, redis or etcd; numbers, which is distkv with names that are numbers; or held, which is
-                distkv with sets that are answered when three nodes hold them.
+            protocol: distkv, redis or etcd; or distkv in another way: numbers, with names that are numbers; fenced,
+                with sets under a fence; held, with sets that are answered when three nodes hold them.
             port: where it listens.
             verb: `fill` writes every key once, whatever `seconds` says.
             connections: how many there are.
@@ -151,6 +152,34 @@ class Generator:
         words = [port, protocol, watchers, depth, seconds, tag, VALUE_BYTES, ports, paths, round(1e6 * pause_s)]
         return _run([str(self.fanout), *map(str, words)], seconds)
 
+    def lock(
+        self,
+        protocol: str,
+        port: int,
+        mode: Literal["alone", "handed"],
+        *,
+        connections: int,
+        names: int,
+        seconds: float,
+        tag: int,
+    ) -> Load:
+        """Acquire and release tokens; an operation is a grant and the release after it.
+
+        Args:
+            protocol: distkv or etcd.
+            port: where it listens on loopback.
+            mode: whether each connection has tokens of its own, or all want the same one.
+            connections: how many there are, each with a session of its own.
+            names: how many tokens each has of its own, which it takes in turn.
+            seconds: how long; the first 15 % are not counted.
+            tag: a number that is in the name of every token.
+
+        Raises:
+            LoadError: the server went away, or is silent.
+        """
+        words = [port, protocol, mode, connections, names, seconds, tag]
+        return _run([str(self.tokens), *map(str, words)], seconds)
+
     @contextmanager
     def sampling(self, port: int, watched: Sequence[int], *, tag: int, pause_s: float) -> Iterator[Sampling]:
         """While the block runs, set now and then on one node, and see when these others tell it; all of that counts."""
@@ -195,7 +224,7 @@ def build(directory: Path) -> Generator:
     Raises:
         LoadError: the compiler is missing, or refuses.
     """
-    return Generator(_build("load", directory), _build("fanout", directory))
+    return Generator(*(_build(name, directory) for name in ("load", "fanout", "tokens")))
 
 
 def _run(command: list[str], seconds: float) -> Load:

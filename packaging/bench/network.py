@@ -18,6 +18,7 @@ import attrs
 
 from bench.servers import Server, ServerError, distkv, open_servers, serf_agent, serf_member_count
 from distkv.client.blocking import Client
+from distkv.errors import UngrantedError
 
 NAMES: Final = ("a", "b", "c")
 JOINED_S: Final = 60.0
@@ -54,8 +55,10 @@ def open_agents(directory: Path, names: Sequence[str] = NAMES) -> Iterator[Mappi
 
 
 @contextmanager
-def open_network(directory: Path, names: Sequence[str] = NAMES, *, is_linked: bool = True) -> Iterator[Network]:
-    """Agents that see each other, and a node with the default settings beside each.
+def open_network(
+    directory: Path, names: Sequence[str] = NAMES, *, is_linked: bool = True, config: str = "{}\n"
+) -> Iterator[Network]:
+    """Agents that see each other, and a node with these settings, the default ones, beside each.
 
     Raises:
         ServerError: they do not come together.
@@ -67,7 +70,7 @@ def open_network(directory: Path, names: Sequence[str] = NAMES, *, is_linked: bo
                 name,
                 is_first=name == names[0],
                 options=["--serf", f"127.0.0.1:{agents[name].port}"],
-                config="{}\n" if is_linked else UNLINKED,
+                config=config if is_linked else UNLINKED,
             )
             for name in names
         }
@@ -92,6 +95,15 @@ def wait_equal(nodes: Sequence[Server], pause_s: float = EQUAL_POLL_S) -> None:
     finally:
         for client in clients:
             client.close()
+
+
+def wait_token_servers(node: Server) -> None:
+    """Until all token servers are ready, as this node sees it.
+
+    Raises:
+        ServerError: they are not in `JOINED_S`.
+    """
+    wait(partial(_are_ready, node), "all token servers are ready", JOINED_S)
 
 
 def counters_of(node: Server) -> Mapping[str, int]:
@@ -127,6 +139,15 @@ def _is_joined(node: Server, others: int, is_linked: bool) -> bool:
     alive = [member for member in state["members"] if member["state"] == "alive"]
     up = [link for link in state["links"] if link["state"] == "up"]
     return bool(state["state"] == "ready") and len(alive) == others and len(up) == (others if is_linked else 0)
+
+
+def _are_ready(node: Server) -> bool:
+    with client_of(node) as client:
+        try:
+            found: Mapping[str, Any] = client.request("token_servers", is_read=True)
+        except UngrantedError:
+            return False
+    return all(server["state"] == "ready" for server in found["servers"])
 
 
 def _state(node: Server) -> Mapping[str, Any]:

@@ -235,16 +235,18 @@ def _in_commits(place: Path, plain: Path, size: int) -> None:
     import pyarrow.parquet as pq
 
     from distkv.model.tick_ranges import joined
+    from distkv.spark.table.columns import TABLE_FORM
     from distkv.spark.table.contents import ticks_of
-    from distkv.spark.table.parts import PartWriter, parts_folder, taken_in
+    from distkv.spark.table.parts import PartWriter, newest_form, parts_folder, taken_in
     from distkv.spark.table.store import open_table
 
     with open_table(place, network=bytes(8), create=True) as table, parts_folder(table) as folder:
         for batch in pq.read_table(plain).combine_chunks().to_batches(size):
             writer = PartWriter(folder)
-            writer.add(batch, ticks_of(batch))
+            writer.add(TABLE_FORM.fit(batch), ticks_of(batch))
             parts = writer.finish()
-            table.commit(taken_in(table, parts), ticks=joined(table.manifest.ticks, parts[0].ticks), gaps={})
+            ticks = joined(table.manifest.ticks, parts[0].ticks)
+            table.commit(taken_in(table, parts), ticks=ticks, gaps={}, form=newest_form(parts))
 
 
 def _dump(server: Server) -> None:

@@ -49,6 +49,7 @@ CELLS: Final = tuple(
 )
 HELD_CELLS: Final = (Cell("set", 1, 1), Cell("set", 32, 1))
 """In which a set is answered when three nodes hold it."""
+SET_CELLS: Final = tuple(cell for cell in CELLS if cell.verb == "set")
 DEEP_CELLS: Final = tuple(cell for cell in CELLS if cell.depth > 1)
 """Where the processor has the most to do."""
 
@@ -103,9 +104,7 @@ def run_rounds(
         LoadError: a server went away, or its data could not be loaded.
     """
     for server in servers.values() if any(cell.verb == "get" for cell in cells) else ():
-        loaded = generator.run(server.protocol, server.port, "fill", depth=32, keys=KEYS, family=READ, tag=LOADED_TAG)
-        if loaded.failure:
-            raise LoadError(f"{server.name}: {loaded.failure}")
+        fill(server, generator, READ)
     samples: list[Sample] = []
     for number in range(rounds):
         say(f"round {number + 1} of {rounds}")
@@ -115,6 +114,17 @@ def run_rounds(
                 tag = LOADED_TAG + 1 + len(samples)
                 samples.append(_measure(servers, name, cell, generator, number, seconds, tag, beside))
     return samples
+
+
+def fill(server: Server, generator: Generator, family: str) -> None:
+    """Write every key of a family once.
+
+    Raises:
+        LoadError: the server went away, or a write failed.
+    """
+    loaded = generator.run(server.protocol, server.port, "fill", depth=32, keys=KEYS, family=family, tag=LOADED_TAG)
+    if loaded.failure:
+        raise LoadError(f"{server.name}: {loaded.failure}")
 
 
 def wait_rest(servers: Sequence[Server]) -> None:

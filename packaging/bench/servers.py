@@ -29,6 +29,7 @@ ROOT: Final = Path(__file__).parents[2]
 REDIS_CONFIG: Final = Path("/etc/redis/redis.conf")
 """Debian's; what its systemd unit starts Redis with."""
 NUMBERS: Final = "distkv-numbers"
+FENCED: Final = "distkv-fenced"
 READY_S: Final = 60.0
 STOP_S: Final = 30.0
 PAUSE_S: Final = 0.002
@@ -50,7 +51,7 @@ class Server:
 
     name: str
     protocol: str
-    """How it is talked to: distkv, numbers, held, redis, etcd, nats, or serf."""
+    """How it is talked to: distkv, numbers, fenced, held, redis, etcd, nats, or serf."""
     port: int
     directory: Path
     """Its log and its data."""
@@ -192,6 +193,11 @@ def distkv(
 def with_numbers(node: Server) -> Server:
     """The same process of a node that runs, asked for paths whose names are numbers."""
     return attrs.evolve(node, name=NUMBERS, protocol="numbers")
+
+
+def with_fences(node: Server) -> Server:
+    """The same process of a node that runs, asked for other paths, which are set under a fence."""
+    return attrs.evolve(node, name=FENCED, protocol="fenced")
 
 
 def redis(directory: Path, *, is_durable: bool) -> Server:

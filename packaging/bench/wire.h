@@ -1,4 +1,4 @@
-/* What both generators need: msgpack, a loopback connection, times and their distribution.
+/* What the generators need: msgpack, HTTP and base64, a loopback connection, times and their distribution, the line of JSON.
  *
  * Knows nothing of what is asked or measured.  Whatever goes wrong ends the program with 1 and one line on stderr.
  */
@@ -22,6 +22,7 @@ enum { BUFFER = 1 << 20, MARK = 18, SILENCE_S = 20, LATENCY_US = 5000000, REQUES
 enum verdict { GOOD, REFUSED, WRONG };
 
 static uint32_t *histogram; /* by microsecond */
+static uint64_t errors, wrong; /* replies */
 static char first_note[256]; /* the first bad reply */
 
 static inline void fail(const char *format, ...) {
@@ -61,6 +62,15 @@ static inline uint64_t quantile(uint64_t count, double part) {
     return 0;
 }
 
+/* What is printed at the end.  `count` operations were counted, in so many seconds. */
+static inline void print_line(uint64_t count, double seconds, uint64_t acknowledged, uint32_t checked, uint64_t resyncs,
+                              double busy) {
+    uint64_t half = quantile(count, 0.5), most = quantile(count, 0.99);
+    printf("{\"ops\": %lu, \"seconds\": %.4f, \"p50_us\": %lu, \"p99_us\": %lu, \"acknowledged\": %lu, \"errors\": %lu, "
+           "\"wrong\": %lu, \"checked\": %u, \"resyncs\": %lu, \"busy\": %.3f, \"note\": \"%s\"}\n",
+           count, seconds, half, most, acknowledged, errors, wrong, checked, resyncs, busy, first_note);
+}
+
 /* -- bytes ---------------------------------------------------------------------------------------------------------- */
 
 static inline void digits8(char *to, uint32_t number) {
@@ -84,6 +94,19 @@ static inline char *text(char *to, const char *from) { /* msgpack: a short strin
     return to + length;
 }
 
+static inline char *number(char *to, uint32_t from) { /* msgpack: an integer of 32 bits */
+    uint32_t big = htonl(from);
+    *to++ = (char)0xce;
+    memcpy(to, &big, 4);
+    return to + 4;
+}
+
+static inline char *number64(char *to, uint64_t from) { /* the same of 64 bits */
+    *to++ = (char)0xcf;
+    for (int shift = 56; shift >= 0; shift -= 8) *to++ = (char)(from >> shift);
+    return to;
+}
+
 static inline bool holds(const uint8_t *at, const char *name) { /* whether this is it */
     size_t length = strlen(name);
     return *at == (0xa0 | length) && !memcmp(at + 1, name, length);
@@ -95,10 +118,12 @@ static inline uint64_t big_endian(const uint8_t *at, int count) {
     return number;
 }
 
-static inline bool is_number(const uint8_t *at, const uint8_t *end, uint64_t number) { /* an int of any width */
+static inline uint64_t number_at(const uint8_t *at, const uint8_t *end) { /* an int of any width, not below 0 */
     ptrdiff_t width = end - at;
-    return (width == 1 ? *at : big_endian(at + 1, (int)width - 1)) == number;
+    return width == 1 ? *at : big_endian(at + 1, (int)width - 1);
 }
+
+static inline bool is_number(const uint8_t *at, const uint8_t *end, uint64_t number) { return number_at(at, end) == number; }
 
 static inline bool is_text(const uint8_t *at, const uint8_t *end, const char *from, size_t size) { /* a str of any width */
     ptrdiff_t header = (*at >= 0xa0 && *at < 0xc0) ? 1 : (*at >= 0xd9 && *at <= 0xdb) ? 1 + (1 << (*at - 0xd9)) : -1;
@@ -135,6 +160,49 @@ static const uint8_t *skip(const uint8_t *at, const uint8_t *end) {
         if (!(at = skip(at, end))) return NULL;
     return at;
 }
+
+/* How long the msgpack object is that `in` begins with; 0: it is not whole. */
+static inline size_t whole_object(const char *in, size_t fill) {
+    const uint8_t *end = skip((const uint8_t *)in, (const uint8_t *)in + fill);
+    return end ? (size_t)(end - (const uint8_t *)in) : 0;
+}
+
+/* -- HTTP, as etcd's gateway speaks it ------------------------------------------------------------------------------ */
+
+static inline size_t base64(char *to, const char *from, size_t count) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t out = 0;
+    for (size_t i = 0; i < count; i += 3) {
+        size_t left = count - i;
+        uint32_t bits = (uint32_t)(uint8_t)from[i] << 16;
+        if (left > 1) bits |= (uint32_t)(uint8_t)from[i + 1] << 8;
+        if (left > 2) bits |= (uint8_t)from[i + 2];
+        to[out++] = digits[bits >> 18];
+        to[out++] = digits[bits >> 12 & 63];
+        to[out++] = left > 1 ? digits[bits >> 6 & 63] : '=';
+        to[out++] = left > 2 ? digits[bits & 63] : '=';
+    }
+    to[out] = 0;
+    return out;
+}
+
+/* A request to some place below /v3/. */
+static inline size_t post(char *to, const char *place, const char *body) {
+    return (size_t)sprintf(to, "POST /v3/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                               "Content-Length: %zu\r\n\r\n%s", place, strlen(body), body);
+}
+
+/* How long the response is that `in` begins with; 0: it is not whole. */
+static inline size_t whole_response(const char *in, size_t fill) {
+    char *blank = memmem(in, fill, "\r\n\r\n", 4);
+    if (!blank) return 0;
+    char *field = memmem(in, (size_t)(blank - in), "Content-Length: ", 16);
+    if (!field) fail("a reply without Content-Length: %.200s", in);
+    size_t length = (size_t)(blank - in) + 4 + (size_t)atol(field + 16);
+    return length <= fill ? length : 0;
+}
+
+static inline bool is_refusal(const char *response, size_t length) { return length < 15 || memcmp(response + 9, "200", 3); }
 
 /* -- a connection --------------------------------------------------------------------------------------------------- */
 

@@ -49,8 +49,8 @@ MUTANTS = (
         "tie-break",
         "equal tocks are decided by tick, name and value",
         "model/event.py",
-        "return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))",
-        "return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name[:0], b'')",
+        "return (event.fence, event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))",
+        "return (event.fence, event.tock, event.kind is not Kind.EXPIRE, event.tick, name[:0], b'')",
     ),
     Mutant(
         "duplicate",
@@ -161,8 +161,8 @@ MUTANTS = (
         "empty-delete",
         "deleting nothing burns no tick",
         "core/update.py",
-        "            if before is None:\n                return None, None  # deleting nothing burns no tick\n",
-        "",
+        "            if before is None and (fence == here or not (here.holds or fence.holds)):\n",
+        "            if False:\n",
     ),
     Mutant(
         "replay-known",

@@ -3,8 +3,8 @@
 
 Run `python -m tests.mutants.shell [NAME...]`; it prints what killed each mutant.
 
-Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py` and `keeping.py`.
-Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
+Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py`, `keeping.py`
+and `token_rules.py`. Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
 
 Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
 error.
@@ -25,10 +25,11 @@ from tests.mutants.broken import Broken
 from tests.mutants.commits import COMMITS
 from tests.mutants.keeping import KEEPING
 from tests.mutants.run import MutantError, change, clean_environment, copy_of_package
+from tests.mutants.token_rules import TOKEN_RULES
 
 TIMEOUT_S = 1800
 
-BROKEN = COMMITS + KEEPING
+BROKEN = COMMITS + KEEPING + TOKEN_RULES
 
 
 def killer(broken: Broken) -> str | None:

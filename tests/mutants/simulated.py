@@ -119,8 +119,8 @@ SIMULATED = (
         "tie-break",
         "equal tocks are decided alike everywhere (ORDER-2, ORDER-3)",
         "model/event.py",
-        "return (event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))",
-        "return (event.tock, event.kind is not Kind.EXPIRE, 0, name[:0], b'')",
+        "return (event.fence, event.tock, event.kind is not Kind.EXPIRE, event.tick, name, value_hash(event))",
+        "return (event.fence, event.tock, event.kind is not Kind.EXPIRE, 0, name[:0], b'')",
     ),
     _of(
         "known-losers",

@@ -18,7 +18,7 @@ QUICK = ("waits-for-the-next", "reply-early")
 @pytest.mark.parametrize("one", BROKEN, ids=lambda one: one.mutant.name)
 def test_words_of_a_mutant_stand_in_the_source_once(one: Broken) -> None:
     source = (ROOT / "distkv" / one.mutant.file).read_text(encoding="utf-8")
-    assert source.count(one.mutant.old) == 1, f"correct {one.mutant.name} in tests/mutants/commits.py or keeping.py"
+    assert source.count(one.mutant.old) == 1, f"correct {one.mutant.name} in the list of tests/mutants that has it"
 
 
 @pytest.mark.parametrize("one", BROKEN, ids=lambda one: one.mutant.name)
@@ -27,7 +27,9 @@ def test_tests_that_notice_a_mutant_are_there(one: Broken) -> None:
         file, _, name = test.partition("::")
         path = ROOT / file
         assert path.exists(), f"{one.mutant.name} names {file}"
-        assert not name or f"def {name}(" in path.read_text(encoding="utf-8")
+        function, _, case = name.partition("[")
+        assert not function or f"def {function}(" in path.read_text(encoding="utf-8")
+        assert not case or (path.parent / f"{case.removesuffix(']')}.txt").exists()
 
 
 @pytest.mark.slow

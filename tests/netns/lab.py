@@ -70,7 +70,8 @@ class Lab(Cluster):
 
     def wait_together(self) -> None:
         """Until every agent sees all."""
-        self._wait_agents(dict.fromkeys(NAMES, len(NAMES)), AGAIN_S)
+        names = [server.name for server in self]
+        self._wait_agents(dict.fromkeys(names, len(names)), AGAIN_S)
 
     def _wait_agents(self, counts: Mapping[str, int], deadline_s: float) -> None:
         def are_right() -> bool:
@@ -120,17 +121,22 @@ class Lab(Cluster):
 
 @contextmanager
 def open_lab(
-    directory: Path, *, config: Mapping[str, object] = SUITED, clock_s: float = DEFAULT_CLOCK_S
+    directory: Path,
+    names: str = NAMES,
+    *,
+    config: Mapping[str, object] = SUITED,
+    clock_s: float = DEFAULT_CLOCK_S,
+    extra: str = "",
 ) -> Iterator[Lab]:
-    """A network of ready nodes whose agents see each other; `a` founded it."""
+    """A network of ready nodes whose agents see each other; `a` founded it. `extra`: more settings of the servers."""
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="distkv") as sockets, open_network(NAMES) as network:
+    with tempfile.TemporaryDirectory(prefix="distkv") as sockets, open_network(names) as network:
         agents = Agents(directory / "agents")
         agents.directory.mkdir()
         servers = Servers(directory / "servers")
-        lab = Lab(agents, servers, clock_s, network=network, sockets=Path(sockets), config=config)
+        lab = Lab(agents, servers, clock_s, extra=extra, network=network, sockets=Path(sockets), config=config)
         try:
-            for name in NAMES:
+            for name in names:
                 lab.add(name)
             lab["a"].start("--init", "hello").wait_ready(START_S)
             for server in lab.others("a"):

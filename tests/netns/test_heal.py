@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.netns.cuts import Record
 from tests.netns.lab import ASK_S, NAMES, Lab, open_lab
 from tests.process.load import set_many
@@ -21,6 +23,7 @@ PINGS = 3
 """Each makes nodes compare, if they have anything to compare."""
 
 
+@pytest.mark.alone  # a link waits three seconds for a pull that stands still: beside other tests one may do so
 def test_events_move_once_after_a_heal(tmp_path: Path, record_property: Record) -> None:
     with open_lab(tmp_path) as lab:
         lab.network.cut(*SIDES)

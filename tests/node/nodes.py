@@ -11,7 +11,7 @@ disk is touched, and whatever can happen meanwhile does. With all that leaves a 
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, cast
@@ -23,6 +23,8 @@ from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 from distkv.config import Limits, ScrubConfig, TreeConfig
 from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
+from distkv.core.service_machine import ServiceMachine
+from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
@@ -93,11 +95,11 @@ def replayed(name: str, log: Log, **settings: Any) -> Replica:
     return replica
 
 
-def new_replica(name: str, **settings: Any) -> Replica:
+def new_replica(name: str, services: Mapping[str, ServiceMachine] | None = None, **settings: Any) -> Replica:
     """The machine of a node, empty."""
     told = {"addr": f"{name}:1", "start": Start(1.7e9, 1), "clock_ms": CLOCK_MS, **settings}
     core = CoreSettings(NodeName(name), **told)
-    return Replica(core, random.Random(name))
+    return Replica(core, random.Random(name), services or {})
 
 
 def replay(replica: Replica, log: Log) -> None:
@@ -354,6 +356,10 @@ class Node:
     archive: str | None = None
     """The file of its archive; None: it has none, its log is never settled."""
     scrub: ScrubConfig = attrs.field(factory=ScrubConfig)
+    services: Mapping[str, ServiceMachine] = attrs.field(factory=dict)
+    """The machines of its services, by their names."""
+    asleep_ms: int = 0
+    """For how long the machine has slept: so far the clock of services is ahead."""
     caller: Caller | None = None
     """How it reaches peers, if not by dialling into this world."""
     tree: TreeConfig | None = None
@@ -412,7 +418,8 @@ class Node:
             network_id = self.world.starts.to_bytes(8, "big")  # another one at each founding, as in life
             told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
             restored = {"restored": True} if self.log.recovered.cut else {}
-            self.replica = new_replica(self.named or self.name, **told, **{**self.settings, **restored})
+            name = self.named or self.name
+            self.replica = new_replica(name, self.services, **told, **{**self.settings, **restored})
             self._tap()
             self.disk_watch = DiskWatch(self.replica.name, self.log)
             is_fast = not callable(self.commit_s) and self.commit_s < INLINE_SYNC_S
@@ -422,7 +429,7 @@ class Node:
                 clock=trio.current_time,
                 inline_s=INLINE_SYNC_S if is_fast else 0,
             )
-            peers = PeerCaller(connect=self._dial)
+            peers = PeerCaller(connect=self._dial, limits=self.limits)
             caller = self.caller or peers
             settler = scrub = None
             if archive is None:
@@ -433,7 +440,10 @@ class Node:
                 scrub = Scrub(settler, archive, self.scrub, run_blocking=on_the_loop, wall=trio.current_time)
             self.disk_watch.now = Kept(self.replica.tick)
             self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
+            self.driver.boot_ms = lambda: self.driver.now_ms() + self.asleep_ms
             self.driver.loans = peers.loans if self.caller is None else None
+            tokens = (self.services or {}).get(TOKENS)
+            self.driver.tokens = tokens if isinstance(tokens, TokenMachine) else None
             if self.tree is not None:
                 self.driver.join_tree(peers, self.tree, random.Random(self.name))
             async with trio.open_nursery() as nursery:
@@ -465,8 +475,8 @@ class Node:
         """See what the replica decides, whatever becomes of it."""
         step = self.replica.step
 
-        def tapped(now_ms: int, wall: float, what: Input) -> Ready:
-            ready = step(now_ms, wall, what)
+        def tapped(now_ms: int, wall: float, what: Input, boot_ms: int | None = None) -> Ready:
+            ready = step(now_ms, wall, what, boot_ms)
             updates = (message.events for message in ready.messages if isinstance(message, Update))
             self.meant = max([self.meant, *(event.tick for events in updates for event in events)])
             return ready

@@ -7,6 +7,7 @@ Knows: an example of each request.  Does not know what is in the answers.
 
 from __future__ import annotations
 
+import random
 from pathlib import Path as FilePath
 from typing import Any, Final
 
@@ -14,6 +15,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from distkv.core.tokens.machine import TOKENS, TokenMachine
+from distkv.core.tokens.token_settings import TokenSettings
+from distkv.model.event import NodeName
 from distkv.wire import packing
 from distkv.wire.codec import tick_maps_map
 from distkv.wire.frames import ROWS, BadRequest, decode_request
@@ -53,6 +57,19 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("attach", {"as": {"node": "z", "life": 1}}),
     ("tree_say", {"task": 1, "ping": True}),
     ("lend", {"as": {"node": "z", "life": 1}, "network": bytes(8)}),
+    ("node_tell", {"service": "x", "as": {"node": "z", "life": 1}, "bodies": [b"y"]}),
+    ("token_open", {}),
+    ("token_close", {"session": "1-a"}),
+    ("token_keep", {"session": "1-a", "version": 1, "held": []}),
+    ("token_acquire", {"session": "1-a", "token": "t"}),
+    ("token_release", {"session": "1-a", "token": "t"}),
+    ("token_data", {"session": "1-a", "token": "t", "data": 1}),
+    ("token_show", {"token": "t"}),
+    ("token_list", {}),
+    ("token_watch", {}),
+    ("token_break", {"token": "t"}),
+    ("token_servers", {}),
+    ("token_reset", {"force": True}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),
     ("exchange", {"maps": MAPS}),
@@ -94,7 +111,9 @@ async def test_answer_has_the_form_that_the_row_says(
     autojump_clock: MockClock, tmp_path: FilePath, action: str, fields: dict[str, Any]
 ) -> None:
     row = _row(action, fields)
-    async with solo_node(archive=str(tmp_path / "archive")) as node, node.client() as client:
+    server = NodeName("a" if action == "token_watch" else "absent")  # what nobody answers at once is refused in the end
+    tokens = {TOKENS: TokenMachine(TokenSettings((server,)), random.Random(1))}
+    async with solo_node(archive=str(tmp_path / "archive"), services=tokens) as node, node.client() as client:
         await client.set("x", 0)
         assert await _form(client, action, fields) is row.form
 

@@ -42,6 +42,8 @@ class Cluster:
     clock_s: float
     links: str = ""
     """Settings of the section, as in a file."""
+    extra: str = ""
+    """More sections, as in a file."""
     _by_name: dict[str, Agent] = attrs.field(factory=dict)
 
     # -- its parts
@@ -74,7 +76,7 @@ class Cluster:
         file = server.directory / "config.yaml"
         serf, links = f"{{port: {agent.rpc_port}}}", f"{{{self.links}}}"
         section = f"links: {links}\n" if self.links else ""  # older servers do not know it
-        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {serf}\n{section}")
+        file.write_text(f"ping: {{clock: {self.clock_s}}}\nserf: {serf}\n{section}{self.extra}")
         server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
         return server
 
@@ -128,13 +130,15 @@ def open_cluster(
     clock_s: float = CLOCK_S,
     installed: Path | None = None,
     links: str = "",
+    extra: str = "",
     prepare: Mapping[str, Callable[[Server], object]] | None = None,
 ) -> Iterator[Cluster]:
     """A network of ready nodes; the first of `names` founded it. `installed`: as in `Servers`. `links`: settings of
-    the section, as in a file; with `follow: false` a node lacks what it cannot get from its agent in time. `prepare`:
+    the section, as in a file; with `follow: false` a node lacks what it cannot get from its agent in time. `extra`:
+    more sections. `prepare`:
     what is done to some of the servers before they are started."""
     directory.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links)
+    cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links, extra)
     cluster.agents.directory.mkdir()
     try:
         for name in names:

@@ -90,6 +90,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/hosts.rst": HOSTS,
     "docs/howto/node-lost.rst": (PASTES,),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
+    "docs/howto/tokens.rst": (Reader(environment=FAST, pastes=True),),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/shell.rst": (Reader(environment={"LC_ALL": "C"}, pastes=True),),
     "docs/tutorial.rst": (Reader(),),

@@ -5,12 +5,9 @@ Knows: how each protocol tells watchers and answers a writer.  Measures nothing.
 
 from __future__ import annotations
 
-import selectors
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import attrs
 import pytest
@@ -22,6 +19,7 @@ from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.replies import encode_error, encode_reply
 from distkv.wire.request import SetValue, Watch
+from tests.process.fakes import serve
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
 
@@ -172,44 +170,6 @@ class FakeNats(Fake):
 
 
 KINDS = (FakeDistkv, FakeRedis, FakeNats)
-
-
-@contextmanager
-def serve(fake: Fake) -> Iterator[int]:
-    """One thread for all connections, until the block is left; yields the port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener, selectors.DefaultSelector() as selector:
-        selector.register(listener, selectors.EVENT_READ)
-        thread = threading.Thread(target=_serve, args=(fake, listener, selector))
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            for key in list(selector.get_map().values()):
-                assert isinstance(key.fileobj, socket.socket)
-                key.fileobj.close()
-
-
-def _serve(fake: Fake, listener: socket.socket, selector: selectors.BaseSelector) -> None:
-    while True:
-        for key, _ in selector.select():
-            stream = key.fileobj
-            assert isinstance(stream, socket.socket)
-            try:
-                if stream is listener:
-                    stream, _ = listener.accept()
-                    selector.register(stream, selectors.EVENT_READ)
-                    stream.sendall(fake.greeting)
-                elif data := stream.recv(1 << 16):
-                    fake.receive(stream, data)
-                else:
-                    raise ConnectionError
-            except OSError:
-                if stream is listener:
-                    return
-                selector.unregister(stream)
-                stream.close()
 
 
 PROTOCOLS = {FakeDistkv: "distkv", FakeRedis: "redis", FakeNats: "nats"}

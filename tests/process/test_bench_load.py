@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import shutil
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
+import attrs
 import pytest
 from bench.load import Generator, Load, build
 
 from distkv.errors import BusyError
+from distkv.model.fence import Fence
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.replies import encode_error, encode_reply
 from distkv.wire.request import GetValue, ReplicatedWrite, SetValue
 from distkv.wire.values import pack_value
+from tests.process.fakes import serve
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: apt-get install gcc libc6-dev")
 
@@ -30,6 +31,9 @@ RIGHT_S = 0.5
 WRONG_S = 0.1
 """A wrong one always counts."""
 
+FENCE = Fence(0, 2, 7, "load")
+"""Of what is set."""
+
 Answer = Callable[[bytes], bytes]
 
 
@@ -38,29 +42,15 @@ def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
     return build(tmp_path_factory.mktemp("load"))
 
 
-@contextmanager
-def _fake_server(greeting: bytes, answer: Answer) -> Iterator[int]:
-    """Answers every request, of which each comes with one receive, until the block is left; yields the port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=_serve, args=(listener, greeting, answer))
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+@attrs.frozen
+class FakeServer:
+    """Answers every request, of which each comes with one receive."""
 
+    greeting: bytes
+    answer: Answer
 
-def _serve(listener: socket.socket, greeting: bytes, answer: Answer) -> None:
-    while True:
-        try:
-            stream, _ = listener.accept()
-        except OSError:
-            return
-        with stream:
-            stream.sendall(greeting)
-            while request := stream.recv(1 << 16):
-                stream.sendall(answer(request))
+    def receive(self, stream: socket.socket, data: bytes) -> None:
+        stream.sendall(self.answer(data))
 
 
 def _value(number: int) -> str:
@@ -68,8 +58,8 @@ def _value(number: int) -> str:
 
 
 def _load(generator: Generator, protocol: str, verb: str, answer: Answer, *, seconds: float = WRONG_S) -> Load:
-    greeting = encode_reply(0, {"node": "a"}) if protocol in ("distkv", "numbers", "held") else b""
-    with _fake_server(greeting, answer) as port:
+    greeting = encode_reply(0, {"node": "a"}) if protocol in ("distkv", "numbers", "fenced", "held") else b""
+    with serve(FakeServer(greeting, answer)) as port:
         run = partial(generator.run, protocol, port, keys=KEYS, family="k", tag=TAG, seconds=seconds)
         return run("get") if verb == "get" else run("fill")
 
@@ -109,6 +99,19 @@ def _distkv_held(request: bytes, *, holders: int | None = 3) -> bytes:
     return encode_reply(asked.seq, {"changed": True, "tick": 1, "tock": 1, **said})
 
 
+def _distkv_fenced(request: bytes, *, shown: Fence | None = FENCE) -> bytes:
+    """What is read has this fence."""
+    asked = decode_request(request)
+    if isinstance(asked, SetValue):
+        assert asked.fence == FENCE
+        return _distkv(request)
+    assert isinstance(asked, GetValue)
+    assert asked.nchain == 1
+    said = {} if shown is None else {"fence": [shown.token, shown.epoch, shown.counter]}
+    value = pack_value(_value(int(str(asked.path)[-8:])))
+    return encode_reply(asked.seq, {"tock": 1, "time": 1.5, **said}, value)
+
+
 def _refuse(request: bytes) -> bytes:
     asked = decode_request(request)
     return encode_error(asked.seq, BusyError("later"))
@@ -139,6 +142,19 @@ def test_set_that_fewer_nodes_hold_is_no_operation(generator: Generator, holders
     found = _load(generator, "held", "set", partial(_distkv_held, holders=holders))
     assert found.ops == 0
     assert found.wrong > 0
+
+
+@pytest.mark.parametrize("verb", ["get", "set"])
+def test_sets_are_made_under_a_fence_which_is_read_back(generator: Generator, verb: str) -> None:
+    found = _load(generator, "fenced", verb, _distkv_fenced, seconds=RIGHT_S)
+    assert found.failure == ""
+    assert found.checked == (KEYS if verb == "set" else 0)
+
+
+@pytest.mark.parametrize("shown", [None, Fence(0, 2, 6, "load"), Fence(0, 3, 7, "load"), Fence(0, 2, 7, "lo")])
+def test_set_without_its_fence_is_wrong(generator: Generator, shown: Fence | None) -> None:
+    found = _load(generator, "fenced", "set", partial(_distkv_fenced, shown=shown))
+    assert (found.acknowledged, found.checked, found.wrong) == (KEYS, KEYS, KEYS)
 
 
 @pytest.mark.parametrize("verb", ["get", "set"])

@@ -108,6 +108,27 @@ def test_condition_of_a_deletion_of_nothing_is_told(shared: Server, path: str) -
     assert shared.run("delete", path, "--if-chain", "solo:1").code == 4
 
 
+def test_only_the_latest_holder_of_a_token_writes_until_its_fence_is_lifted(shared: Server, path: str) -> None:
+    assert shared.run("set", path, "1", "--fence", "job:7.2").code == 0
+    for late in (["set", path, "2", "--fence", "job:7.1"], ["set", path, "2"], ["delete", path]):
+        assert shared.run(*late).code == 4
+    assert json.loads(shared.run("get", path, "-m", "-o", "json").out)["fence"] == "job:7.2"
+    assert shared.run("set", path, "3", "--refence").code == 0
+    shown = json.loads(shared.run("get", path, "-m", "-o", "json").out)
+    assert (shown["value"], "fence" in shown, shown["base"]) == (3, False, 1)
+    assert shared.run("delete", path).code == 0
+
+
+def test_deleted_tree_keeps_what_a_token_holds(shared: Server, path: str) -> None:
+    shared.run("set", f"{path}.free", "1")
+    shared.run("set", f"{path}.held", "1", "--fence", "job:7.2")
+    ran = shared.run("delete", "-r", path)
+    assert (ran.code, ran.text) == (4, "1\n")
+    assert shared.run("delete", "-r", path).code == 4
+    assert shared.run("delete", f"{path}.held", "--fence", "job:7.3").code == 0
+    assert shared.run("delete", "-r", path).code == 3
+
+
 def test_load_replaces_what_is_there_and_leaves_what_is_the_same(shared: Server, path: str, tmp_path: Path) -> None:
     shared.run("set", f"{path}.a", "old")
     shared.run("set", f"{path}.b", "same")

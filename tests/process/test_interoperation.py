@@ -5,6 +5,7 @@ Knows: which commit that was, and how to start it from this repository's history
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -44,6 +45,12 @@ def _age(server: Server, code: Path) -> None:
     """It runs this code from its next start on."""
     paths = os.pathsep.join([str(code), *server.environment["PYTHONPATH"].split(os.pathsep)])
     server.environment = {**server.environment, "PYTHONPATH": paths}
+
+
+def _young(server: Server, code: Path) -> dict[str, str]:
+    """Its environment without this code."""
+    paths = server.environment["PYTHONPATH"].split(os.pathsep)
+    return {**server.environment, "PYTHONPATH": os.pathsep.join(path for path in paths if path != str(code))}
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=["old one founded it", "new one founded it"])
@@ -105,12 +112,13 @@ def test_both_go_on_after_one_was_killed(cluster: Cluster, restarted: str, other
     cluster.wait_equal(DEADLINE_S)
 
 
-def test_directory_is_taken_over_by_the_new_code_and_again_by_the_old(cluster: Cluster, old_code: Path) -> None:
+def test_directory_is_taken_over_by_the_new_code_and_refused_by_the_old(cluster: Cluster, old_code: Path) -> None:
+    """There is no way back with it (docs/howto/upgrade): its archive has a format that the old code does not know."""
     old = cluster["old"]
-    aged, paths = old.environment, old.environment["PYTHONPATH"].split(os.pathsep)
+    aged, young = old.environment, _young(old, old_code)
     _set(cluster, "old", "by.old.code", 1)
     old.terminate()
-    old.environment = {**aged, "PYTHONPATH": os.pathsep.join(path for path in paths if path != str(old_code))}
+    old.environment = young
     cluster.start("old")
     cluster.wait(lambda: links_of(old)["new"]["state"] == "up", "it follows now", DEADLINE_S)
     _set(cluster, "old", "by.new.code", 1)
@@ -118,11 +126,34 @@ def test_directory_is_taken_over_by_the_new_code_and_again_by_the_old(cluster: C
     cluster.wait_equal(DEADLINE_S)
     old.terminate()
     old.environment = aged
+    old.start()
+    assert old.wait_end() == 1
+    assert old.errors.splitlines()[-1].endswith("start the release that wrote it")
+    old.environment = young
     cluster.start("old")
-    assert "links" not in old.state()
     with old.client() as client:
         found = [client.get(path) for path in ("by.old.code", "by.new.code", "for.new.code")]
     assert [entry is not None and entry.value for entry in found] == [1, 1, 1]
-    _set(cluster, "new", "for.old.code", 1)
-    wait_value(cluster, "old", "for.old.code", 1)
     cluster.wait_equal(DEADLINE_S)
+
+
+def test_fenced_event_is_refused_by_the_old_one_and_there_after_its_upgrade(tmp_path: Path, old_code: Path) -> None:
+    """It stays behind, says what it misses, and what it writes meanwhile loses (docs/howto/upgrade, FENCE-6)."""
+    with open_cluster(tmp_path, ("old", "new"), prepare={"old": lambda server: _age(server, old_code)}) as cluster:
+        old, new = cluster["old"], cluster["new"]
+        _set(cluster, "old", "k", "before")
+        wait_value(cluster, "new", "k", "before")
+        assert new.run("set", "k", "late", "--fence", "night:7.2").code == 0
+        cluster.wait(lambda: old.state()["missing"], "the old one says that it misses something", DEADLINE_S)
+        assert old.run("get", "k").text == "before\n"
+        _set(cluster, "old", "k", "unfenced")
+        cluster.wait(lambda: "unfenced" in new.run("conflicts", "k").text, "it came to the new one", DEADLINE_S)
+        assert new.run("get", "k").text == "late\n"
+        old.terminate()
+        old.environment = _young(old, old_code)
+        cluster.start("old")
+        cluster.wait_equal(DEADLINE_S)
+        for server in (old, new):
+            shown = json.loads(server.run("get", "k", "-m", "-o", "json").out)
+            assert (shown["value"], shown["fence"]) == ("late", "night:7.2")
+            assert server.run("set", "k", "again", "--fence", "night:7.1").code == 4

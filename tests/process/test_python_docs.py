@@ -46,7 +46,8 @@ def examples(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_examples_print_what_is_shown(servers: Servers, page: Path) -> None:
-    server = servers.start("a", "--transport", "solo", "--init", "hello")
+    server = servers.add("a")
+    server.start("--transport", "solo", "--init", "hello", options=("-C", "tokens.servers=[a]"))
     server.wait_ready()
     ran = []
     for program, _ in examples(page):

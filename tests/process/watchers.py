@@ -1,4 +1,4 @@
-"""`distkv client watch` as a process whose lines are read while it runs.
+"""`distkv client watch` and `token watch` as a process whose lines are read while it runs.
 
 Knows: how to start it, wait for lines, interrupt it.  Does not know what it watches.
 
@@ -11,7 +11,8 @@ import json
 import signal
 import subprocess
 import threading
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 from tests.process.servers import Server, wait_until
 
@@ -21,9 +22,13 @@ END_S = 300.0
 class CommandWatch:
     """One run of the command, with `-o json`."""
 
-    def __init__(self, server: Server, *arguments: str) -> None:
+    COMMAND: ClassVar = ("watch",)
+
+    def __init__(self, server: Server, *arguments: str, hosts: Sequence[Server] = ()) -> None:
+        """By this server, or by the first of `hosts` that answers."""
+        where = [word for host in hosts or [server] for word in ("-h", host.address)]
         self._process = subprocess.Popen(
-            [*server.program, "-o", "json", "client", "-p", str(server.port), "watch", *arguments],
+            [*server.program, "-o", "json", "client", *where, *self.COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -84,3 +89,9 @@ class CommandWatch:
 
     def _dump(self) -> str:
         return f"{len(self._lines)} lines, the last ones {self._lines[-5:]}\n{self._server.dump()}"
+
+
+class TokenWatchCommand(CommandWatch):
+    """The same of `distkv client token watch`."""
+
+    COMMAND: ClassVar = ("token", "watch")

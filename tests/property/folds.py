@@ -18,6 +18,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.spark.folding import EVENT_COLUMNS, IS_EXPIRY, RISING, fold
 from distkv.spark.nodes.rows import ValueForm, rows_of
+from distkv.spark.table.columns import FENCE_COLUMNS
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 
@@ -50,7 +51,12 @@ def rows_by_node(events: Iterable[Event]) -> list[pa.RecordBatch]:
 def rising(events: Iterable[Event]) -> pa.Table:
     """Rows of events, sorted as Spark sorts them."""
     table = pa.Table.from_batches(rows_by_node(events)).select([*EVENT_COLUMNS, "system"])
-    return table.append_column(IS_EXPIRY, pc.equal(table["kind"], "expire")).sort_by(list(RISING))
+    table = table.append_column(IS_EXPIRY, pc.equal(table["kind"], "expire"))
+    keys = table.select([name for name, _ in RISING])
+    for field in FENCE_COLUMNS:  # null is below all others, and Arrow would put it above them
+        none = "" if field.type == pa.string() else -1
+        keys = keys.set_column(keys.schema.get_field_index(field.name), field, keys[field.name].fill_null(none))
+    return table.take(pc.sort_indices(keys, list(RISING)))
 
 
 def folded(batches: Sequence[pa.RecordBatch]) -> Folded:

@@ -1,7 +1,8 @@
 """Random histories as the protocol allows them, and what docs/protocol says of any set of their events.
 
-Knows: how honest nodes write (chains, tocks, lives, restores, expiries), the true causal past of every event, and the
-literal text of 'Order of events', 'Containment' and 'Conflict' over all events seen, with nothing forgotten.
+Knows: how honest nodes write (chains, tocks, lives, fences, restores, expiries), the true causal past of every event,
+and the literal text of 'Order of events', 'Fences', 'Containment' and 'Conflict' over all events seen, with nothing
+forgotten.
 Uses nothing of the product but the value classes, so that a bug in the product is not repeated here.
 
 Invariant: the same actions give the same history, and every event in it could have been written by a node of a network
@@ -18,7 +19,8 @@ from hashlib import blake2b
 import attrs
 from hypothesis import strategies as st
 
-from distkv.model.event import Event, Kind, Link, NodeName, Order, Tick, Tock, Writer
+from distkv.model.event import Event, Kind, Link, NodeName, Order, Tick, Tock, Writer, new_event
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 
@@ -34,13 +36,16 @@ Action = tuple[str, int, int, int]
 """(what, which node, which path, a number to pick with)."""
 
 KINDS = ("set",) * 6 + ("delete",) * 2 + ("expire", "resolve", "resolve") + ("hear",) * 14 + ("catch", "life")
+FENCED_KINDS = (*KINDS, *("fenced",) * 6, "fenced-delete", "refence", "refence-delete")
 
 
 def random_actions(seed: int, count: int) -> list[Action]:
-    """Actions by seed; a smaller count gives the beginning of the same list, so that failures shrink."""
+    """Actions by seed; a smaller count gives the beginning of the same list, so that failures shrink. In half of the
+    histories there are tokens."""
     chance = random.Random(seed)
+    kinds = FENCED_KINDS if seed % 2 else KINDS
     return [
-        (chance.choice(KINDS), chance.randrange(len(NAMES)), max(chance.randrange(5) - 2, 0), chance.randrange(64))
+        (chance.choice(kinds), chance.randrange(len(NAMES)), max(chance.randrange(5) - 2, 0), chance.randrange(64))
         for _ in range(count)
     ]
 
@@ -54,6 +59,9 @@ def writer_of(link: Link) -> Writer:
 
 def compare(a: Event, b: Event) -> int:
     """'Order of events': above 0 when `a` is above `b`."""
+    if a.fence != b.fence:
+        key_a, key_b = [(*event.fence[:3], event.fence.token.encode()) for event in (a, b)]
+        return 1 if key_a > key_b else -1
     for mine, theirs in ((a.tock, b.tock), (a.kind is not Kind.EXPIRE, b.kind is not Kind.EXPIRE), (a.tick, b.tick)):
         if mine != theirs:
             return 1 if mine > theirs else -1
@@ -107,7 +115,8 @@ def digest_of(results: Iterable[Outcome]) -> int:
     for result in results:
         live = [(b"live", result.winner)] if result.winner.kind is Kind.SET else []
         for tag, event in live + [(b"open", loser) for loser in result.listed]:
-            head = f"{event.path}\n{event.node}\n{event.tick}\n{event.tock}\n{int(event.kind)}\n".encode()
+            fence = "" if event.fence == NO_FENCE else "{} {} {} {}\n".format(*event.fence)
+            head = f"{fence}{event.path}\n{event.node}\n{event.tick}\n{event.tock}\n{int(event.kind)}\n".encode()
             total ^= int.from_bytes(blake2b(head + event.value, digest_size=8, person=tag).digest(), "big")
     return total
 
@@ -159,6 +168,19 @@ def chain_of(me: Link, sources: Sequence[Event], length: int) -> tuple[tuple[Lin
     return (me, *links[:room]), len(links) > room or any(source.truncated for source in sources)
 
 
+def fence_of(what: str, pick: int, here: Fence) -> Fence | None:
+    """What a write leaves at a path whose winner has the fence `here`; None: it is refused."""
+    if what == "resolve":
+        return Fence(here.base + 1, 0, 0, "") if here.token else here
+    if what.startswith("refence"):
+        return Fence(here.base + 1, 0, 0, "")
+    if what.startswith("fenced"):
+        token, epoch, counter = "tu"[pick % 8 == 0], pick // 8 % 2, pick // 16
+        is_late = here.token and (token != here.token or (epoch, counter) < (here.epoch, here.counter))
+        return None if is_late else Fence(here.base, epoch, counter, token)
+    return None if here.token and what != "expire" else here
+
+
 class World:
     """A few nodes that write and hear. Who hears what is up to the actions."""
 
@@ -190,6 +212,9 @@ class World:
         events = node.on(path)
         now = outcome(events) if events else None
         is_live = now is not None and now.winner.kind is Kind.SET
+        fence = fence_of(what, pick, NO_FENCE if now is None else now.winner.fence)
+        if fence is None or (path.is_reserved and fence != NO_FENCE):
+            return  # it is refused; paths of the system have no fences (FENCE-6)
         if (what in ("delete", "expire") and not is_live) or (what == "resolve" and (now is None or not now.listed)):
             return
         sources: list[Event] = []
@@ -197,14 +222,14 @@ class World:
             hidden = [loser for loser in now.losers if loser not in now.listed]
             chosen = [now.listed[pick % len(now.listed)]] if what == "resolve" else []
             sources = [now.winner, *chosen, *hidden]
-        kind = {"delete": Kind.DELETE, "expire": Kind.EXPIRE}.get(what, Kind.SET)
+        kind = Kind.EXPIRE if what == "expire" else Kind.DELETE if what.endswith("delete") else Kind.SET
         node.count += 1
         node.tock += 1
         me = (node.name, Tick((node.life << 32) + node.count))
         tock = sources[0].tock + 1 if kind is Kind.EXPIRE else node.tock
         chain, truncated = chain_of(me, sources, self.chain_length)
         value = bytes([pick]) if kind is Kind.SET else b""
-        event = Event(path, kind, value, chain, Tock(tock), 0.0, truncated)
+        event = new_event(path, kind, value, chain, Tock(tock), 0.0, truncated, fence=fence)
         own = [e for e in events if e.writer == event.writer]
         self.history.past[me] = frozenset(e.link for e in sources + own).union(
             *(self.history.past[e.link] for e in sources + own)

@@ -18,13 +18,14 @@ from distkv.model.event import (
     TOCK_HEARD_MAX,
     Chain,
     Event,
-    ExpiringEvent,
     Kind,
     Link,
     NodeName,
     Tick,
     Tock,
+    new_event,
 )
+from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.pages import Page
 from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
@@ -47,6 +48,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    SlotRecord,
     SnapshotHead,
     StaleRecord,
     Start,
@@ -77,6 +79,7 @@ from distkv.wire.request import (
     HeldRequest,
     Lend,
     ListNames,
+    NodeTell,
     PingRequest,
     ReplicatedWrite,
     Request,
@@ -170,6 +173,13 @@ tick_maps: st.SearchStrategy[TickMap] = st.dictionaries(node_names, tick_lists, 
 # -- events -------------------------------------------------------------------------------------------------------
 
 
+fence_numbers = st.integers(0, FENCE_MAX)
+token_names = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=63)
+fences = st.builds(Fence, fence_numbers, fence_numbers, fence_numbers, token_names) | st.builds(
+    Fence, st.integers(1, FENCE_MAX), st.just(0), st.just(0), st.just("")
+)
+
+
 @st.composite
 def events(
     draw: st.DrawFn,
@@ -179,14 +189,15 @@ def events(
     value: st.SearchStrategy[bytes] = raw_values,
     tock: st.SearchStrategy[Tock] = tocks,
     kinds: Sequence[Kind] = tuple(Kind),
+    fence: st.SearchStrategy[Fence] | None = None,
 ) -> Event:
     """Any event; the arguments narrow it, for instance to `few_paths` and `small_raw_values`."""
     kind = draw(st.sampled_from(kinds))
     raw = draw(value) if kind is Kind.SET else b""
     ttl = draw(st.none() | ttls) if kind is Kind.SET else None
-    if ttl is not None:
-        return ExpiringEvent(draw(path), raw, draw(chain), draw(tock), draw(times), draw(st.booleans()), ttl)
-    return Event(draw(path), kind, raw, draw(chain), draw(tock), draw(times), draw(st.booleans()))
+    where = draw(path)
+    under = NO_FENCE if where.is_reserved else draw(st.just(NO_FENCE) | fences if fence is None else fence)
+    return new_event(where, kind, raw, draw(chain), draw(tock), draw(times), draw(st.booleans()), ttl, under)
 
 
 event_tuples = st.lists(events(), max_size=3).map(tuple)
@@ -325,6 +336,16 @@ requests: st.SearchStrategy[Request] = st.one_of(
         lives,
         st.none() | hashes,
     ),
+    st.builds(
+        NodeTell,
+        seqs,
+        st.text(min_size=1, max_size=8),
+        node_names,
+        lives,
+        st.none() | hashes,
+        st.lists(st.binary(max_size=20), min_size=1, max_size=4).map(tuple),
+        st.booleans(),
+    ),
     st.builds(GetChanges, seqs, tick_ranges, paths, st.booleans()),
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
@@ -340,6 +361,7 @@ records: st.SearchStrategy[Record] = st.one_of(
     st.builds(PurgeRecord, paths, link_tuples),
     st.builds(ReleaseRecord, tick_ranges),
     st.builds(StaleRecord, st.booleans()),
+    st.builds(SlotRecord, st.text(max_size=8), st.text(max_size=8), st.none() | st.binary(max_size=20)),
 )
 
 # -- what hostile or broken senders make of it --------------------------------------------------------------------

@@ -11,7 +11,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.client import questions
+from distkv.client import node_questions, questions
 from distkv.client.protocol import ClientProtocol
 from distkv.errors import BusyError, DistkvError
 from distkv.wire.frames import decode_request
@@ -44,7 +44,7 @@ def conversation_of(asked: list[Asked]) -> tuple[ClientProtocol[int], list[bytes
         if one.kind == "items":
             frames.append(conversation.ask(questions.get_tree("a"), seq, is_long=True))
         else:
-            frames.append(conversation.ask(questions.ping(), seq))
+            frames.append(conversation.ask(node_questions.ping(), seq))
     return conversation, frames
 
 
@@ -105,7 +105,7 @@ def test_who_got_no_end_is_named_when_the_connection_is_lost(
 def test_no_bytes_make_the_conversation_raise(data: bytes, chance: random.Random) -> None:
     conversation: ClientProtocol[int] = ClientProtocol("h:1")
     conversation.feed(encode_hello(HELLO))
-    conversation.ask(questions.ping(), 1)
+    conversation.ask(node_questions.ping(), 1)
     answers = [answered for piece in pieces(data, chance) for answered in conversation.feed(piece)]
     assert len(answers) + len(conversation.lose()) == 1
 

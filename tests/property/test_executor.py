@@ -5,6 +5,7 @@ Knows: a log that lands when the test says so.  Does not know who drives the exe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -12,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distkv.core.ready import Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready
+from distkv.core.ready import Answer, Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready, ServiceTell
 from distkv.engine.executor import Executor, Outlets
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
+from distkv.model.event import NodeName
 from distkv.wire.message import ResetRecord
 
 OUTBOX_MAX = 3
 
 
-@attrs.define
+@attrs.define(slots=False)
 class World:
     """A log, and all that left, each with how much was durable and how much had been appended."""
 
@@ -62,6 +64,12 @@ class World:
 
     def _lend(self, lend: LendTo) -> None:
         self.left.append(("lend", lend))
+
+    def _say(self, tells: Sequence[ServiceTell]) -> None:
+        self.left.append(("say", [tell.body for tell in tells]))
+
+    def _answer(self, answer: Answer) -> None:
+        self.left.append(("answer", answer.id))
 
     def _tell(self, ready: Ready) -> None:
         self.left.append(("tell", ready))
@@ -190,3 +198,79 @@ def test_node_that_ends_while_its_messages_leave_sends_no_more() -> None:
     world.executor.when_durable(lambda: world.left.append(("late", None)))
     world.land(1)
     assert world.kinds()[-2:] == ["ask", "ask"]
+
+
+def tells(*bodies: bytes, records: int = 0, answers: Sequence[int] = ()) -> Ready:
+    told = [ServiceTell(NodeName("b"), "s", body) for body in bodies]
+    return Ready([ResetRecord()] * records, tells=told, answers=[Answer(id, {}) for id in answers])
+
+
+def test_what_is_told_leaves_in_one_go_when_all_of_it_is_durable() -> None:
+    world = World()
+    world.executor.carry_out(tells(b"1", b"2", records=1))
+    world.executor.carry_out(tells(b"3"))
+    world.executor.carry_out(tells(b"4", records=1))
+    assert world.of("say") == []
+    world.land(1)
+    assert world.of("say") == [[b"1", b"2", b"3"][:OUTBOX_MAX]]
+    world.land(1)
+    assert world.of("say", "note") == ["tell_dropped", [b"1", b"2", b"3"]]
+
+
+def test_what_is_told_when_nothing_waits_leaves_at_once() -> None:
+    world = World()
+    world.executor.carry_out(tells(b"1", b"2"))
+    world.executor.carry_out(tells(b"3"))
+    assert world.of("say") == [[b"1", b"2"], [b"3"]]
+
+
+def test_what_does_not_wait_leaves_before_what_was_decided_earlier_is_durable() -> None:
+    world = World()
+    world.executor.carry_out(tells(b"1", records=1, answers=[1]))
+    early = Ready([ResetRecord()], tells=[ServiceTell(NodeName("b"), "s", b"2", waits=False)])
+    early.answers = [Answer(2, {}, waits=False), Answer(3, {})]
+    world.executor.carry_out(early)
+    assert (world.of("say"), world.of("answer")) == ([[b"2"]], [2])
+    world.land(2)
+    assert (world.of("say"), world.of("answer")) == ([[b"2"], [b"1"]], [2, 1, 3])
+
+
+def test_what_is_told_and_dropped_is_not_announced() -> None:
+    world = World()
+    world.executor.carry_out(tells(*[b"x"] * (OUTBOX_MAX + 1), records=1))
+    world.land(1)
+    assert world.of("note") == ["tell_dropped"]
+    assert "announce" not in world.kinds()
+
+
+def test_answer_leaves_when_the_records_of_its_step_and_of_all_before_are_durable() -> None:
+    world = World()
+    world.executor.carry_out(ready(1))
+    world.executor.carry_out(tells(answers=[1]))
+    world.executor.carry_out(tells(records=1, answers=[3, 2]))
+    assert world.of("answer") == []
+    world.land(1)
+    assert world.of("answer") == [1]
+    world.land(1)
+    assert world.of("answer") == [1, 3, 2]
+
+
+def test_answer_leaves_behind_the_messages_of_its_step() -> None:
+    world = World()
+    world.executor.carry_out(tells(b"x", records=1, answers=[1]))
+    world.land(1)
+    assert world.kinds() == ["write", "tell", "say", "answer"]
+
+
+class EndsWhenAsked(World):
+    def _ask(self, ask: Ask) -> None:
+        super()._ask(ask)
+        self.executor.stop()
+
+
+def test_node_that_ends_while_its_messages_leave_tells_no_other_node_more() -> None:
+    world = EndsWhenAsked()
+    world.executor.carry_out(tells(b"x", records=1))
+    world.executor.carry_out(ready(0, ask(1)))
+    world.land(1)
+    assert world.kinds()[-1] == "ask"

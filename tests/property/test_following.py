@@ -198,6 +198,17 @@ def test_node_that_told_something_is_tried_soon_when_it_breaks() -> None:
         following.ended(follow, "broken", now_ms)
 
 
+def test_node_of_an_older_release_is_not_tried_at_once_when_it_is_heard() -> None:
+    following, now_ms, waits = _new(NAMES[0], 16), 0, list[int]()
+    for _ in range(10):
+        begin = now_ms
+        now_ms, follow = _next_try(following, now_ms)
+        waits.append(now_ms - begin)
+        following.ended(follow, "there is no action 'follow'", now_ms, is_unknown=True)
+        following.heard(NAMES[1], now_ms)
+    assert waits[-1] >= RETRY_MAX_MS // 2
+
+
 def test_what_is_about_an_older_follow_changes_nothing() -> None:
     following = _new(NAMES[0], 16)
     (old,) = following.plan(0, NAMES[1:2]).values()

@@ -8,7 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.model.event import Event, Kind, Link, Tick, contains, is_above, next_chain, order, same
+from distkv.model.event import (
+    Event,
+    Kind,
+    Link,
+    Tick,
+    Tock,
+    contains,
+    is_above,
+    is_within,
+    next_chain,
+    order,
+    same,
+    sort_down,
+)
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from tests.property.histories import (
@@ -26,6 +40,7 @@ from tests.property.histories import (
     picture,
     tree_of,
 )
+from tests.property.strategies import events
 
 pytestmark = pytest.mark.slow
 
@@ -176,6 +191,38 @@ def test_order_is_total_and_the_one_of_the_text(history: History) -> None:
         for b in history.events:
             assert is_above(a, b) == (order(a) > order(b)) == (compare(a, b) > 0)
             assert [is_above(a, b), is_above(b, a), same(a, b)].count(True) == 1
+
+
+crowded_events = events(
+    path=st.just(PATHS[0]),
+    chain=st.tuples(st.tuples(st.sampled_from(NAMES), st.integers(1, 3).map(Tick))),
+    value=st.sampled_from([b"\x01", b"\x02"]),
+    tock=st.integers(1, 3).map(Tock),
+    fence=st.builds(Fence, st.integers(0, 1), st.integers(0, 1), st.integers(0, 1), st.sampled_from("tu"))
+    | st.just(NO_FENCE),
+)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(crowded_events, crowded_events, crowded_events)
+def test_order_of_any_three_events_goes_in_no_circle(a: Event, b: Event, c: Event) -> None:
+    """'The fence before the tock among events of one token' would be no order: this test shows the circle."""
+    assert not (is_above(a, b) and is_above(b, c) and is_above(c, a))
+    assert [is_above(a, b), is_above(b, a), order(a) == order(b)].count(True) == 1
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(crowded_events, max_size=8))
+def test_sorted_events_are_in_the_order_of_their_keys(found: list[Event]) -> None:
+    expected = sorted(map(order, found), reverse=True)
+    sort_down(found)
+    assert list(map(order, found)) == expected
+
+
+@few
+@given(crowded_events, crowded_events)
+def test_an_order_is_within_an_event_as_the_keys_say(a: Event, b: Event) -> None:
+    assert is_within(order(a), b) == (order(a) <= order(b))
 
 
 @few

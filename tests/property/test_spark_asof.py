@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, SettingsError
-from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.spark.asof import Cut, read_time
@@ -35,8 +36,8 @@ def with_values(history: History, chance: random.Random) -> list[Event]:
     found = []
     for event in history.events:
         if event.kind is Kind.SET and chance.random() < 0.3:
-            parts = (event.path, event.value, event.chain, event.tock, event.time, event.truncated)
-            event = ExpiringEvent(*parts, chance.choice([0.5, 60.0]))
+            parts = (event.path, event.kind, event.value, event.chain, event.tock, event.time, event.truncated)
+            event = new_event(*parts, chance.choice([0.5, 60.0]), event.fence)
         found.append(event)
     return found
 
@@ -51,12 +52,23 @@ def held(tree: Tree, rows: int) -> Folded:
         )
         for entry in entries if entry.is_live
     }  # fmt: skip
-    deletions = [loser for entry in entries for loser in entry.conflicts() if loser.kind is not Kind.SET]
-    return Folded(values, tree.conflict_count, len(deletions), rows, tree.digest)
+    doubtful = sum(is_doubtful(loser) for entry in entries for loser in entry.conflicts())
+    return Folded(values, tree.conflict_count, doubtful, rows, tree.digest)
 
 
-def set_event(node: NodeName, tick: int, path: Path = X, *, tock: int = 1, value: bytes = b"\x01") -> Event:
-    return Event(path, Kind.SET, value, ((node, Tick(tick)),), Tock(tock), 1.0)
+def is_doubtful(loser: Event) -> bool:
+    """Whether it is a conflict with a deletion that nodes may have forgotten before the other change was made."""
+    return loser.kind is not Kind.SET and loser.fence == NO_FENCE
+
+
+def set_event(
+    node: NodeName, tick: int, path: Path = X, *, tock: int = 1, value: bytes = b"\x01", fence: Fence = NO_FENCE
+) -> Event:
+    return new_event(path, Kind.SET, value, ((node, Tick(tick)),), Tock(tock), 1.0, fence=fence)
+
+
+def deletion(node: NodeName, tick: int, *, tock: int, fence: Fence = NO_FENCE) -> Event:
+    return new_event(X, Kind.DELETE, b"", ((node, Tick(tick)),), Tock(tock), 1.0, fence=fence)
 
 
 @few
@@ -123,15 +135,58 @@ def test_deletion_that_nodes_forgot_leaves_the_digest_as_it_is_until_the_path_is
 
 
 @pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (NO_FENCE, Fence(0, 1, 1, "t")),
+        (NO_FENCE, Fence(1, 0, 0, "")),
+        (Fence(0, 1, 1, "t"), Fence(0, 1, 2, "t")),
+        (Fence(0, 1, 9, "t"), Fence(0, 2, 1, "t")),
+        (Fence(0, 9, 9, "t"), Fence(1, 0, 0, "")),
+        (Fence(0, 1, 1, "t\uffff"), Fence(0, 1, 1, "t\U00010000")),
+    ],
+    ids=["token", "lifted", "counter", "epoch", "base", "name"],
+)
+def test_higher_fence_wins_although_its_tock_is_lower(low: Fence, high: Fence) -> None:
+    late = set_event(A, 1, tock=9, fence=low)
+    found = fold_events([late, set_event(B, 1, tock=5, value=b"\x02", fence=high)])
+    assert (found.values[X][0], found.conflicts) == (b"\x02", 1)
+
+
+def test_fences_order_events_of_several_tokens_and_of_none_in_one_line() -> None:
+    """Fences among events of one token alone would be a circle here: F5 tock 10, none tock 7, F6 tock 5."""
+    events = [
+        set_event(A, 1, tock=10, fence=Fence(0, 5, 0, "t")),
+        set_event(A, 2, tock=7),
+        set_event(A, 3, tock=5, fence=Fence(0, 6, 0, "t")),
+    ]
+    assert rising(events)["tick"].to_pylist() == [2, 1, 3]
+
+
+def test_deletion_of_a_token_is_an_open_loser_that_nodes_have_too() -> None:
+    """They never forget it, so nothing is in doubt."""
+    under = Fence(0, 1, 1, "t")
+    found = fold_events([deletion(A, 1, tock=9, fence=under), set_event(B, 1, tock=5, fence=under._replace(counter=2))])
+    assert (found.conflicts, found.deletions) == (1, 0)
+
+
+def test_value_below_a_deletion_that_lifted_a_fence_is_not_in_doubt() -> None:
+    """Nodes never forget that deletion either."""
+    lifted = deletion(A, 1, tock=2, fence=Fence(1, 0, 0, ""))
+    found = fold_events([lifted, set_event(B, 1, tock=3)])
+    assert (found.values, found.conflicts, found.deletions) == ({}, 1, 0)
+
+
+@pytest.mark.parametrize(
     ("column", "values", "complaint"),
     [
         ("tick", [1, 3], "its own tick"),
         ("node", ["a", "b"], "its own tick"),
         ("kind", ["set", "gap"], "kind 'gap'"),
+        ("fence_epoch", [None, 7], "the fence of an event is not whole"),
         ("chain", [None, [{"node": "a", "tick": 2}]], "its own tick"),
         ("chain", [[], [{"node": "a", "tick": 1}, {"node": "a", "tick": 2}]], "its own tick"),
     ],
-    ids=["tick", "node", "kind", "no-chain", "shifted"],
+    ids=["tick", "node", "kind", "fence", "no-chain", "shifted"],
 )
 def test_row_that_is_no_event_is_refused(column: str, values: list[Any], complaint: str) -> None:
     table = rising([set_event(A, 1), set_event(A, 2)])

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock, Writer, order
+from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock, Writer, new_event, order
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, ranges_of
@@ -63,7 +64,7 @@ def timed(history: History, chance: random.Random) -> list[Event]:
     size = len(history.events)
     wrong = {event.node: chance.uniform(0, size / 3) for event in history.events}
     return [
-        Event(e.path, e.kind, e.value, e.chain, e.tock, number + wrong[e.node], e.truncated)
+        new_event(e.path, e.kind, e.value, e.chain, e.tock, number + wrong[e.node], e.truncated, fence=e.fence)
         for number, e in enumerate(history.events)
     ]
 
@@ -155,7 +156,8 @@ def anything(seed: int, count: int, nodes: int) -> list[Event]:
         links = [(node, Tick(ticks[node])), *((name, Tick(chance.randint(1, ticks[name] + 2))) for name in others)]
         kind = chance.choice((Kind.SET, Kind.SET, Kind.SET, Kind.DELETE, Kind.EXPIRE))
         value = bytes([number % 128]) if kind is Kind.SET else b""
-        found.append(Event(X, kind, value, tuple(links), Tock(1 + number // 2), float(number)))
+        fence = chance.choice((NO_FENCE, NO_FENCE, Fence(number // 40, 1, number // 9, "t")))
+        found.append(new_event(X, kind, value, tuple(links), Tock(1 + number // 2), float(number), fence=fence))
     return sorted(found, key=order)
 
 
@@ -179,10 +181,15 @@ def test_path_with_more_open_losers_than_are_kept_gives_the_same_tree(
 # -- one by one ---------------------------------------------------------------------------------------------------
 
 
-def event(links: str, tock: int, kind: Kind = Kind.SET, *, time: float = 0.0) -> Event:
+def event(
+    links: str, tock: int, kind: Kind = Kind.SET, *, time: float = 0.0, fence: Fence = NO_FENCE
+) -> Event:
     """Such as `a2 b1`: the change 2 of a, which knew the change 1 of b."""
     chain = tuple((NodeName(link[0]), Tick(int(link[1:]))) for link in links.split())
-    return Event(X, kind, b"\x01" if kind is Kind.SET else b"", chain, Tock(tock), time)
+    return new_event(X, kind, b"\x01" if kind is Kind.SET else b"", chain, Tock(tock), time, fence=fence)
+
+
+OLDER, NEWER = Fence(0, 1, 1, "t"), Fence(0, 1, 2, "t")
 
 
 @pytest.mark.parametrize(
@@ -195,12 +202,29 @@ def event(links: str, tock: int, kind: Kind = Kind.SET, *, time: float = 0.0) ->
         ([event("a1", 1), event("b1", 2), event("c1 b1 a1", 3)], "c1"),
         ([event("a1", 1), event("a2", 2, Kind.EXPIRE), event("b1 a1", 2)], "b1"),
         ([event("a1", 1), event("b1 a1", 2), event("c1 b1", 3)], "c1"),
+        ([event("a1", 9), event("b1", 2, fence=OLDER)], "a1 b1"),
+        ([event("a1", 9, fence=OLDER), event("b1 a1", 2, fence=NEWER)], "b1"),
+        ([event("a1", 1, fence=OLDER), event("b1 a1", 2, Kind.DELETE, fence=NEWER)], "b1"),
+        ([event("a1", 1, fence=OLDER), event("a2", 2, Kind.DELETE, fence=Fence(1, 0, 0, ""))], "a2"),
+        ([event("a1", 1, Kind.DELETE, fence=OLDER), event("b1 a1", 2, fence=NEWER)], "b1"),
     ],
-    ids=["own", "known", "conflict", "deletion", "decided", "expiry-lost", "chain-cut"],
-)
+    ids=[
+        "own", "known", "conflict", "deletion", "decided", "expiry-lost", "chain-cut", "fenced-off", "token-passed-on",
+        "token's-deletion", "lifted-deletion", "token's-deletion-replaced",
+    ],
+)  # fmt: skip
 def test_what_is_kept_of_a_whole_table(events: list[Event], kept: str) -> None:
     gone = dropped_of(events, LAST)
     assert [f"{node}{tick}" for node, tick in (e.link for e in without(events, gone))] == kept.split()
+
+
+def test_late_write_of_a_former_holder_stays_a_loser_also_when_a_deletion_is_above_it() -> None:
+    """Its tock is the highest; what is above it is kept, though all that is left there is a deletion."""
+    events = [event("a1", 1, fence=OLDER), event("b1 a1", 2, Kind.DELETE, fence=NEWER)]
+    late = event("a2", 9, fence=OLDER)
+    gone = dropped_of(events, LAST)
+    assert gone == {(A, Tick(1))}
+    assert tree(without([*events, late], gone)) == tree([*events, late])
 
 
 def test_event_that_alone_names_a_writer_is_kept_while_changes_of_that_may_come() -> None:

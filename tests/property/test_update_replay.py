@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from distkv.core.update import Store
 from distkv.model.event import Event, Kind, NodeName, Tick, life_of
+from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.wire.values import unpack_value
 from tests.property.histories import PATHS, History, assert_consistent, histories
@@ -62,7 +63,10 @@ def test_ticks_and_tocks_only_rise_and_no_tick_is_used_twice(history: History, c
         store.remote(event)
         if chance.random() < 0.3:
             tocks.append(store.tock)
-            applied = store.write(chance.choice(PATHS), Kind.SET, b"\x01", 0.0)
+            path = chance.choice(PATHS)
+            head = store.tree.head(path)
+            fence = NO_FENCE if head is None else head.fence  # as a write has it that is taken (FENCE-2)
+            applied = store.write(path, Kind.SET, b"\x01", 0.0, fence=fence)
             ticks.append(applied.event.tick)
             tocks.append(applied.event.tock)
             assert applied.won

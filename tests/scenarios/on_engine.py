@@ -20,8 +20,11 @@ from distkv.errors import NoSpaceError, StaleError
 from distkv.graph.standing import standing_lines
 from distkv.model.event import NodeName
 from distkv.sim.actions import (
+    AcquireToken,
     Action,
     Agents,
+    BreakToken,
+    CloseSession,
     Cluster,
     CutWay,
     Decide,
@@ -32,22 +35,28 @@ from distkv.sim.actions import (
     Divert,
     Fill,
     Foreign,
+    FreezeClient,
     Gather,
     Later,
     Lie,
     Move,
     PassTime,
     Recover,
+    ReleaseToken,
+    ResetTokens,
     Retire,
     Rot,
     RotSome,
     SetClock,
+    SetData,
     SettingMap,
     Settings,
     Settle,
     Show,
+    ShowServers,
     ShowState,
     Split,
+    StartClient,
     StartNode,
     Swap,
     TellAll,
@@ -77,6 +86,7 @@ ONE_CLOCK = "all servers share one clock"
 NO_ARCHIVE = "these servers keep no archive; tests/node/test_damage.py does it to servers that do"
 STRANGERS = "what strangers do to a fleet only the simulator plays"
 NO_TREE = "these servers have no server tree; tests/node/test_server_tree.py has some that do"
+NO_TOKENS = "these servers serve no tokens"
 ITS_OWN = "what a server needs for it is drawn by the simulator only"
 
 IMPOSSIBLE: dict[type | Deed, str] = {
@@ -95,6 +105,15 @@ IMPOSSIBLE: dict[type | Deed, str] = {
     RotSome: NO_ARCHIVE,
     Swap: ITS_OWN,
     TellAll: NO_TREE,
+    StartClient: NO_TOKENS,
+    AcquireToken: NO_TOKENS,
+    ReleaseToken: NO_TOKENS,
+    BreakToken: NO_TOKENS,
+    SetData: NO_TOKENS,
+    ResetTokens: NO_TOKENS,
+    ShowServers: NO_TOKENS,
+    CloseSession: NO_TOKENS,
+    FreezeClient: NO_TOKENS,
     Agents: ITS_OWN,
     Disturb: ITS_OWN,
     Disks: ITS_OWN,

@@ -23,7 +23,7 @@ def requests_of(action: Write | Fill | Decide | DecideAny, tree: Tree) -> Iterat
     """In their order; `tree` is what the client has just read."""
     match action:
         case Write(path=path, value=None):
-            yield "delete_value", {"path": [*path.names]}
+            yield "delete_value", {"path": [*path.names], **_fence(action)}
         case Write(path=path):
             yield "set_value", _set(action, tree.get(path))
         case Fill(is_batch=True):
@@ -41,12 +41,18 @@ def requests_of(action: Write | Fill | Decide | DecideAny, tree: Tree) -> Iterat
             assert_never(action)
 
 
+def _fence(action: Write) -> dict[str, Any]:
+    fence = action.fence
+    asked: dict[str, Any] = {} if fence is None else {"fence": [fence.token, fence.epoch, fence.counter]}
+    return asked | ({"refence": True} if action.refence else {})
+
+
 def _set(action: Write, entry: Entry | None) -> dict[str, Any]:
     fields: dict[str, Any] = {"path": [*action.path.names], "value": action.value}
     if action.ttl_s is not None:
         fields["ttl"] = action.ttl_s
     if action.condition is None:
-        return fields
+        return fields | _fence(action)
     if action.condition is Condition.NEW or entry is None or not entry.is_live:
         return {**fields, "new": True}
     head = entry.head

@@ -40,4 +40,4 @@ def test_seeds_pass_on_whole_servers(group: int) -> None:
 
 @pytest.mark.slow
 def test_outboxes_run_over_in_some_seeds() -> None:
-    assert sum(play(seed).dropped for seed in (11, 23)) > 0
+    assert sum(play(seed).dropped for seed in (17, 19)) > 0

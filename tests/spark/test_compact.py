@@ -32,7 +32,7 @@ from tests.property.histories import history_of, random_actions
 from tests.property.test_spark_forgetting import timed
 from tests.spark.moments import moment, write_some
 from tests.spark.tables import check_whole, manifest, rows_in, ticks_in
-from tests.unit.spark.event_files import NETWORK, event_row, write_rows
+from tests.unit.spark.event_files import NETWORK, event_row, form_needed, write_rows
 
 NONE: TickRanges = {}
 
@@ -49,7 +49,8 @@ def append(directory: FilePath, *parts: Sequence[Event], gaps: TickRanges = NONE
             rows = [row for batch in rows_by_node(part) for row in batch.select(TABLE_FORM.columns.names).to_pylist()]
             file = write_rows(table, 0, rows)
             ticks = joined(table.manifest.ticks, file.ticks)
-            table.commit([file], ticks=ticks, gaps=without(joined(table.manifest.gaps, gaps), ticks))
+            now = without(joined(table.manifest.gaps, gaps), ticks)
+            table.commit([file], ticks=ticks, gaps=now, form=form_needed(rows))
     return str(directory)
 
 

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from distkv.client.addresses import read_address
 from distkv.client.changes import ChangePage
 from distkv.errors import RequestError
-from distkv.model.event import Event, Kind, NodeName
+from distkv.model.event import Event, Kind, NodeName, new_event
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
@@ -33,6 +33,7 @@ from distkv.spark.reporting.counting import figures_of
 from distkv.spark.reporting.figures import LIFE_LIMITS_S, Figures, PathFigures, RootFigures
 from distkv.spark.reporting.lag import lags
 from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.contents import read_events
 from distkv.spark.table.store import open_table
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
@@ -113,7 +114,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def figures(spark: SparkSession, known: str) -> Figures:
     with open_table(known, network=None) as table:
-        return figures_of(spark, spark.read.parquet(*table.files()), MADE_S)
+        return figures_of(spark, read_events(spark, table), MADE_S)
 
 
 def test_page_takes_the_place_of_what_a_link_leads_to_and_the_figures_are_told(
@@ -195,6 +196,13 @@ def test_what_was_not_known_is_told_apart_by_what_it_is(spark: SparkSession) -> 
     assert (found.count, found.over_deletions, found.paths, found.open, found.open_deletions) == (2, 1, 2, 3, 2)
 
 
+def test_order_in_which_changes_are_conflicts_goes_by_the_fence(spark: SparkSession) -> None:
+    """By their tocks the write of the former holder would be above the other one, which it did not know."""
+    former, holder = ({"fence_base": 0, "fence_epoch": 7, "fence_counter": n, "fence_token": "t"} for n in (1, 2))
+    rows = [row("a", 1, "x", tock=9, **former), row("b", 1, "x", knows=[("a", 1)], tock=2, **holder)]
+    assert counted(spark, rows).conflicts.count == 0
+
+
 def conflicts_by_the_text(events: Iterable[Event]) -> int:
     """Those of `figures.Conflicts`, by the words of the protocol."""
     found = 0
@@ -229,7 +237,8 @@ def test_conflicts_of_random_histories_are_those_of_the_protocol(spark: SparkSes
 def _moved(event: Event, seed: int) -> Event:
     """The same on a path that no other history has, and that is not the system's."""
     path = Path(["h", seed, *map(str, event.path.names)])
-    return Event(path, event.kind, event.value, event.chain, event.tock, NOW_S, event.truncated)
+    parts = event.kind, event.value, event.chain, event.tock, NOW_S, event.truncated
+    return new_event(path, *parts, fence=event.fence)
 
 
 # -- tables that are odd ------------------------------------------------------------------------------------------

@@ -22,6 +22,10 @@ SECTIONS = (
     "Forgetting deletions",
     "Last resort",
     "The server tree",
+    "The token servers",
+    "Which server serves a token",
+    "Tokens",
+    "Sessions",
 )
 """All their sentences have a scenario."""
 TRAPS = (
@@ -46,7 +50,22 @@ ELSEWHERE = {
     "TREE-11": "no scenario says 256 things: tests/unit/core/test_flood.py",
     "TREE-13": "nor 4,096: tests/unit/core/test_flood.py",
     "LINK-9": "no connection of the simulator has ends that could change places: tests/node/test_lending.py",
+    "FENCE-6": "the simulator has one release only: tests/unit/wire/test_fences.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
+    "QUORUM-1": "all servers of the simulator have one list: tests/unit/core/test_token_consensus.py",
+    "QUORUM-5": "nobody sees what is not proposed: tests/unit/core/test_token_consensus.py",
+    "QUORUM-6": "no small network has two candidates in one term: tests/unit/core/test_token_consensus.py",
+    "QUORUM-10": "a way is cut for both ends of a connection: tests/property/test_token_consensus.py",
+    "LEASE-5": "it lasts as long as one proposal: tests/unit/core/test_token_consensus.py",
+    "LEASE-6": "a server learns of a version with the round that calls it so: tests/unit/core/test_token_consensus.py",
+    "PART-4": "no client of the simulator hears two servers at once: tests/unit/client/test_holding.py",
+    "PART-5": "leases prevent it, as far as we know: tests/unit/core/test_token_part.py",
+    "TOKEN-7": "the client's half does not ask for what it holds: tests/unit/core/test_token_grants.py",
+    "TOKEN-11": "a client asks again for what it was not told: tests/unit/core/test_token_grants.py",
+    "TOKEN-14": "a second request of a session takes the place of the first: tests/unit/core/test_token_calls.py",
+    "TOKEN-16": "scenarios have no watches of tokens: tests/property/test_token_service.py",
+    "SESSION-11": "no client of the simulator goes on with what was taken: tests/unit/core/test_token_sessions.py",
+    "SESSION-5": "it needs a keep-alive in the last moment of a lease: tests/unit/core/test_token_sessions.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
 

@@ -23,7 +23,23 @@ def blocking() -> None:
         assert_type(written.changed, bool)
         assert_type(client.delete("a"), bool)
         assert_type(client.delete("a", head=written.link, previous={"x": 1}), bool)
-        assert_type(client.delete_tree("a"), int)
+        assert_type(client.delete_tree("a"), distkv.DeletedCount)
+        assert_type(client.delete_tree("a").fenced, int)
+        count: int = client.delete_tree("a")
+        print(count)
+        entry = client.get("a")
+        fence = None if entry is None else entry.fence
+        assert_type(fence, distkv.Fence | None)
+        client.set("a", 1, fence=fence)
+        client.delete("a", fence="job:1.2")
+        client.batch([distkv.Set("a", 1, fence=fence), distkv.Set("b", 1, refence=True)])
+        with client.token("job", shared=True, data=[1], wait_s=2.5, ttl_s=20) as token:
+            assert_type(token, distkv.TokenHold)
+            assert_type(token.fence, distkv.Fence)
+            assert_type(token.is_lost, bool)
+            client.set("a", token.data, fence=token.fence)
+            token.set_data({"left": token.left_s + 1, "by": token.session.upper()})
+            token.check()
         for path, found in client.get_tree("a", max_depth=1, limit=10):
             assert_type(path, Path)
             assert_type(found, distkv.Entry)
@@ -66,6 +82,10 @@ async def waiting() -> None:
             async for path, entry in tree:
                 assert_type(path, Path)
                 assert_type(entry, distkv.Entry)
+        async with client.token("job", wait_s=3) as token:
+            assert_type(token, distkv.AsyncTokenHold)
+            await client.set("a", 1, fence=token.fence)
+            await token.set_data(None)
         assert_type(await client.conflicts(closed=True), tuple[distkv.Loser, ...])
         assert_type(await client.restore("a:12", closed=True), distkv.Written)
         async for past in client.history("a", before=7):

@@ -20,6 +20,7 @@ def blocking(client: distkv.Client) -> None:
     client.set("a", 1, True)  # call-arg
     client.set("a", 1, head="a:1")  # arg-type
     client.set("a", 1, unless=2)  # call-arg
+    client.set("a", 1, fence=("job", 1, 2))  # arg-type
     client.delete("a").changed  # attr-defined
     client.batch([("a", 1)])  # arg-type
     client.batch([distkv.Set("a")])  # call-arg
@@ -28,6 +29,8 @@ def blocking(client: distkv.Client) -> None:
     client.delete("a", head="a:1")  # arg-type
     client.watch("a", on_disconnect=later)  # arg-type
     client.watch_nothing("a")  # attr-defined
+    client.token("job", wait_s="3")  # arg-type
+    client.token("job").fence.number  # attr-defined
     distkv.connect(reconnect=True)  # call-arg
     distkv.Missing  # attr-defined
     for entry in client.get_tree("a"):
@@ -41,6 +44,7 @@ async def waiting(client: distkv.AsyncClient) -> None:
     if entry is not None:
         entry.value + 1  # operator
         entry.value = 2  # misc
+    client.token("job").set_data(1)  # unused-coroutine
     for _ in client.get_tree("a"):  # attr-defined
         pass
     distkv.open_client().get("a")  # attr-defined

@@ -158,14 +158,21 @@ def _restore(session: CliSession, directory: str, moment: CutOptions, applies: b
     found = on_spark(session, run)
     for path in found.changed_paths:
         complain(f"{path} changed meanwhile, and was left alone")
-    counts = {"set": found.set, "deleted": found.deleted, "same": found.same, "changed": found.changed}
+    for path in found.fenced_paths:
+        complain(f"{path} was left alone, because a token holds it")
+    counts = {
+        "set": found.set, "deleted": found.deleted, "same": found.same, "changed": found.changed,
+        "fenced": found.fenced,
+    }  # fmt: skip
     would = "" if applies else "to be "
     words = (
         f"{found.set} values {would}set, {found.deleted} {would}deleted, {found.same} as they were, "
         f"{found.changed} changed meanwhile"
     )
+    if found.fenced:
+        words += f", {found.fenced} held by tokens"
     print_result(words if form is Form.TEXT else counts, form)
-    return exits.CONFLICT if found.changed else exits.DONE
+    return exits.CONFLICT if found.changed or found.fenced else exits.DONE
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from distkv.sim.rules.recorded import HeldIsRecorded
 from distkv.sim.rules.ring import RingStays
 from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
+from distkv.sim.rules.token_data import DataIsKept
+from distkv.sim.rules.tokens import FencedInOrder, FencesGrow, OneHolder, OrderIsKept, TurnsAreKept, WantedIsGranted
 from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
 
@@ -51,4 +53,11 @@ def every() -> list[Observer]:
         AcknowledgedStay(),
         RingStays(),
         StaysApart(),
+        DataIsKept(),
+        FencedInOrder(),
+        FencesGrow(),
+        OneHolder(),
+        OrderIsKept(),
+        TurnsAreKept(),
+        WantedIsGranted(),
     ]

@@ -24,6 +24,7 @@ from distkv.wire.message import (
     PurgeRecord,
     ReleaseRecord,
     ResetRecord,
+    SlotRecord,
     StaleRecord,
 )
 
@@ -66,7 +67,7 @@ class SupersededIsCovered(Observer):
                     events += self._among(ranges)
                 case LifeRecord():
                     events += self._among(tree.superseded())
-                case LostRecord() | ReleaseRecord() | ResetRecord() | CeilingRecord() | StaleRecord():
+                case LostRecord() | ReleaseRecord() | ResetRecord() | CeilingRecord() | StaleRecord() | SlotRecord():
                     pass
                 case _:
                     assert_never(record)

@@ -12,6 +12,7 @@ from typing import Final
 from distkv.core.ready import Input, Ready
 from distkv.model.entry import Entry
 from distkv.model.event import COUNT_BITS, Event, Kind, is_above, tick_text
+from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.sim.host import Process
@@ -102,4 +103,6 @@ def _share(entry: Entry) -> int:
 def _hash(tag: bytes, event: Event) -> int:
     place, node = str(event.path).encode(), event.node.encode()
     said = b"%b\n%b\n%d\n%d\n%d\n%b" % (place, node, event.tick, event.tock, event.kind, event.value)
+    if event.fence != NO_FENCE:
+        said = " ".join(map(str, event.fence)).encode() + b"\n" + said
     return int.from_bytes(blake2b(said, digest_size=8, person=tag).digest(), "big")

@@ -28,6 +28,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    SlotRecord,
     StaleRecord,
 )
 
@@ -66,7 +67,7 @@ class HeldIsRecorded(Observer):
                     held = self._recorded[process] = without(held, ranges)
                 case ResetRecord():
                     held = self._recorded[process] = {}
-                case LostRecord() | LifeRecord() | CeilingRecord() | StaleRecord() | PurgeRecord():
+                case LostRecord() | LifeRecord() | CeilingRecord() | StaleRecord() | PurgeRecord() | SlotRecord():
                     pass
                 case _:
                     assert_never(record)

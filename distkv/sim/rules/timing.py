@@ -16,9 +16,10 @@ from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
 from distkv.wire.message import Info, Message, PingChain, Record, State, TickMaps
 
-GAP_MS: Final = 8000
+GAP_MS: Final = 10_000
 """A gap that is there twice, so long apart, and for which nothing was asked meanwhile, is not pulled at all (GAP-1).
-Twice this is longer than an answer is waited for."""
+Twice this is longer than a link that is dialled and says nothing is waited for (`NetworkFaults.silence_ms`), which was
+to bring what is missing, and then the turn of a pull (seed 1643)."""
 ROUND_CLOCKS: Final = 3
 """No round is longer (PING-3): a clock in which all wait, one in which the chain's nodes send and half of one in which
 nobody did, and half of one in which everybody does. That a ping got lost makes no difference: each node's round begins

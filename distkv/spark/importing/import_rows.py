@@ -20,12 +20,12 @@ import attrs
 
 from distkv.client.addresses import Address
 from distkv.client.questions import Get
-from distkv.errors import BadValueError, DistkvError, RequestError, TooLargeError
+from distkv.errors import BadValueError, DistkvError, FencedError, RequestError, TooLargeError
 from distkv.model.path import Path
 from distkv.spark.importing.records import ImportForm, Piece, Record, records
 from distkv.spark.importing.templates import Template
 from distkv.spark.source.row_writes import RowWrite, batches
-from distkv.spark.source.sending import WAIT_S, TaskSender
+from distkv.spark.source.sending import WAIT_S, Refuse, TaskSender
 from distkv.text.argument import read_argument
 from distkv.wire.values import pack_value
 
@@ -174,7 +174,7 @@ def write(
     rejects = _Rejects(names)
     error: DistkvError | None = None
     with closing(TaskSender(addresses, refuse=rejects.refuse, wait_s=wait_s)) as sender:
-        carrier: Carrier = Looker(sender, wanted.ttl is not None) if dry else sender
+        carrier: Carrier = Looker(sender, rejects.refuse, wanted.ttl is not None) if dry else sender
         try:
             for batch in batches(rejects.writes(map(ImportRow.of, rows), wanted.ttl), BATCH_OPS):
                 carrier.carry_out(batch)
@@ -190,9 +190,10 @@ def write(
 class Looker:
     """Instead of a sender: only looks what is there."""
 
-    def __init__(self, sender: TaskSender, renews: bool) -> None:
+    def __init__(self, sender: TaskSender, refuse: Refuse, renews: bool) -> None:
         self.written = self.same = 0
         self._sender = sender
+        self._refuse = refuse
         self._renews = renews
 
     def carry_out(self, batch: Sequence[RowWrite]) -> None:
@@ -206,9 +207,12 @@ class Looker:
             self.carry_out(batch[len(batch) // 2 :])
             return
         for one, entry in zip(batch, entries, strict=True):
-            is_same = not self._renews and entry is not None and pack_value(entry.value) == one.value
-            self.same += is_same
-            self.written += not is_same
+            if not self._renews and entry is not None and pack_value(entry.value) == one.value:
+                self.same += 1
+            elif entry is not None and entry.fence is not None and entry.fence.holds:
+                self._refuse(one, FencedError(f"{one.path} was last written under the fence {entry.fence}"))
+            else:
+                self.written += 1
 
 
 class _Rejects:
@@ -240,7 +244,7 @@ class _Rejects:
     def refuse(self, write: RowWrite, error: RequestError) -> None:
         """The node refuses a row."""
         row = self._sent[write.path]
-        self._add(attrs.evolve(row, reason=f"the node refuses it: {error}"))
+        self._add(attrs.evolve(row, reason=f"the node refuses it ({error.code}): {error}"))
 
     def forget(self, batch: Sequence[RowWrite]) -> None:
         """These were sent."""

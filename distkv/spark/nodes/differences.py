@@ -7,7 +7,7 @@ Each write has the condition that its path is as the comparison saw it. A node c
 so a write that it refuses is taken out, and the others are sent again, in smaller batches for a while: where much has
 changed, few writes then wait for one that is refused.
 
-Invariant: a path that changed since it was compared is left alone, and counted.
+Invariant: a path that changed since it was compared, or that a token holds, is left alone, and counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import attrs
 
 from distkv.client.blocking import Client
 from distkv.client.questions import Delete, Entry, Set
-from distkv.errors import ConflictError, NotFoundError, RequestError, TooLargeError
+from distkv.errors import ConflictError, FencedError, NotFoundError, RequestError, TooLargeError
 from distkv.model.index import place_of
 from distkv.model.path import Path
 from distkv.wire.values import canonical, pack_value, unpack_value
@@ -47,6 +47,10 @@ class Restored:
     """Paths that changed between the comparison and the write, and were left alone."""
     changed_paths: tuple[Path, ...] = ()
     """The first `PATHS_KEPT` of them."""
+    fenced: int = 0
+    """Paths that are not as they were, and that a token holds: only its holder may write them."""
+    fenced_paths: tuple[Path, ...] = ()
+    """The first `PATHS_KEPT` of them."""
 
 
 @attrs.frozen
@@ -67,6 +71,11 @@ class Difference:
         # A node stores what others sent it as it came, and what a client writes in the one canonical form.
         return packed == self.then or packed == canonical(self.then)
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a token holds the path, so that a write without its fence would be refused."""
+        return self.now is not None and self.now.fence is not None and self.now.fence.holds
+
 
 def carry_out(client: Client | None, found: Iterable[Difference]) -> Restored:
     """Write what differs, while it comes; without a client only count it.
@@ -83,7 +92,10 @@ def carry_out(client: Client | None, found: Iterable[Difference]) -> Restored:
         else:
             writing.add(difference)
     writing.finish()
-    return Restored(writing.set, writing.deleted, same, writing.changed, tuple(writing.changed_paths))
+    return Restored(
+        writing.set, writing.deleted, same,
+        writing.changed.count, tuple(writing.changed.paths), writing.fenced.count, tuple(writing.fenced.paths),
+    )  # fmt: skip
 
 
 def differences(then: Iterable[tuple[Path, bytes]], now: Iterable[tuple[Path, Entry]]) -> Iterator[Difference]:
@@ -106,12 +118,26 @@ def differences(then: Iterable[tuple[Path, bytes]], now: Iterable[tuple[Path, En
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
+@attrs.define
+class _LeftAlone:
+    """Paths that were not written."""
+
+    count: int = 0
+    paths: list[Path] = attrs.field(factory=list)
+    """The first `PATHS_KEPT` of them."""
+
+    def add(self, path: Path) -> None:
+        self.count += 1
+        if len(self.paths) < PATHS_KEPT:
+            self.paths.append(path)
+
+
 class _Writing:
     """Writes in batches; without a client it only counts them."""
 
     def __init__(self, client: Client | None) -> None:
-        self.set = self.deleted = self.changed = 0
-        self.changed_paths: list[Path] = []
+        self.set = self.deleted = 0
+        self.changed, self.fenced = _LeftAlone(), _LeftAlone()
         self._client = client
         self._waiting: list[_Write] = []
         self._size = 0
@@ -119,6 +145,9 @@ class _Writing:
 
     def add(self, difference: Difference) -> None:
         """Make a path again what it was, now or with others later."""
+        if difference.is_fenced:
+            self.fenced.add(difference.path)
+            return
         if self._client is None:
             self._count_done([_write_of(difference)])
             return
@@ -145,7 +174,8 @@ class _Writing:
             self._ops_max = max(1, len(batch) // 2)
             if at is None or not 0 <= at < len(batch):
                 return batch  # the node does not say which; smaller batches find it
-            self._leave(_path_of(batch[at]))
+            left = self.fenced if isinstance(error, FencedError) else self.changed
+            left.add(_path_of(batch[at]))
             return batch[:at] + batch[at + 1 :]
         except TooLargeError as error:
             if len(batch) == 1:
@@ -162,11 +192,6 @@ class _Writing:
         sets = sum(isinstance(write, Set) for write in batch)
         self.set += sets
         self.deleted += len(batch) - sets
-
-    def _leave(self, path: Path) -> None:
-        self.changed += 1
-        if len(self.changed_paths) < PATHS_KEPT:
-            self.changed_paths.append(path)
 
 
 def _write_of(difference: Difference) -> _Write:

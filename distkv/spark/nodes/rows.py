@@ -27,10 +27,11 @@ import pyarrow.compute as pc
 
 from distkv.client.changes import ChangePage
 from distkv.errors import BadPathError, DecodeError
+from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path, split_text
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
-from distkv.spark.table.columns import EVENT_COLUMNS
+from distkv.spark.table.columns import EVENT_COLUMNS, FENCE_COLUMNS
 from distkv.wire.json_form import packed_to_json
 from distkv.wire.records import unpack_events
 
@@ -152,11 +153,20 @@ def shown_paths(paths: Iterable[Any]) -> PathColumns:
     return PathColumns(names, wholes, roots, system)
 
 
+def fence_columns(fences: Sequence[Fence | None]) -> dict[str, pa.Array]:
+    """Fences as the four columns that rows have for them; null where there is none, as nearly everywhere."""
+    if fences.count(NO_FENCE) + fences.count(None) == len(fences):
+        return {field.name: pa.nulls(len(fences), field.type) for field in FENCE_COLUMNS}
+    nothing = (None,) * len(FENCE_COLUMNS)
+    parts = zip(*(nothing if fence in (None, NO_FENCE) else fence for fence in fences), strict=True)
+    return {field.name: pa.array(part, field.type) for field, part in zip(FENCE_COLUMNS, parts, strict=True)}
+
+
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
 def _columns(page: ChangePage, form: ValueForm, read_from: str) -> dict[str, Any]:
-    rows, ttls = unpack_events(page.records)
+    rows, ttls, fences = unpack_events(page.records)
     if not rows:
         raise ValueError("a page without any")
     _, arrived, kinds, names, values, chains, tocks, times, truncated = zip(*rows, strict=True)
@@ -186,6 +196,7 @@ def _columns(page: ChangePage, form: ValueForm, read_from: str) -> dict[str, Any
         "time_s": time_s,
         "arrived": timestamps(pa.array([one or None for one in arrived], pa.float64())),
         "read_from": pa.repeat(read_from, count),
+        **fence_columns(fences),
     }
 
 

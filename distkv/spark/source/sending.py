@@ -6,7 +6,8 @@ apart.  Does not know where writes come from.
 A node carries out a batch whole or not at all, and says which write it refuses. Where a condition does not hold a look
 at each path of the batch tells whether its write may still be made, was made before, or comes too late. "Made before"
 is a path that has the value of the write: so a task that is tried again finds its own writes done, though each of their
-conditions is false by then.
+conditions is false by then. A path that a token holds takes no such write, whatever its condition: it is refused,
+unless the value is there already.
 
 Invariant: a write that was not made was refused by name (`refuse`), found to be done (`same`), or is among the
 `conflicts`; else an error is raised.
@@ -31,6 +32,7 @@ from distkv.errors import (
     DamagedError,
     DecodeError,
     DistkvError,
+    FencedError,
     NoSpaceError,
     NotReadyError,
     PeerError,
@@ -164,22 +166,31 @@ class TaskSender:
         """Try a batch; what is left to do of it, in order."""
         try:
             results = self.ask([write.operation for write in batch])
-        except ConflictError as error:
-            return [self._without_late_ones(batch, error)]
         except RequestError as error:
-            at = error.op
+            if isinstance(error, ConflictError) and not isinstance(error, FencedError):
+                return [self._without_late_ones(batch, error)]
             if len(batch) == 1:
-                self._refuse(batch[0], error)
+                self._refuse_undone(batch[0], error)
                 return []
+            at = error.op
             if isinstance(error, TooLargeError) or at is None or not 0 <= at < len(batch):
                 half = len(batch) // 2
                 return [batch[:half], batch[half:]]
-            self._refuse(batch[at], error)
+            self._refuse_undone(batch[at], error)
             return [batch[:at] + batch[at + 1 :]]
         changed = sum(result.changed for result in results)
         self.written += changed
         self.same += len(results) - changed
         return []
+
+    def _refuse_undone(self, write: RowWrite, error: RequestError) -> None:
+        """It can never be made; but at a path that a token holds its value may be there already."""
+        if isinstance(error, FencedError) and write.ttl is None:
+            (entry,) = self.ask([Get(write.path)])
+            if _is_done(write, entry):
+                self.same += 1
+                return
+        self._refuse(write, error)
 
     def _without_late_ones(self, batch: list[RowWrite], error: ConflictError) -> list[RowWrite]:
         """The writes whose condition holds still."""

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from distkv.client.addresses import address_text
 from distkv.client.blocking import Client
 from distkv.client.questions import Entry
-from distkv.errors import ChainMismatchError, UnreachableError
+from distkv.errors import ChainMismatchError, FencedError, UnreachableError
 from distkv.model.path import Path
 from distkv.spark.nodes.differences import Difference, carry_out
 from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
@@ -69,6 +69,7 @@ class RowsWriter(DataSourceArrowWriter):
         Raises:
             ChainMismatchError: some rows were not written, since their paths had changed.
             UnreachableError: of an overwrite the rows are written, and what is to be deleted is there still.
+            FencedError: the same of values that a token holds; the others are deleted.
         """
         told = [message for message in messages if isinstance(message, TaskResult)]
         late = [one for one in told if one.conflicts]
@@ -134,12 +135,18 @@ def _delete_others(options: WriteOptions, told: Sequence[TaskResult]) -> None:
     for address in options.hosts:
         try:
             with Client((address,)) as client:
-                carry_out(client, _others(client, options.path, kept))
-            return
+                left = carry_out(client, _others(client, options.path, kept))
+            break
         except HOST_FAILURES as error:
             failures.append(f"{address_text(address)}: {error}")
-    why = "; ".join(failures)
-    raise UnreachableError(f"all rows are written, but what is in no row was not deleted ({why}): write again")
+    else:
+        why = "; ".join(failures)
+        raise UnreachableError(f"all rows are written, but what is in no row was not deleted ({why}): write again")
+    if left.fenced:
+        raise FencedError(
+            f"all rows are written, but {left.fenced} values that are in no row were not deleted, since a token holds "
+            f"them: the first is {left.fenced_paths[0]}"
+        )
 
 
 def _others(client: Client, path: Path, kept: set[bytes]) -> Iterator[Difference]:

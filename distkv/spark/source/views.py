@@ -23,26 +23,26 @@ from distkv.client.addresses import Address, address_text
 from distkv.client.blocking import Client
 from distkv.client.bulk import TreePage, tree_pages
 from distkv.client.conflicts import Loser
+from distkv.client.questions import read_fence
 from distkv.errors import BadPathError, DecodeError, DistkvError, UnreachableError
 from distkv.model.path import RESERVED, ROOT, Path
 from distkv.model.tick_ranges import TickRanges, joined, without
 from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts, Patience
 from distkv.spark.nodes.planning import held_by, missing_at, plan
-from distkv.spark.nodes.rows import ValueForm, shown_paths, small, timestamps, without_collector
+from distkv.spark.nodes.rows import ValueForm, fence_columns, shown_paths, small, timestamps, without_collector
 from distkv.spark.source.options import ReadOptions
-from distkv.spark.table.columns import EVENT_COLUMNS
+from distkv.spark.table.columns import EVENT_COLUMNS, FENCE_COLUMNS
 from distkv.wire.json_form import strict_to_json, to_json
 from distkv.wire.packing import pack
 
-STATE_COLUMNS: Final = pa.schema(
-    [
-        EVENT_COLUMNS.field(name)
-        for name in (
-            "path", "path_str", "value", "value_msgpack", "node", "tick", "tock", "time", "time_s", "ttl",
-        )
-    ]
-)  # fmt: skip
-CONFLICT_COLUMNS: Final = pa.schema([*STATE_COLUMNS, ("winner_node", pa.string()), ("winner_tick", pa.int64())])
+_SHOWN: Final = [
+    EVENT_COLUMNS.field(name)
+    for name in ("path", "path_str", "value", "value_msgpack", "node", "tick", "tock", "time", "time_s", "ttl")
+]
+STATE_COLUMNS: Final = pa.schema([*_SHOWN, *FENCE_COLUMNS])
+CONFLICT_COLUMNS: Final = pa.schema(
+    [*_SHOWN, ("winner_node", pa.string()), ("winner_tick", pa.int64()), *FENCE_COLUMNS]
+)
 """A row without value is a deletion that lost."""
 GAP_COLUMNS: Final = pa.schema(
     [("node", pa.string()), ("tick", pa.int64()), ("tick_end", pa.int64()), ("why", pa.string())]
@@ -187,6 +187,7 @@ def _value_columns(page: TreePage, form: ValueForm) -> dict[str, Any]:
         "time": timestamps(time_s),
         "time_s": time_s,
         "ttl": [item.get("ttl") for item in items],
+        **fence_columns([read_fence(item) for item in items]),
     }
 
 
@@ -206,6 +207,7 @@ def _losers(losers: Sequence[Loser], form: ValueForm) -> pa.RecordBatch:
         "time_s": time_s,
         "winner_node": [loser.winner and loser.winner[0] for loser in losers],
         "winner_tick": [loser.winner and loser.winner[1] for loser in losers],
+        **fence_columns([loser.fence for loser in losers]),
     }
     return _batch(columns, CONFLICT_COLUMNS, len(losers))
 

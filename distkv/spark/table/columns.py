@@ -19,13 +19,22 @@ import pyarrow.parquet as pq
 
 from distkv.errors import FormatVersionError, LogDamagedError
 from distkv.spark.table.folder import translated
-from distkv.spark.table.manifest import EVENTS_FORM
+from distkv.spark.table.manifest import EVENTS_FORM, PLAIN_FORM
 
 FORM_KEY: Final = b"distkv.events"
 """In the metadata of a file's schema: the number of its form, in decimal digits."""
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
+FENCE_COLUMNS: Final = pa.schema(
+    [
+        ("fence_base", pa.int64()),
+        ("fence_epoch", pa.int64()),
+        ("fence_counter", pa.int64()),
+        ("fence_token", pa.string()),
+    ]
+)
+"""What orders an event before its tock does, in this order; all null where there is no fence, which sorts below all."""
 EVENT_COLUMNS: Final = pa.schema(
     [
         ("path", pa.list_(pa.string())),
@@ -46,6 +55,7 @@ EVENT_COLUMNS: Final = pa.schema(
         ("time_s", pa.float64()),
         ("arrived", _TIME),
         ("read_from", pa.string()),
+        *FENCE_COLUMNS,
     ]
 )
 """What the source gives; `tick_end` is of gap rows, and null in others. docs/event-table says what each means."""
@@ -98,7 +108,16 @@ class EventsForm:
 
 
 TABLE_FORM: Final = EventsForm(EVENTS_FORM, pa.schema([field for field in EVENT_COLUMNS if field.name != "tick_end"]))
-"""What files are written with today. A gap is no row of a table: the manifest has it."""
+"""As which all files are read today. A gap is no row of a table: the manifest has it."""
+FENCELESS_FORM: Final = EventsForm(
+    PLAIN_FORM, pa.schema([field for field in TABLE_FORM.columns if field.name not in FENCE_COLUMNS.names])
+)
+"""The form before fences: what a file is written with that has none."""
+
+
+def form_of(rows: pa.RecordBatch | pa.Table) -> EventsForm:
+    """The form that a file of these rows needs; they have the columns of `TABLE_FORM`."""
+    return FENCELESS_FORM if rows.column("fence_base").null_count == rows.num_rows else TABLE_FORM
 
 
 def read_batches(

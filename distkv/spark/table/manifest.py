@@ -35,8 +35,11 @@ from distkv.wire.fields import HASH_BYTES, Fields, range_map, read_int, read_lis
 
 FORMAT: Final = 2
 """Of the manifest. A release reads all that came before its own; in the first one, files have no checksum."""
-EVENTS_FORM: Final = 1
+EVENTS_FORM: Final = 2
 """Of the columns of events (`spark.table.columns`); in the manifest it is the newest that any file may have."""
+PLAIN_FORM: Final = 1
+"""The oldest. A file is of the oldest form that has room for its events, so that a release which cannot know what is
+new is kept out of the tables that have it, and only of those."""
 COMMIT_MAX: Final = 99_999_999
 """A name has eight digits for the commit, so that names sort as commits do."""
 PART_MAX: Final = 999
@@ -143,7 +146,7 @@ class Manifest:
     """Whose content no host had when it was asked for; it is asked for again."""
     forgotten: float | None = attrs.field(default=None, converter=_seconds, kw_only=True)
     """A compaction dropped changes that were overwritten before this time, in seconds since 1970; None: never."""
-    events: int = attrs.field(default=EVENTS_FORM, kw_only=True)
+    events: int = attrs.field(default=PLAIN_FORM, kw_only=True)
     """The newest form of events that any of the files may have."""
 
     def __attrs_post_init__(self) -> None:

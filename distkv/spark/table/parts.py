@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from distkv.errors import DistkvError
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
-from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.columns import FENCELESS_FORM, TABLE_FORM, form_of
 from distkv.spark.table.folder import crc32_of, translated
-from distkv.spark.table.manifest import DataFile
+from distkv.spark.table.manifest import PLAIN_FORM, DataFile
 from distkv.spark.table.store import Table, sync_file
 
 if TYPE_CHECKING:
@@ -54,10 +54,13 @@ class Part:
     ticks: TickRanges
     crc32: int
     """Of its bytes."""
+    form: int = PLAIN_FORM
+    """Of its columns."""
 
 
 class PartWriter:
-    """Writes the files of one task: one, and one more wherever rows begin below the last one."""
+    """Writes the files of one task: one, and one more wherever rows begin below the last one, or need a newer form than
+    that with which the file was begun."""
 
     def __init__(self, folder: str) -> None:
         """`folder` is on a disk that driver and workers share."""
@@ -67,6 +70,7 @@ class PartWriter:
         self._size = self._count = 0
         self._file: pq.ParquetWriter | None = None
         self._place = ""
+        self._form = FENCELESS_FORM
         self._rows = 0
         self._ticks: TickRanges = {}
         self._last = _NOTHING
@@ -77,8 +81,11 @@ class PartWriter:
         Raises:
             OSError: the disk is full, or refused something else.
         """
-        if _link(batch, 0) < self._last:
+        form = form_of(batch)
+        is_too_old = self._file is not None and self._form.number < form.number
+        if _link(batch, 0) < self._last or is_too_old:
             self._end_file()
+        self._form = max(self._form, form, key=lambda one: one.number)
         self._last = _link(batch, batch.num_rows - 1)
         for node, some in ticks.items():
             self._ticks.setdefault(node, Ranges()).update(some)
@@ -104,9 +111,10 @@ class PartWriter:
             # Each attempt of a task writes a file of its own: another one may be under way.
             self._place = os.path.join(self._folder, f"{uuid.uuid4().hex}.parquet")
             self._file = pq.ParquetWriter(
-                self._place, TABLE_FORM.schema, compression="zstd", write_page_checksum=True
+                self._place, self._form.schema, compression="zstd", write_page_checksum=True
             )
-        table = pa.Table.from_batches(self._batches).cast(TABLE_FORM.schema)
+        schema = self._form.schema
+        table = pa.Table.from_batches(self._batches).select(schema.names).cast(schema)
         self._file.write_table(table, row_group_size=GROUP_ROWS)
         self._rows += self._count
         self._batches, self._count, self._size = [], 0, 0
@@ -117,7 +125,9 @@ class PartWriter:
             self._file.close()
             sync_file(self._place)
             size = os.path.getsize(self._place)
-            self._parts.append(Part(self._place, self._rows, size, self._ticks, crc32_of(self._place)))
+            told = self._rows, size, self._ticks, crc32_of(self._place), self._form.number
+            self._parts.append(Part(self._place, *told))
+        self._form = FENCELESS_FORM
         self._file, self._rows, self._ticks, self._last = None, 0, {}, _NOTHING
 
 
@@ -170,6 +180,11 @@ def taken_in(table: Table, parts: Sequence[Part]) -> list[DataFile]:
             os.rename(part.place, table.new_place(name))
         found.append(DataFile(name, part.rows, part.size_bytes, part.ticks, part.crc32))
     return found
+
+
+def newest_form(parts: Sequence[Part]) -> int:
+    """The newest form of events that one of these has."""
+    return max((part.form for part in parts), default=PLAIN_FORM)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

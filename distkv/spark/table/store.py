@@ -21,7 +21,7 @@ from distkv.model.tick_ranges import TickRanges, is_within
 from distkv.spark.table.folder import SCARCE_ERRNOS, Folders, locked, translated
 from distkv.spark.table.manifest import (
     EVENTS_FOLDER,
-    EVENTS_FORM,
+    PLAIN_FORM,
     DataFile,
     Manifest,
     commit_of,
@@ -156,11 +156,13 @@ class Table:
         ticks: TickRanges,
         gaps: TickRanges,
         forgotten: float | None = None,
+        form: int = PLAIN_FORM,
     ) -> None:
         """Take in new files, whose content lies at `new_place`, and drop files which they supersede, at once.
 
         `ticks` and `gaps` are those of the whole table from now on. `forgotten`: changes that were overwritten before
-        this time are not in the new files any more; None: none were dropped.
+        this time are not in the new files any more; None: none were dropped. `form` is the newest form of events that
+        any of the new files has: releases that do not know it refuse the table from then on.
 
         Raises:
             NoSpaceError: the disk is full. The table is as before, and the same commit may be tried again.
@@ -169,7 +171,7 @@ class Table:
             ValueError: what would come of it is no table; nothing was changed.
         """
         added, removed = list(added), list(removed)
-        manifest = self._after(added, removed, ticks, gaps, forgotten)
+        manifest = self._after(added, removed, ticks, gaps, forgotten, form)
         if self._ended:
             raise StorageFailedError(self._ended)
         with translated(self._directory):
@@ -191,7 +193,13 @@ class Table:
         return os.path.join(self._directory, name)
 
     def _after(
-        self, added: list[DataFile], removed: list[str], ticks: TickRanges, gaps: TickRanges, forgotten: float | None
+        self,
+        added: list[DataFile],
+        removed: list[str],
+        ticks: TickRanges,
+        gaps: TickRanges,
+        forgotten: float | None,
+        form: int,
     ) -> Manifest:
         """The manifest of the next commit."""
         now = self._manifest
@@ -209,7 +217,7 @@ class Table:
             ticks=ticks,
             gaps=gaps,
             forgotten=max(times, default=None),
-            events=EVENTS_FORM,
+            events=max(now.events, form),
         )
 
     def _check_new(self, file: DataFile) -> None:

@@ -68,13 +68,14 @@ def test_version_is_printed(capsys: Capture) -> None:
         (
             ["client", "set"],
             (
-                "-s --string -j --json -f --file --new --if-chain --if-value --idem --ttl --replicas --timeout"
+                "-s --string -j --json -f --file --new --if-chain --if-value --idem --ttl --fence --refence"
+                " --replicas --timeout"
                 " -o --output --help"
             ),
         ),
         (
             ["client", "delete"],
-            "-r --recursive --if-chain --if-value --replicas --timeout -o --output --help",
+            "-r --recursive --if-chain --if-value --fence --refence --replicas --timeout -o --output --help",
         ),
         (["client", "list"], "-o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
@@ -119,7 +120,11 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
     [
         ([], "client completion config doctor graph pipeline restore server sim"),
         (["config"], "check show"),
-        (["client"], "backup bench conflicts delete dump get history list load node ping scrub set state watch"),
+        (
+            ["client"],
+            "backup bench conflicts delete dump get history list load node ping scrub set state token watch",
+        ),
+        (["client", "token"], "acquire break data list release renew reset run servers show watch"),
         (["client", "node"], "list retire"),
         (["pipeline"], "archive asof audit compact export files import report restore"),
     ],

@@ -101,7 +101,7 @@ def test_node_without_a_name_is_refused() -> None:
 
 
 def test_every_setting_of_the_node_has_a_key() -> None:
-    sections = {"serf", "ping", "delete", "history", "scrub", "links", "tree", "log", "limits"}
+    sections = {"serf", "ping", "delete", "history", "scrub", "links", "tree", "tokens", "log", "limits"}
     fields = {(setting.section, setting.field) for setting in SETTINGS.values()}
     for field in attrs.fields(Config):
         if field.name in sections:
@@ -190,7 +190,7 @@ def test_name_that_would_lead_elsewhere_needs_a_directory(name: str) -> None:
         ("serf: {root: a b}", "FILE:1: serf.root is 'a b': it must be 1-63 of letters, digits, '.', '-', '_'"),
         ("transport: swim", "FILE:1: transport is 'swim': it must be one of serf, solo"),
         ("data: {dir: ''}", "FILE:1: data.dir is '': it must be the path of a directory"),
-        ("listen: []", "FILE:1: listen is []: it must be a list of texts"),
+        ("listen: []", "FILE:1: listen is empty: name at least one HOST:PORT"),
         ("listen: [1]", "FILE:1: listen is [1]: it must be a list of texts"),
         ("listen: [here]", "FILE:1: listen is 'here': write HOST:PORT, such as 127.0.0.1:27586"),
         ("listen: [/a]", "FILE:1: listen is '/a': write HOST:PORT, such as 127.0.0.1:27586, or, for a Unix"),

@@ -38,8 +38,9 @@ Capture = pytest.CaptureFixture[str]
         (["--seed", "1", "--only", "9-3"], "'9-3' is neither a number nor a range such as 7-9"),
         (["--seed", "1", "--only", "3", "--only", "4"], "--only stands here 2 times: give it once"),
         (["--seed", "1", "--seed", "2"], "--seed stands here 2 times: give it once"),
-        (["--seed", "1", "--first-seed", "0"], "--first-seed and --jobs belong to --seeds"),
-        (["--fleet", "4", "--jobs", "2"], "--first-seed and --jobs belong to --seeds"),
+        (["--seed", "1", "--first-seed", "0"], "--first-seed, --tokens and --jobs belong to --seeds"),
+        (["--seed", "1", "--tokens"], "--first-seed, --tokens and --jobs belong to --seeds"),
+        (["--fleet", "4", "--jobs", "2"], "--first-seed, --tokens and --jobs belong to --seeds"),
         (["--seed", "1", "--trace", "-o", "json"], "take 'distkv graph --seed 1 -o json'"),
         (["--seeds", "1000000", "-o", "raw"], "use -o json"),
     ],
@@ -115,6 +116,12 @@ def test_many_seeds_end_with_a_table_and_its_holes(capsys: Capture) -> None:
     assert "seeds 3 to 4: 2 passed" in out
     assert out.splitlines()[-1].startswith("rules that no seed reached: ")
     assert "foreign_network" in out.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_seeds_with_tokens_are_counted_alone(capsys: Capture) -> None:
+    assert run(["sim", "--first-seed", "3", "--seeds", "1", "--tokens"]) == 0
+    assert "1 seeds with tokens, from 11 to 11: 1 passed" in capsys.readouterr().out
 
 
 def test_many_seeds_as_json_are_one_document(capsys: Capture) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from distkv.client import questions
+from distkv.client import node_questions, questions
 from distkv.client.protocol import Answered, Backoff, Call, ClientProtocol
 from distkv.client.questions import Question
 from distkv.errors import (
@@ -30,7 +30,7 @@ from tests.unit.client.scripted_server import HELLO
 
 A, B = NodeName("a"), NodeName("b")
 BROKEN = UnreachableError("the server at h:1 closed the connection")
-PING = questions.ping()
+PING = node_questions.ping()
 WRITE = questions.set_value("a", pack_value(1))
 GUARDED = questions.set_value("a", pack_value(1), head=(A, Tick(1)))
 TREE = questions.get_tree("a")
@@ -220,7 +220,7 @@ def test_error_ends_a_long_result_at_any_place() -> None:
 
 def test_state_of_a_node_is_not_taken_for_the_start_of_items() -> None:
     conversation = greeted()
-    conversation.ask(questions.get_state(), "me")
+    conversation.ask(node_questions.get_state(), "me")
     assert conversation.feed(encode_reply(1, {"state": "end"})) == [Answered("me", {"seq": 1, "state": "end"})]
 
 

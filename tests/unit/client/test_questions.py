@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.client import questions
+from distkv.client import node_questions, questions
 from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Repeat, Set, Written
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError
 from distkv.model.event import NodeName, Tick, Tock
@@ -175,17 +175,17 @@ def test_deleted_tree_is_counted() -> None:
 
 @pytest.mark.parametrize(("is_read", "repeat"), [(True, Repeat.ANYWHERE), (False, Repeat.NEVER)])
 def test_request_of_another_kind_is_repeated_when_it_is_a_read(is_read: bool, repeat: Repeat) -> None:
-    assert questions.anything("x", {}, is_read=is_read).repeat is repeat
+    assert node_questions.anything("x", {}, is_read=is_read).repeat is repeat
 
 
 def test_request_of_another_kind_keeps_its_own_seq_and_action() -> None:
-    frame = questions.anything("delete_tree", {"path": ["a"], "seq": 9, "action": "y"}, is_read=False).encode(4)
+    frame = node_questions.anything("delete_tree", {"path": ["a"], "seq": 9, "action": "y"}, is_read=False).encode(4)
     assert decode_request(frame) == DeleteTree(4, Path(("a",)))
 
 
 def test_field_that_cannot_be_sent_is_refused_at_once() -> None:
     with pytest.raises(BadValueError):
-        questions.anything("x", {"y": object()}, is_read=True)
+        node_questions.anything("x", {"y": object()}, is_read=True)
 
 
 def test_text_that_is_no_path_is_refused_at_once() -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.client.watch import Begun, Change, Contested, Missed, Resync, UpToDate, WatchEvent, Watching
+from distkv.client.outages import Begun
+from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent, Watching
 from distkv.errors import BadPathError, BusyError, DecodeError, NotReadyError, UnreachableError
 from distkv.model.path import Path
 from distkv.wire.fields import Fields

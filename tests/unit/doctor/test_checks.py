@@ -24,6 +24,7 @@ from distkv.doctor.facts import (
     LinkFacts,
     NodeFacts,
     PeerFacts,
+    TokenFacts,
     Trouble,
 )
 
@@ -378,3 +379,32 @@ def test_damage_that_did_not_come_back_is_complained_of_with_its_paths() -> None
 
 def test_nodes_without_an_archive_say_nothing_of_damage() -> None:
     assert damage_on(a=None) == []
+
+
+# -- tokens -------------------------------------------------------------------------------------------------------
+
+SERVED = TokenFacts("a", {"a": "ready", "b": "ready"})
+
+
+def test_nodes_without_tokens_are_not_judged_for_them() -> None:
+    assert [*checks.check_tokens([A, B])] == []
+
+
+def test_token_servers_that_are_ready_are_well() -> None:
+    assert judged([*checks.check_tokens([attrs.evolve(A, tokens=SERVED), B])]) == [("tokens", OK)]
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        attrs.evolve(SERVED, leader=None),
+        attrs.evolve(SERVED, states={}),
+        attrs.evolve(SERVED, differing=("b",)),
+        attrs.evolve(SERVED, states={"a": "ready", "b": "down"}),
+    ],
+    ids=["no-leader", "not-begun", "other-list", "down"],
+)
+def test_token_servers_that_are_not_well_are_told(tokens: TokenFacts) -> None:
+    (found,) = checks.check_tokens([attrs.evolve(A, name="a", tokens=tokens), B])
+    assert (found.check, found.level) == ("tokens", WARN)
+    assert found.do

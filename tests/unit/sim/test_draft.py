@@ -6,6 +6,7 @@ Knows: `distkv.sim.draft` and `distkv.sim.scenario`.
 from __future__ import annotations
 
 import functools
+from itertools import takewhile
 from typing import get_args
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from distkv.sim.actions import Deed, Fill, Happening, Split, StartNode, Swap, ToNode, Write
 from distkv.sim.draft import draw
 from distkv.sim.scenario import Fault, Scenario
+from distkv.sim.token_draft import seeds_with_tokens
 
 MANY = range(40)
-OF_SCRIPTS = {"Rot", "Divert", "Decide", "TellAll"}
+OF_SCRIPTS = {"Rot", "Divert", "Decide", "TellAll", "ResetTokens"}
 """What only scenario files do."""
 
 
@@ -31,6 +33,12 @@ def _with(fault: Fault) -> list[int]:
 
 def _kinds(scenario: Scenario) -> set[str]:
     return {type(one.action).__name__ for one in scenario.planned}
+
+
+def test_seeds_with_tokens_are_those_that_draw_some() -> None:
+    found = [*takewhile(lambda seed: seed < MANY.stop, seeds_with_tokens(0))]
+    assert found == [seed for seed in MANY if _whole(seed).tokens is not None]
+    assert found
 
 
 def test_seed_is_drawn_alike_every_time() -> None:

@@ -18,19 +18,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distkv.model.event import NodeName, Tick
+from distkv.model.fence import Fence
 from distkv.model.tick_ranges import ranges_of
-from distkv.spark.table.columns import TABLE_FORM
+from distkv.spark.table.columns import FENCE_COLUMNS, TABLE_FORM, form_of
 from distkv.spark.table.folder import Folders, crc32_of
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.store import Table, sync_file
 
 NETWORK = bytes.fromhex("0123456789abcdef")
 Links = Iterable[tuple[str, int]]
+Row = dict[str, object]
 
 
 def event_row(
-    node: str, tick: int, path: str = "hall.light", value: object = 1, kind: str = "set"
-) -> dict[str, object]:
+    node: str,
+    tick: int,
+    path: str = "hall.light",
+    value: object = 1,
+    kind: str = "set",
+    *,
+    tock: int | None = None,
+    fence: Fence | None = None,
+) -> Row:
     """An event that knows no other one."""
     moment = datetime.fromtimestamp(1_700_000_000 + tick, UTC)
     return {
@@ -43,21 +52,34 @@ def event_row(
         "value_msgpack": bytes([value]) if kind == "set" and isinstance(value, int) else None,
         "node": node,
         "tick": tick,
-        "tock": tick,
+        "tock": tick if tock is None else tock,
         "chain": [{"node": node, "tick": tick}],
         "truncated": False,
         "time": moment,
         "time_s": moment.timestamp(),
         "arrived": moment,
         "read_from": node,
+        **dict(zip(FENCE_COLUMNS.names, fence or [None] * 4, strict=True)),
     }
 
 
-def write_rows(table: Table, part: int, rows: list[dict[str, object]]) -> DataFile:
+def rows_table(rows: Iterable[Row]) -> pa.Table:
+    """The rows, as a worker writes them into a file: of the oldest form that has room for them."""
+    table = pa.Table.from_pylist([*rows], schema=TABLE_FORM.columns)
+    schema = form_of(table).schema
+    return table.select(schema.names).cast(schema)
+
+
+def form_needed(rows: Iterable[Row]) -> int:
+    """The number of that form."""
+    return form_of(pa.Table.from_pylist([*rows], schema=TABLE_FORM.columns)).number
+
+
+def write_rows(table: Table, part: int, rows: list[Row]) -> DataFile:
     """A new data file of these rows, ready to be committed."""
     name = table.new_name(part)
     place = table.new_place(name)
-    pq.write_table(pa.Table.from_pylist(rows, schema=TABLE_FORM.schema), place, compression="zstd")
+    pq.write_table(rows_table(rows), place, compression="zstd")
     sync_file(place)
     links = [(NodeName(str(row["node"])), Tick(int(str(row["tick"])))) for row in rows]
     return DataFile(name, len(rows), os.path.getsize(place), ranges_of(links), crc32_of(place))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,12 +18,12 @@ from distkv.errors import FormatVersionError, LogDamagedError
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import ranges_of
 from distkv.spark.checking import Checked, check
-from distkv.spark.table.columns import FORM_KEY, TABLE_FORM, read_batches
+from distkv.spark.table.columns import FORM_KEY, read_batches
 from distkv.spark.table.folder import crc32_of
 from distkv.spark.table.manifest import DataFile
 from distkv.wire.json_form import to_json
 from distkv.wire.values import pack_value
-from tests.unit.spark.event_files import event_row
+from tests.unit.spark.event_files import event_row, rows_table
 
 Row = dict[str, object]
 FLIPS = 400
@@ -43,8 +42,7 @@ def rows_of(count: int = 300) -> list[Row]:
 
 def write(place: Path, rows: Sequence[Row]) -> None:
     """A file as a worker writes it."""
-    table = pa.Table.from_pylist(list(rows), schema=TABLE_FORM.schema)
-    pq.write_table(table, place, compression="zstd", write_page_checksum=True, row_group_size=100)
+    pq.write_table(rows_table(rows), place, compression="zstd", write_page_checksum=True, row_group_size=100)
 
 
 def written(place: Path, rows: Sequence[Row]) -> DataFile:
@@ -199,7 +197,7 @@ def test_other_json_of_the_same_value_is_no_damage(place: Path) -> None:
 
 def test_file_of_a_later_release_is_told_as_such(place: Path) -> None:
     file = written(place, rows_of(10))
-    table = pq.read_table(place).replace_schema_metadata({FORM_KEY: b"2"})
+    table = pq.read_table(place).replace_schema_metadata({FORM_KEY: b"3"})
     pq.write_table(table, place)
     assert isinstance(check(str(place), file), FormatVersionError)
 

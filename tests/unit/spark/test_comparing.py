@@ -13,6 +13,7 @@ from distkv.client.conflicts import Loser
 from distkv.client.questions import Entry
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName, Tick, Tock
+from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
@@ -34,12 +35,15 @@ A, B = NodeName("a"), NodeName("b")
 X = Path(["x"])
 
 
-def item(path: Sequence[object], value: object, tick: int, *, tock: int = 0, node: str = "a") -> Fields:
-    return {"path": [*path], "value": value, "tock": tock or tick, "time": 1.5, "chain": {"node": node, "tick": tick}}
+def item(
+    path: Sequence[object], value: object, tick: int, *, tock: int = 0, node: str = "a", **fence: object
+) -> Fields:
+    link = {"node": node, "tick": tick}
+    return {"path": [*path], "value": value, "tock": tock or tick, "time": 1.5, "chain": link, **fence}
 
 
-def seen(value: object, tick: int, *, tock: int = 0, node: str = "a") -> ShownEntry:
-    entry = Entry(value, ((NodeName(node), Tick(tick)),), Tock(tock or tick), 1.5)
+def seen(value: object, tick: int, *, tock: int = 0, node: str = "a", fence: Fence | None = None) -> ShownEntry:
+    entry = Entry(value, ((NodeName(node), Tick(tick)),), Tock(tock or tick), 1.5, fence=fence)
     found = shown(X, entry)
     assert found is not None
     return found
@@ -108,7 +112,7 @@ def test_long_value_is_cut() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [{"path": "x"}, {"path": [[]]}, {"chain": None}, {"chain": {"node": "a"}}, {"tock": "1"}],
+    [{"path": "x"}, {"path": [[]]}, {"fence": ["t", 1]}, {"chain": None}, {"chain": {"node": "a"}}, {"tock": "1"}],
     ids=lambda broken: str(broken),
 )
 def test_item_that_is_none_is_refused(broken: dict[str, object]) -> None:
@@ -116,9 +120,23 @@ def test_item_that_is_none_is_refused(broken: dict[str, object]) -> None:
         lines([{**item(["x"], 1, 1), **broken}], [item(["x"], 1, 2)])
 
 
+def test_value_under_a_fence_is_the_same_as_one_that_was_asked_for_alone() -> None:
+    tree = item(["x"], "fenced", 4, fence=["t", 1, 2])
+    ((_, (listed, _)),) = differing([iter([tree]), iter([])])
+    assert listed == FENCED
+
+
+def test_one_change_under_two_fences_differs() -> None:
+    assert len(lines([item(["x"], 1, 1, base=1)], [item(["x"], 1, 1)])) == 1
+
+
 # -- looks --------------------------------------------------------------------------------------------------------
 
 OLD, NEW, NEWER = seen("old", 1), seen("new", 2), seen("newer", 3)
+LATE = seen("late", 9, node="b", fence=Fence(0, 1, 1, "t"))
+"""A write of a former holder, with the highest tock."""
+FENCED = seen("fenced", 4, fence=Fence(0, 1, 2, "t"))
+FENCED_NEXT = seen("next", 5, fence=Fence(0, 1, 2, "t"))
 
 
 @pytest.mark.parametrize(
@@ -132,12 +150,16 @@ OLD, NEW, NEWER = seen("old", 1), seen("new", 2), seen("newer", 3)
         ((None, NEW), (None, NEW), False),
         ((None, NEW), (NEWER, NEW), True),
         ((OLD, NEW), (NEW, None), False),
+        ((LATE, FENCED), (FENCED, FENCED_NEXT), True),
+        ((LATE, FENCED), (LATE, FENCED), False),
+        ((LATE, FENCED), (LATE, FENCED_NEXT), False),
         ((seen(1, 1), seen(2, 1)), (seen(1, 1), seen(2, 1)), False),
         ((seen(1, 5, tock=9), seen(1, 5, tock=9, node="b")), (seen(1, 5, tock=9),) * 2, True),
     ],
     ids=[
         "came", "deleted", "came and was written again", "stays", "stays while others go on", "lacking", "written anew",
-        "being deleted", "two contents", "of equal clocks",
+        "being deleted", "fenced off", "late write stays", "late write stays while others go on", "two contents",
+        "of equal clocks",
     ],
 )  # fmt: skip
 def test_path_is_settled_when_all_show_at_least_what_one_showed_first(first: Sight, now: Sight, expected: bool) -> None:

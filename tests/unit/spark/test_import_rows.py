@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distkv.errors import BadValueError, UnreachableError
+from distkv.errors import BadValueError, FencedError, UnreachableError
 from distkv.spark.importing.import_rows import Done, ImportRow, Wanted, lane, row_of, write
 from distkv.spark.importing.records import ImportForm, Record
 from distkv.spark.importing.templates import read_template
@@ -151,10 +151,18 @@ def test_rejects_of_the_first_step_pass_through() -> None:
     assert counts(last) == (1, 0, 1)
 
 
+def test_row_of_a_path_that_a_token_holds_is_a_reject() -> None:
+    rows = [row("x", 2), row("y", 3)]
+    looked = reply({"results": [{"value": 7, "tock": 1, "time": 0.0, "chain": {"node": "a", "tick": 9}}]})
+    rejects, last, _ = carry_out(rows, refusal(FencedError("held by t:1.2").at_op(0)), looked, done(True))
+    assert [(one.line, one.reason) for one in rejects] == [(2, "the node refuses it (fenced): op 0: held by t:1.2")]
+    assert counts(last) == (1, 0, 1)
+
+
 def test_row_that_the_node_refuses_is_a_reject() -> None:
     rows = [row("x", 2), row("y", 3)]
     rejects, last, _ = carry_out(rows, refusal(BadValueError("no").at_op(0)), done(True))
-    assert [(one.line, one.reason) for one in rejects] == [(2, "the node refuses it: op 0: no")]
+    assert [(one.line, one.reason) for one in rejects] == [(2, "the node refuses it (bad_value): op 0: no")]
     assert counts(last) == (1, 0, 1)
 
 
@@ -181,6 +189,24 @@ def test_dry_run_only_looks() -> None:
     _, last, server = carry_out([row("x", 2), row("y", 3), row("z", 4)], looked, dry=True)
     assert counts(last) == (2, 1, 0)
     assert "SetValue" not in repr(server.requests)
+
+
+@pytest.mark.parametrize(
+    ("value", "ttl", "expected"),
+    [(1, None, (0, 1, 0)), (2, None, (0, 0, 1)), (1, 5.0, (0, 0, 1))],
+    ids=["same", "other", "renewed"],
+)
+@pytest.mark.parametrize("dry", [True, False])
+def test_path_that_a_token_holds_takes_only_the_value_that_it_has(
+    dry: bool, value: int, ttl: float | None, expected: tuple[int, int, int]
+) -> None:
+    """A dry run says what the other one does."""
+    there = {"value": 1, "tock": 1, "time": 0.0, "chain": {"node": "a", "tick": 9}, "fence": ["t", 1, 2]}
+    script = [reply({"results": [there]})]
+    if not dry:
+        script.insert(0, refusal(FencedError("held").at_op(0)))
+    _, last, _ = carry_out([row("x", 2, value)], *script, dry=dry, how=wanted(ttl=ttl))
+    assert counts(last) == expected
 
 
 def test_dry_run_with_a_ttl_would_renew_what_is_there() -> None:

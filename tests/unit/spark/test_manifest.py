@@ -14,7 +14,15 @@ from distkv.errors import DistkvError, FormatVersionError, LogDamagedError, Wron
 from distkv.model.event import COUNT_BITS, NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, count, joined
-from distkv.spark.table.manifest import DataFile, Manifest, commit_of, decode_manifest, file_name
+from distkv.spark.table.manifest import (
+    EVENTS_FORM,
+    PLAIN_FORM,
+    DataFile,
+    Manifest,
+    commit_of,
+    decode_manifest,
+    file_name,
+)
 from tests.unit.spark.event_files import NETWORK, resealed
 
 PLACE = "/data/events/manifest.json"
@@ -157,6 +165,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         ticks=taken,
         gaps=gaps,
         forgotten=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
+        events=draw(st.integers(PLAIN_FORM, EVENTS_FORM)),
     )
 
 
@@ -262,7 +271,7 @@ def test_foreign_json_is_no_table(data: bytes) -> None:
     ("change", "words"),
     [
         ((b'"distkv_table": 2', b'"distkv_table": 3'), "has format 3, this release knows 2: upgrade distkv"),
-        ((b'"events": 1', b'"events": 2'), "events of form 2, this release knows 1: upgrade distkv"),
+        ((b'"events": 1', b'"events": 3'), "events of form 3, this release knows 2: upgrade distkv"),
         ((b'"commit": 2,', b'"commit": 2, "distkv_table": 2,'), "a field stands twice"),
     ],
     ids=["format", "form", "twice"],

@@ -13,15 +13,17 @@ import pytest
 
 from distkv.errors import DistkvError, FormatVersionError, LogDamagedError
 from distkv.model.event import NodeName, Tick
+from distkv.model.fence import Fence
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined, ranges_of
 from distkv.spark.forgetting import DROPPED, FILE
-from distkv.spark.table.columns import FORM_KEY, TABLE_FORM
+from distkv.spark.table.columns import FENCELESS_FORM, FORM_KEY, TABLE_FORM
 from distkv.spark.table.contents import check_whole
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.merging import Merge, Merged, Source, merge
+from distkv.spark.table.parts import GROUP_ROWS, PartWriter
 from distkv.spark.table.store import Table, open_table
-from tests.unit.spark.event_files import NETWORK, event_row, write_rows
+from tests.unit.spark.event_files import NETWORK, Row, event_row, rows_table, write_rows
 
 Links = list[tuple[str, int]]
 
@@ -77,7 +79,7 @@ def test_rows_of_all_files_are_in_one_in_order_and_as_they_were(table: Table) ->
     told = merged(table, *(source(table, at, links) for at, links in enumerate((FIRST, SECOND, THIRD))))
     (part,) = told.parts
     every = sorted(FIRST + SECOND + THIRD)
-    wanted = pa.Table.from_pylist([event_row(*link, value=link[1]) for link in every], schema=TABLE_FORM.schema)
+    wanted = rows_table(event_row(*link, value=link[1]) for link in every)
     found = pq.read_table(part.place, partitioning=None)
     assert found.equals(wanted)
     assert found.schema.metadata[FORM_KEY] == b"1"
@@ -118,8 +120,44 @@ def test_older_file_lacks_columns_and_gets_them(table: Table) -> None:
     pq.write_table(older, first.place)
     (part,) = merged(table, first, second).parts
     found = pq.read_table(part.place, partitioning=None)
-    assert found.schema.equals(TABLE_FORM.schema)
+    assert found.schema.equals(FENCELESS_FORM.schema)
     assert [row["read_from"] for row in found.to_pylist()] == [None, None, "a", None, "b", "b"]
+
+
+def fenced_source(table: Table, part: int, links: Links) -> Source:
+    """A file, the last row of which has a fence."""
+    *rows, last = links
+    row = event_row(*last, fence=Fence(0, 7, 1, "t"))
+    file = write_rows(table, part, [*(event_row(*link) for link in rows), row])
+    return Source(file, table.new_place(file.name))
+
+
+def test_fences_of_some_files_stay_and_those_of_the_first_form_have_none(table: Table) -> None:
+    (part,) = merged(table, source(table, 0, FIRST), fenced_source(table, 1, SECOND)).parts
+    found = pq.read_table(part.place, partitioning=None)
+    assert found.schema.equals(TABLE_FORM.schema)
+    assert (part.form, found["fence_token"].to_pylist()) == (2, [None, None, None, None, None, "t"])
+
+
+def test_fence_that_comes_when_a_file_was_begun_goes_into_another_one(tmp_path: Path) -> None:
+    """What was written of a file has no room for it."""
+
+    def batch(rows: list[Row]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pylist(rows, schema=TABLE_FORM.columns)
+
+    writer = PartWriter(str(tmp_path))
+    many = [("a", tick) for tick in range(1, GROUP_ROWS + 1)]
+    more = [("a", GROUP_ROWS + 1), ("a", GROUP_ROWS + 2)]
+    writer.add(batch([event_row(*link) for link in many]), ticks(many))
+    writer.add(batch([event_row(*more[0], fence=Fence(0, 7, 1, "t"))]), ticks(more[:1]))
+    writer.add(batch([event_row(*more[1])]), ticks(more[1:]))
+    parts = writer.finish()
+    assert [(part.rows, part.form, part.ticks) for part in parts] == [
+        (GROUP_ROWS, 1, ticks(many)), (2, 2, ticks(more)),
+    ]  # fmt: skip
+    assert [pq.read_schema(part.place).names for part in parts] == [
+        FENCELESS_FORM.columns.names, TABLE_FORM.columns.names,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -135,7 +173,7 @@ def test_older_file_lacks_columns_and_gets_them(table: Table) -> None:
 def test_file_with_other_rows_than_the_manifest_says_is_damaged(table: Table, there: Links, says: str) -> None:
     wrong = unsealed(source(table, 0, FIRST))
     rows = [event_row(node, tick) for node, tick in there]
-    pq.write_table(pa.Table.from_pylist(rows, schema=TABLE_FORM.schema), wrong.place)
+    pq.write_table(rows_table(rows), wrong.place)
     told = failure(table, source(table, 1, SECOND), wrong)
     with pytest.raises(LogDamagedError) as found:
         check_whole(wrong.file, wrong.place)
@@ -165,7 +203,7 @@ def test_file_whose_bytes_are_damaged_is_named(table: Table) -> None:
 
 def test_file_of_a_newer_form_is_refused(table: Table) -> None:
     written = unsealed(source(table, 0, FIRST))
-    newer = pq.read_table(written.place, partitioning=None).replace_schema_metadata({FORM_KEY: b"2"})
+    newer = pq.read_table(written.place, partitioning=None).replace_schema_metadata({FORM_KEY: b"3"})
     pq.write_table(newer, written.place)
     assert isinstance(failure(table, written), FormatVersionError)
     with pytest.raises(FormatVersionError):
@@ -177,7 +215,7 @@ def test_rows_without_a_node_are_damage(table: Table) -> None:
     rows = pq.read_table(written.place, partitioning=None)
     at = rows.schema.get_field_index("node")
     nulls = rows.set_column(at, rows.schema.field(at), pa.array(["a", None, "b"]))
-    pq.write_table(nulls.replace_schema_metadata(TABLE_FORM.schema.metadata), written.place)
+    pq.write_table(nulls.replace_schema_metadata(FENCELESS_FORM.schema.metadata), written.place)
     error = failure(table, written)
     assert isinstance(error, LogDamagedError)
     assert "or one without its tick" in str(error)

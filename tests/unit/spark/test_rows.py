@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.client.changes import ChangePage
-from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, ExpiringEvent, Kind, NodeName, Tick, Tock, new_event
+from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.spark.nodes.rows import BATCH_BYTES, ValueForm, gap_rows, rows_of, shown_paths, small, timestamps
@@ -47,6 +48,21 @@ def test_chains_of_different_length_stand_with_their_events() -> None:
         ("set", False, None, "1"), ("delete", True, None, None), ("set", False, 60.0, "3"),
     ]  # fmt: skip
     assert {row["arrived"] for row in rows} == {None}
+
+
+def test_fence_of_an_event_stands_in_four_columns_that_are_null_where_there_is_none() -> None:
+    fences = (Fence(3, FENCE_MAX, 2, "t\u00fc:1.2"), NO_FENCE, Fence(1, 0, 0, ""))
+    events = [
+        new_event(Path(["x"]), Kind.SET, b"\1", ((A, Tick(tick)),), Tock(1), 1.5, ttl=ttl, fence=fence)
+        for tick, (fence, ttl) in enumerate(zip(fences, (60.0, 60.0, None), strict=True), 1)
+    ]
+    records = b"".join(encode_record(EventRecord(event, 0.0)) for event in events)
+    rows = rows_of(ChangePage(A, b"\1\1\1", records), Ranges([(1, 4)]), ValueForm.BOTH, "h").batch.to_pylist()
+    names = ("fence_base", "fence_epoch", "fence_counter", "fence_token")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        fences[0], (None, None, None, None), fences[2],
+    ]  # fmt: skip
+    assert [row["ttl"] for row in rows] == [60.0, 60.0, None]
 
 
 @pytest.mark.parametrize("seconds", [1e300, -1e300, 9.1e12, None])

@@ -14,6 +14,7 @@ from distkv.errors import (
     BadValueError,
     BusyError,
     ChainMismatchError,
+    FencedError,
     NoSpaceError,
     NotReadyError,
     RequestError,
@@ -108,6 +109,28 @@ def test_write_that_is_refused_ends_it_by_name() -> None:
         pytest.raises(RequestError, match="the row of y cannot be written: op 1: no"),
     ):
         send([write("x"), write("y")], server.address)
+
+
+def test_write_to_a_path_that_a_token_holds_is_refused_by_name() -> None:
+    with (
+        open_server(refusal(FencedError("a token").at_op(1)), found(7)) as server,
+        pytest.raises(FencedError, match="the row of y cannot be written: op 1: a token"),
+    ):
+        send([write("x"), write("y")], server.address)
+
+
+def test_write_to_a_path_that_a_token_holds_is_refused_also_where_it_has_a_condition_that_holds() -> None:
+    with (
+        open_server(refusal(FencedError("a token").at_op(0)), found(7, *HEAD)) as server,
+        pytest.raises(FencedError, match="the row of x cannot be written"),
+    ):
+        send([write("x", head=HEAD)], server.address)
+
+
+def test_value_that_a_path_under_a_token_has_already_was_made_before() -> None:
+    with open_server(refusal(FencedError("a token").at_op(1)), found(1), done(True)) as server:
+        sender = send([write("x"), write("y")], server.address)
+    assert (sender.written, sender.same, sender.conflicts, asked(server)) == (1, 1, 0, [["x", "y"], ["y"], ["x"]])
 
 
 def test_write_that_is_refused_may_be_left_out() -> None:

@@ -306,6 +306,15 @@ def test_gap_whose_content_turned_up_goes(folder: Path) -> None:
         assert table.manifest.gaps == {}
 
 
+def test_form_of_a_table_rises_with_the_first_file_that_needs_it_and_never_falls(folder: Path) -> None:
+    found = [manifest_of(folder).events]
+    for form in (2, 1):
+        with open_table(folder, network=NETWORK) as table:
+            table.commit(ticks=table.manifest.ticks, gaps={}, form=form)
+        found.append(manifest_of(folder).events)
+    assert found == [1, 2, 2]
+
+
 def test_forgotten_changes_are_fewer_rows_for_ever(folder: Path) -> None:
     with open_table(folder, network=NETWORK) as table:
         names = [file.name for file in table.manifest.files]

@@ -14,30 +14,31 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from distkv.model.event import NodeName
+from distkv.model.fence import Fence
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
 from distkv.spark.table.columns import FORM_KEY, TABLE_FORM
 from distkv.spark.table.manifest import Manifest, decode_manifest
 from distkv.spark.table.store import Table, open_table
-from tests.unit.spark.event_files import NETWORK, event_row, write_rows
+from tests.unit.spark.event_files import NETWORK, event_row, form_needed, write_rows
 
 PAGE = Path(__file__).parents[3] / "docs" / "event-table.rst"
 SETTINGS = {"_disable_config": True, "syntax_highlight": "none"}
 DOCUMENT = publish_doctree(PAGE.read_text(encoding="utf-8"), settings_overrides=SETTINGS)
 
 FIRST: list[dict[str, object]] = [
-    event_row("hut1", 1, "hall.light", 20),
+    event_row("hut1", 1, "hall.light", 20, tock=4),
     event_row("hut1", 2, "hall.heat", 19),
     event_row("hut2", 1, "hall.heat", 21),
 ]
-SECOND: list[dict[str, object]] = [event_row("hut2", 3, "hall.light", 80)]
+SECOND: list[dict[str, object]] = [event_row("hut2", 3, "hall.light", 80, fence=Fence(0, 7, 1, "lamps"))]
 
 GAPS = {NodeName("hut2"): Ranges([(2, 3)])}
 
 
 def append(table: Table, rows: list[dict[str, object]]) -> None:
     file = write_rows(table, 0, rows)
-    table.commit([file], ticks=joined(table.manifest.ticks, file.ticks), gaps=GAPS)
+    table.commit([file], ticks=joined(table.manifest.ticks, file.ticks), gaps=GAPS, form=form_needed(rows))
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_manifest_on_the_page_is_one() -> None:
 def test_manifest_on_the_page_is_of_the_table_in_the_examples(table: Manifest) -> None:
     def without_sizes(manifest: Manifest) -> list[object]:
         files = [(file.name, file.rows, file.ticks) for file in manifest.files]
-        return [manifest.network, manifest.commit, manifest.ticks, manifest.gaps, files]
+        return [manifest.network, manifest.commit, manifest.ticks, manifest.gaps, manifest.events, files]
 
     assert without_sizes(decode_manifest(shown_manifest().encode(), str(PAGE))) == without_sizes(table)
 

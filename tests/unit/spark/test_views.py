@@ -24,6 +24,7 @@ from distkv.model.ranges import Ranges
 from distkv.spark.nodes.rows import ValueForm
 from distkv.spark.source.pushdown import Narrowing, is_offered, narrowed
 from distkv.spark.source.views import CONFLICT_COLUMNS, conflict_rows
+from distkv.spark.table.columns import FENCE_COLUMNS
 from distkv.wire.values import pack_value
 from tests.unit.client.scripted_server import open_server, reply
 
@@ -41,6 +42,15 @@ def test_conflicts_are_rows_with_the_value_that_lost_and_the_winner() -> None:
         "path": ["x", ":1"], "path_str": "x.:1", "node": "a", "tick": 5, "tock": 7, "time_s": 1.5, "ttl": None,
     }  # fmt: skip
     assert (first["winner_node"], first["winner_tick"]) == ("b", 9)
+
+
+def test_conflict_shows_the_fence_of_what_lost() -> None:
+    fences: list[dict[str, object]] = [{"fence": ["t", 4, 1], "base": 2}, {"base": 1}, {}]
+    with open_server(reply({"items": [{**LOST, **fence} for fence in fences]})) as server:
+        (batch,) = conflict_rows(server.address, ROOT, ValueForm.JSON)
+    assert [tuple(row[name] for name in FENCE_COLUMNS.names) for row in batch.to_pylist()] == [
+        (2, 4, 1, "t"), (1, 0, 0, ""), (None, None, None, None),
+    ]  # fmt: skip
 
 
 def test_conflict_with_an_empty_value_is_no_deletion() -> None:

@@ -17,7 +17,7 @@ from distkv.errors import BusyError, FormatVersionError, LogDamagedError, NoSpac
 from distkv.storage.archive import Settlement, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES, connect_writer, transaction, translated
 from distkv.storage.archive_copy import write_copy
-from distkv.storage.archive_rows import HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive_rows import HistoryRow, LedgerRow, SlotRow, StateRow
 from distkv.storage.archive_schema import APPLICATION_ID, STEPS, Step, create_version_1, prepare
 
 ROOT = Path(__file__).parents[3]
@@ -79,6 +79,53 @@ def test_archive_of_version_1_is_read(file: str) -> None:
     archive.settle(Settlement(8, [StateRow(b"b", b"")], (), [HistoryRow(7, b"b", "n", 2**32 + 2, 3.0, b"", True)]))
     assert archive.sizes().history_rows == 3
     archive.close()
+
+
+VERSION_2 = """
+PRAGMA user_version = 2;
+ALTER TABLE state ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE history ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE ledger ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE meta ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN state_rows INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN segment INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN ledger_sum INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN meta_sum INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN checked INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE damage (place TEXT NOT NULL, path BLOB, lsn INTEGER, found REAL NOT NULL, checked INTEGER NOT NULL);
+CREATE TABLE scrub (
+    begun REAL NOT NULL, ended REAL NOT NULL, row_count INTEGER NOT NULL, damaged INTEGER NOT NULL
+);
+"""
+"""What the second step made of it. It stays as it is, too; the checksums are those of `prepare`."""
+
+
+def test_second_step_makes_version_2_as_it_was_released(file: str, tmp_path: Path) -> None:
+    fixture = str(tmp_path / "fixture")
+    _make(fixture, VERSION_1 + VERSION_2)
+    with closing(connect_writer(file)) as connection:
+        prepare(connection, file, STEPS[:2])
+    assert _shape(file) == _shape(fixture)
+
+
+def test_archive_of_version_2_has_no_slots_and_gets_some(file: str) -> None:
+    _make(file, VERSION_1)
+    with closing(connect_writer(file)) as connection:
+        prepare(connection, file, STEPS[:2])
+    with closing(open_archive(file)) as archive:
+        assert (archive.settled_lsn, archive.slots()) == (7, [])
+        archive.settle(Settlement(8, slots=[SlotRow("s", "k", b"v")]))
+    with closing(open_archive(file)) as archive:
+        assert archive.slots() == [SlotRow("s", "k", b"v")]
+
+
+def test_archive_of_version_2_whose_end_is_damaged_stays_so(file: str) -> None:
+    _make(file, VERSION_1)
+    with closing(connect_writer(file)) as connection:
+        prepare(connection, file, STEPS[:2])
+        connection.execute("UPDATE progress SET settled_lsn = 6")
+    with pytest.raises(LogDamagedError, match="how far it is does not check"):
+        open_archive(file)
 
 
 def test_first_step_makes_version_1_as_it_was_released(file: str, tmp_path: Path) -> None:

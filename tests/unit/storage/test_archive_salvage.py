@@ -11,13 +11,15 @@ import pytest
 from distkv.errors import BusyError, DamagedError, LogDamagedError
 from distkv.storage.archive import Archive, Settlement, open_archive
 from distkv.storage.archive_connection import PAGE_BYTES
-from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, StateRow
+from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, SlotRow, StateRow
 from distkv.storage.archive_scrub import parts
 
 ROWS = 1000
 LARGE = 97
 """Each so-manieth record takes several pages of its own."""
 STATES = [StateRow(b"p%02d" % number, b"entry" * 100) for number in range(50)]
+
+SLOTS = [SlotRow("s", "a", b"1"), SlotRow("s", "b", b"2")]
 
 
 def _row(lsn: int) -> HistoryRow:
@@ -28,7 +30,8 @@ def _row(lsn: int) -> HistoryRow:
 def _batch(lsn: int, *, forget: bool) -> Settlement:
     """The row behind all the others; `forget` brings the whole state again."""
     states = STATES if forget else STATES[:1]
-    return Settlement(lsn, states, (), [_row(lsn - 1)], [LedgerRow("a", 1, b"b")], {"k": b"v"}, forget, len(STATES))
+    history, ledger = [_row(lsn - 1)], [LedgerRow("a", 1, b"b")]
+    return Settlement(lsn, states, (), history, ledger, {"k": b"v"}, forget, len(STATES), slots=SLOTS)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     with closing(open_archive(str(path))) as archive:
         ledger = [LedgerRow("a", 1, b"b")]
         rows = list(map(_row, range(ROWS)))
-        archive.settle(Settlement(ROWS, STATES, (), rows, ledger, {"k": b"v"}, False, len(STATES)))
+        archive.settle(Settlement(ROWS, STATES, (), rows, ledger, {"k": b"v"}, False, len(STATES), slots=SLOTS))
     return path.read_bytes()
 
 
@@ -82,7 +85,7 @@ def _mend(archive: Archive, path: Path) -> None:
         archive.settle(_batch(ROWS + 1, forget=False))
 
 
-TABLES = ["state", "ledger", "meta", "history", "history_by_path", "history_by_tick", "history_by_arrival"]
+TABLES = ["state", "ledger", "meta", "slots", "history", "history_by_path", "history_by_tick", "history_by_arrival"]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -111,6 +114,7 @@ def test_whatever_page_cannot_be_read_the_others_stay_and_the_file_is_whole_agai
         with closing(open_archive(str(path))) as again:
             assert list(again.load()) == STATES
             assert (again.ledger(), again.meta()) == ([LedgerRow("a", 1, b"b")], {"k": b"v"})
+            assert again.slots() == SLOTS
 
 
 @pytest.mark.parametrize("which", [0, 5, -2, -1])

@@ -33,6 +33,7 @@ from distkv.wire.request import (
     Restore,
     SetValue,
 )
+from distkv.wire.token_requests import TOKEN_ROWS
 from distkv.wire.value_requests import encode_get_value, encode_set_value
 
 Map = dict[str, Any]
@@ -382,7 +383,7 @@ def test_default_options_are_not_sent() -> None:
 
 # -- the table ----------------------------------------------------------------------------------------------------
 
-ROWS = (*CLIENT_ROWS, *peering.ROWS)
+ROWS = (*CLIENT_ROWS, *peering.ROWS, *TOKEN_ROWS)
 
 
 def test_every_request_has_one_row_by_which_it_is_written() -> None:

@@ -19,6 +19,7 @@ from distkv.wire.message import (
     Record,
     ReleaseRecord,
     ResetRecord,
+    SlotRecord,
     StaleRecord,
 )
 from distkv.wire.records import decode_record, decode_records, encode_record
@@ -43,6 +44,8 @@ FORMS: list[tuple[Record, list[object]]] = [
     (PurgeRecord(Path(["p", 1]), CHAIN), [7, ["p", 1], ["a", 7, "b", 3]]),
     (ReleaseRecord({A: Ranges([(1, 5)])}), [9, {"a": [[1, 5]]}]),
     (StaleRecord(True), [10, True]),
+    (SlotRecord("s", "k", b"v"), [12, "s", "k", b"v"]),
+    (SlotRecord("s", "k", None), [12, "s", "k", None]),
 ]
 
 

@@ -105,9 +105,9 @@ def test_error_comes_back_as_the_class_that_has_its_code(kind: type[DistkvError]
 
 
 def test_error_with_a_code_of_a_later_release_comes_back_with_its_code_in_words() -> None:
-    error = reply_error({"seq": 1, "error": "no", "code": "fenced"})
+    error = reply_error({"seq": 1, "error": "no", "code": "of_tomorrow"})
     assert isinstance(error, PeerError)
-    assert str(error) == "no (fenced)"
+    assert str(error) == "no (of_tomorrow)"
 
 
 @pytest.mark.parametrize("fields", [{"error": 1, "code": "x"}, {"error": "x"}, {"error": "x", "code": []}])

@@ -1,0 +1,70 @@
+"""What the async client asks of a node itself: its state, its disk, other nodes, and any request without a method.
+
+Knows: which question each method asks.  Does not know how a connection is made.
+
+Invariant: methods, parameters and words are those of `blocking_node.NodeMethods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from distkv.client import node_questions
+from distkv.client.async_connection import AsyncConnection
+from distkv.client.async_items import Items
+
+
+class AsyncNodeMethods:
+    """A part of the client."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection: Final = connection
+
+    async def state(self) -> Mapping[str, object]:
+        """What the node says of itself and the network (docs: client protocol, `get_state`)."""
+        return await self._connection.ask(node_questions.get_state())
+
+    async def retire_node(self, name: str, *, force: bool = False) -> bool:
+        """Say that a node is gone for good, so that nothing waits for it any more; whether that is news.
+
+        Should it return it gives the others what only it has, and then joins anew, as if it were empty.
+
+        Args:
+            name: the node, not the one that is asked.
+            force: also when it is seen alive.
+
+        Raises:
+            NotFoundError: no such node is registered.
+            ExistsError: it is seen alive.
+        """
+        return await self._connection.ask(node_questions.retire_node(name, force=force))
+
+    def backup(self) -> Items[bytes]:
+        """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
+        return Items(self._connection, node_questions.backup())
+
+    def scrub(self, *, fast: bool = False) -> Items[Mapping[str, object]]:
+        """Have the node read all that is on its disk, compare checksums, and mend what it can.
+
+        Gives the progress about once a second, `{"rows", "of"}`, and last what was found: `{"rows", "of", "found"}`.
+        `fast`: without the pauses that leave the disk to others.
+        """
+        return Items(self._connection, node_questions.scrub(fast=fast))
+
+    async def ping(self) -> None:
+        """One round trip; a node answers in every state."""
+        await self._connection.ask(node_questions.ping())
+
+    async def request(
+        self, action: str, fields: Mapping[str, object] | None = None, *, is_read: bool = False
+    ) -> Mapping[str, object]:
+        """Any other request that has one reply, with the fields as they are sent; the reply without `seq`.
+
+        Args:
+            action: what is asked (docs: client protocol).
+            fields: a path is a list of its elements here.
+            is_read: it changes nothing, so it may be sent again when the connection breaks.
+        """
+        question = node_questions.anything(action, {} if fields is None else fields, is_read=is_read)
+        return await self._connection.ask(question)

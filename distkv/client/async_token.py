@@ -1,0 +1,85 @@
+"""A token that a task holds: the async client's `async with client.token(...) as token`.
+
+Knows: what entering, losing and leaving it does.  Does not know how a session is kept alive (`session_task`).
+
+Invariant: methods, properties and words are those of `blocking_token.TokenHold`. When the token is lost the body is
+cancelled; what the body raised itself is never hidden.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self
+
+import anyio
+
+from distkv.client.addresses import Reach
+from distkv.client.boot_clock import boot_ms
+from distkv.client.session_task import SessionTask
+from distkv.client.token_handle import TokenHandle
+from distkv.client.token_wish import TokenWish, as_wish, new_holding
+
+__all__ = ["AsyncTokenHold", "as_wish"]
+
+
+class AsyncTokenHold(TokenHandle[SessionTask]):
+    """One token, held inside an `async with` block, which is cancelled when the token is lost."""
+
+    def __init__(self, reach: Reach, wish: TokenWish) -> None:
+        super().__init__(reach, wish)
+        self._scope: Final = anyio.CancelScope()
+        self._is_entered = False
+
+    async def set_data(self, value: object) -> None:
+        """Change the data of the token; None: it has none any more.
+
+        Raises:
+            TokenLostError: the token is lost.
+            BadValueError, TooLargeError: the data cannot be stored.
+            DistkvError: no server stored it within `reply_s` of the client; then it is unknown whether one did.
+        """
+        task, packed, number = self._ask_data(value)
+        await task.wait(lambda news: news.is_answered(number))
+        self._keep_data(task, packed, number)
+
+    async def __aenter__(self) -> Self:
+        self._check_new()
+        holding = new_holding(self._wish, self._reach.reply_s, boot_ms())
+        task = self._shell = SessionTask(self._reach, holding, self._look)
+        try:
+            await task.wait(lambda news: news.is_decided)
+            self._take(task)
+        except BaseException:  # also when we are cancelled
+            await self._close(task)
+            raise
+        self._scope.__enter__()
+        self._is_entered = True
+        self._look()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> bool:
+        task = self._shell
+        if task is None:
+            return False
+        is_lost, self._is_entered = self.is_lost, False
+        await self._close(task)
+        is_caught = self._scope.__exit__(kind, error, at)
+        if self._scope.cancelled_caught or (is_lost and error is None):
+            raise task.news.lost(self.name) from None
+        return bool(is_caught and error is not None)
+
+    # -- inside
+
+    def _look(self) -> None:
+        """Something happened: perhaps the body is to be cancelled."""
+        if self._is_entered and self.is_lost:
+            self._scope.cancel()
+
+    async def _close(self, task: SessionTask) -> None:
+        """End the session, at the latest after a moment: then it ends by itself. Also when we are being cancelled."""
+        with anyio.CancelScope(shield=True):
+            task.do(lambda holding, now_ms: holding.close(now_ms))
+            await task.wait(lambda news: news.is_over)
+            await task.end()

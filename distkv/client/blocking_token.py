@@ -1,0 +1,62 @@
+"""A token that a thread holds: the blocking client's `with client.token(...) as token`.
+
+Knows: what entering and leaving it does.  Does not know how a session is kept alive (`session_thread`).
+
+Invariant: methods, properties and words are those of `async_token.AsyncTokenHold`, but that nothing is cancelled here.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from distkv.client.boot_clock import boot_ms
+from distkv.client.session_thread import SessionThread
+from distkv.client.token_handle import TokenHandle
+from distkv.client.token_wish import as_wish, new_holding
+
+__all__ = ["TokenHold", "as_wish"]
+
+
+class TokenHold(TokenHandle[SessionThread]):
+    """One token, held inside a `with` block. Its session is kept alive by a thread of its own."""
+
+    def set_data(self, value: object) -> None:
+        """Change the data of the token; None: it has none any more.
+
+        Raises:
+            TokenLostError: the token is lost.
+            BadValueError, TooLargeError: the data cannot be stored.
+            DistkvError: no server stored it within `reply_s` of the client; then it is unknown whether one did.
+        """
+        thread, packed, number = self._ask_data(value)
+        thread.wait(lambda news: news.is_answered(number))
+        self._keep_data(thread, packed, number)
+
+    def __enter__(self) -> Self:
+        self._check_new()
+        thread = self._shell = SessionThread(self._reach, new_holding(self._wish, self._reach.reply_s, boot_ms()))
+        thread.start()
+        try:
+            thread.wait(lambda news: news.is_decided)
+            self._take(thread)
+        except BaseException:  # also when the user interrupts
+            self._close(thread)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        thread = self._shell
+        if thread is None:
+            return
+        is_lost = self.is_lost
+        self._close(thread)
+        if is_lost and error is None:
+            raise thread.news.lost(self.name)
+
+    # -- inside
+
+    def _close(self, thread: SessionThread) -> None:
+        """End the session, at the latest after a moment: then it ends by itself."""
+        thread.do(lambda holding, now_ms: holding.close(now_ms))
+        thread.join()

@@ -1,0 +1,499 @@
+"""A client's half of tokens: one session and what it holds, by the client's own clock.
+
+Knows: what is to be asked next, and what to tell the user.  Does not know sockets, threads, tasks or clocks: the time
+is an argument, in milliseconds of a clock that goes on while the machine sleeps (CLOCK_BOOTTIME). The shells
+(`blocking_token`, `async_token`) and the simulator move requests and answers.
+
+Invariant: what it says is held may be counted on until `lost_at_ms`, whatever happens to nodes and network. No token is
+asked for before a server said that an earlier claim of it is released. On another connection everything that was under
+way is asked again.
+
+After each call take the questions, then the news; then wait for an answer, or until `wake_ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from distkv.client.claims import LATE_MS, Claim, ClaimState, LastFences, error_of, is_bearable, withdrawn
+from distkv.client.data_writes import DataWrite, DataWrites
+from distkv.client.holding_news import (
+    DataAnswered,
+    SessionEnded,
+    SessionLives,
+    SessionNews,
+    SessionQuestion,
+    SessionRequest,
+    TokenObtained,
+    TokenRefused,
+    TokenReleased,
+    TokenTaken,
+)
+from distkv.client.keep_alive import KeepAlive
+from distkv.errors import (
+    BusyError,
+    DistkvError,
+    NotHeldError,
+    RequestError,
+    SessionExpiredError,
+)
+from distkv.model.fence import Fence
+from distkv.wire.token_fields import HELD_MAX, HeldToken
+from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
+from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData, TokenKeep, TokenOpen, TokenRelease
+
+DRIFT: Final = 0.01
+"""How much a clock may be wrong: `tokens.drift` of the servers must not be less."""
+LET_GO_MS: Final = 1000
+"""So long whoever works under a token that was taken may go on, before the server is told that it knows."""
+CLOSE_MS: Final = 2000
+"""So long the end of a session is tried to be told; then it ends by itself."""
+
+
+class Holding:
+    """One session. All times are milliseconds of the client's clock."""
+
+    def __init__(
+        self, *, ttl_s: float | None = None, grace_s: float = 0, drift: float = DRIFT, let_go_ms: int = LET_GO_MS
+    ) -> None:
+        """`ttl_s`: None: what the servers give; `grace_s`: so long before its end its user stops."""
+        self._ttl: Final = ttl_s, grace_s
+        self._let_go_ms: Final = let_go_ms
+        self._alive: Final = KeepAlive(drift, int(grace_s * 1000))
+        self._claims: Final = dict[str, Claim]()
+        self._before: Final = LastFences()
+        self._writes: Final = DataWrites()
+        self._calls: Final = dict[int, SessionRequest]()
+        """What is under way on this connection."""
+        self._questions: list[SessionQuestion] = []
+        self._news: list[SessionNews] = []
+        self._id = 0
+        self._is_connected = self._is_closing = self._is_over = self._wants_other_node = False
+        self._lost: DistkvError | None = None
+        """Why there is no connection."""
+        self._open_by_ms = self._open_end_ms = self._close_by_ms = 2**62
+
+    # -- reading
+
+    @property
+    def session(self) -> str:
+        """Empty: it is not open yet."""
+        return self._alive.session
+
+    @property
+    def ttl_ms(self) -> int:
+        """0: it is not known yet."""
+        return self._alive.ttl_ms
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no release is under way."""
+        return not any(claim.state is ClaimState.RELEASING for claim in self._claims.values())
+
+    @property
+    def wants_other_node(self) -> bool:
+        """Whether the node does not answer: close the connection, tell so, and connect to the next one."""
+        return self._wants_other_node
+
+    def lives(self, now_ms: int) -> bool:
+        """Whether what it holds may be counted on."""
+        return not self._is_over and self._alive.lives(now_ms)
+
+    def fence(self, token: str, now_ms: int) -> Fence | None:
+        """Of a token that is held; None: it is not."""
+        claim = self._held(token, now_ms)
+        return None if claim is None else claim.shown_fence()
+
+    def data(self, token: str, now_ms: int) -> bytes | None:
+        """The data of a token that is held, packed."""
+        claim = self._held(token, now_ms)
+        return None if claim is None else claim.data
+
+    def listed(self) -> tuple[HeldToken, ...]:
+        """What a keep-alive names: all that is held, or was and is not let go yet."""
+        return tuple([claim.held(with_data=True) for claim in self._claims.values() if claim.is_listed])
+
+    def has_ticket(self, token: str) -> bool:
+        """Whether the place in the queue of a token that is wanted outlives its server."""
+        claim = self._claims.get(token)
+        return claim is not None and claim.ticket is not None
+
+    def lost_at_ms(self, token: str) -> int | None:
+        """When whoever works under the token must have stopped, as it is known now; None: it is not ours."""
+        claim = self._claims.get(token)
+        if claim is None or self._is_over or not claim.is_listed:
+            return None
+        return self._alive.until_ms if claim.state is ClaimState.HELD else min(claim.let_go_ms, self._alive.until_ms)
+
+    def left_ms(self, token: str, now_ms: int) -> int:
+        """How long a token may be counted on as things stand; 0: it is not held."""
+        return 0 if self._held(token, now_ms) is None else self._alive.until_ms - now_ms
+
+    def wake_ms(self) -> int | None:
+        """When `woken` is to be called, if nothing happens before; None: it is over."""
+        if self._is_over:
+            return None
+        can_ask = self._is_connected and self._alive.ttl_ms > 0
+        moments = [claim.wake_ms(can_ask=can_ask) for claim in self._claims.values()]
+        moments.append(self._writes.wake_ms(can_ask=can_ask))
+        if self._is_connected or self._alive.ttl_ms:
+            moments.append(self._alive.wake_ms() if self._is_connected else self._alive.until_ms)
+        moments.append(self._close_by_ms if self._is_closing else None)
+        moments.append(None if self._alive.ttl_ms else self._open_end_ms)
+        return min(ms for ms in [2**62, *moments] if ms is not None)
+
+    # -- what is to be moved
+
+    def take_questions(self) -> list[SessionQuestion]:
+        """What is to be sent on the connection, in this order."""
+        found, self._questions = self._questions, []
+        return found
+
+    def take_news(self) -> list[SessionNews]:
+        """What is to be told."""
+        found, self._news = self._news, []
+        return found
+
+    def connected(self, now_ms: int) -> None:
+        """There is a connection to some node."""
+        self._is_connected, self._lost, self._wants_other_node = True, None, False
+        self._go_on(now_ms)
+
+    def disconnected(self, why: DistkvError, now_ms: int) -> None:
+        """The connection broke, or could not be made."""
+        self._is_connected, self._lost, self._wants_other_node = False, why, False
+        self._calls.clear()
+        self._questions.clear()
+        self._alive.connection_lost()
+        for claim in self._claims.values():
+            claim.connection_lost()
+        self._writes.connection_lost()
+        if self._is_closing and not self._alive.session and not self._is_over:
+            self._end(None)
+        self._go_on(now_ms)
+
+    def answered(self, id: int, result: TokenReply | DistkvError, now_ms: int) -> None:
+        """A question was answered."""
+        self._look(now_ms)
+        request = self._calls.pop(id, None)
+        if request is not None and not self._is_over:
+            if isinstance(result, SessionExpiredError) and not self._is_closing:
+                self._end(result)
+            else:
+                self._take(request, id, result, now_ms)
+                self._alive.heard(result, now_ms)
+        self._go_on(now_ms)
+
+    def woken(self, now_ms: int) -> None:
+        """Time passed."""
+        self._go_on(now_ms)
+
+    # -- what the user wants
+
+    def open(self, wait_ms: int, patience_ms: int, now_ms: int) -> None:
+        """Open the session. A refusal that may be over soon is borne for `wait_ms`; without an answer the client waits
+        `patience_ms` longer."""
+        self._open_by_ms, self._open_end_ms = now_ms + wait_ms, now_ms + wait_ms + patience_ms
+        self._go_on(now_ms)
+
+    def adopt(self, session: str, held: Iterable[HeldToken], patience_ms: int, now_ms: int) -> None:
+        """Go on with a session that is open already, and holds these tokens."""
+        self._alive.session = session
+        for one in held:
+            claim = Claim(one.token, one.is_shared, one.data, None, now_ms, ClaimState.HELD)
+            claim.fence, claim.is_sent = (one.epoch, one.counter), True
+            self._claims[one.token] = claim
+        self.open(0, patience_ms, now_ms)
+
+    def acquire(
+        self,
+        token: str,
+        *,
+        is_shared: bool = False,
+        data: bytes | None = None,
+        wait_ms: int | None = None,
+        patience_ms: int = LATE_MS,
+        now_ms: int,
+    ) -> None:
+        """Ask for a token, until it is obtained or refused. A release of the same one that is under way comes first.
+
+        Args:
+            token: its name.
+            is_shared: whether others may hold it, too, who ask for the same.
+            data: what its data is to be from the grant on, packed; None: as it is.
+            wait_ms: how long to wait for it; None: try once.
+            patience_ms: how much longer to wait where nobody answers.
+            now_ms: the time.
+
+        Raises:
+            RequestError: the session has asked for this token already, or may not ask for it again.
+            BusyError: it has too many.
+        """
+        old = self._claims.get(token)
+        if old is not None and old.state is ClaimState.BARRED:
+            raise BusyError(f"a late release could undo it if this session held {token!r} again: open another session")
+        if old is not None:
+            raise RequestError(f"the session has asked for {token!r} already, or is giving it up: wait for the answer")
+        if len(self._claims) >= HELD_MAX:
+            raise BusyError(f"a session holds at most {HELD_MAX} tokens: release some, or open another one")
+        until_ms = None if wait_ms is None else now_ms + wait_ms
+        claim = Claim(token, is_shared, data, until_ms, now_ms + (wait_ms or 0) + patience_ms)
+        claim.before = self._before.take(token)
+        self._claims[token] = claim
+        self._go_on(now_ms)
+
+    def release(self, token: str, now_ms: int) -> None:
+        """Give up a token, or the wish to have it. It is not held from now on; `TokenReleased` follows."""
+        claim = self._claims.get(token)
+        if claim is not None and claim.state is ClaimState.TAKEN:
+            self.let_go(token, now_ms)
+        elif claim is not None and claim.state in (ClaimState.WANTED, ClaimState.HELD):
+            self._give_back(claim, now_ms)
+            self._go_on(now_ms)
+
+    def let_go(self, token: str, now_ms: int) -> None:
+        """Nobody works under a token any more that was taken."""
+        claim = self._claims.get(token)
+        if claim is not None and claim.state is ClaimState.TAKEN:
+            claim.give_back(now_ms)  # by its fence: the loss that was told may have been of an earlier one
+        self._go_on(now_ms)
+
+    def set_data(self, token: str, data: bytes | None, patience_ms: int, now_ms: int) -> int:
+        """Change the data of a token that is held (packed; None: it has none any more); the number of the answer.
+
+        Raises:
+            NotHeldError: it is not held.
+            BusyError: too many changes are under way.
+        """
+        if self._held(token, now_ms) is None:
+            raise NotHeldError(f"the session does not hold {token!r}: only a holder sets its data")
+        number = self._writes.add(token, data, now_ms + patience_ms)
+        self._go_on(now_ms)
+        return number
+
+    def close(self, now_ms: int) -> None:
+        """End the session: nothing is held from now on. `SessionEnded` follows, also when no node hears of it: then the
+        session ends by itself after its ttl."""
+        self._claims.clear()
+        for write in self._writes.of_token(None):
+            self._writes.finish(write)
+        self._is_closing, self._close_by_ms = True, now_ms + CLOSE_MS
+        if self._alive.session:  # a keep-alive that is under way would be answered late
+            self._alive.call, self._alive.again_ms = None, now_ms
+        elif not self._is_over and self._alive.call is None:
+            self._end(None)
+        self._go_on(now_ms)
+
+    # -- inside
+
+    def _held(self, token: str, now_ms: int) -> Claim | None:
+        claim = self._claims.get(token)
+        is_held = claim is not None and claim.state is ClaimState.HELD and self.lives(now_ms)
+        return claim if is_held else None
+
+    def _go_on(self, now_ms: int) -> None:
+        self._look(now_ms)
+        if self._is_connected and not self._is_over:
+            self._ask(now_ms)
+
+    def _look(self, now_ms: int) -> None:
+        """What is over because time passed."""
+        if not self._is_over:
+            self._look_at_session(now_ms)
+        if not self._is_over:
+            self._look_at_claims(now_ms)
+
+    def _look_at_session(self, now_ms: int) -> None:
+        alive = self._alive
+        if self._is_closing and now_ms >= self._close_by_ms:
+            self._end(None)
+        elif alive.ttl_ms and now_ms >= alive.until_ms:
+            text = f"the session {alive.session} could not be kept alive in time: what it held may be held by others"
+            self._end(None if self._is_closing else SessionExpiredError(text))
+        elif not alive.ttl_ms and now_ms >= self._open_end_ms:
+            self._end(self._lost or RequestError("no session could be opened: the node does not answer"))
+        stuck_ms = alive.stuck_ms()
+        self._wants_other_node = self._is_connected and stuck_ms is not None and now_ms >= stuck_ms
+
+    def _look_at_claims(self, now_ms: int) -> None:
+        for claim in list(self._claims.values()):
+            if claim.state is ClaimState.WANTED and now_ms >= claim.give_up_ms:
+                self._refuse(claim, claim.why_given_up(self._lost), now_ms)
+            elif claim.state is ClaimState.TAKEN and now_ms >= claim.let_go_ms:
+                claim.give_back(now_ms)
+        for write in self._writes.late(now_ms):
+            self._fail(write, self._lost or RequestError("no server stored the data in time"))
+
+    def _end(self, error: DistkvError | None) -> None:
+        self._is_over = True
+        why = error or SessionExpiredError("the session was closed")
+        for claim in self._claims.values():
+            if claim.state is ClaimState.HELD:
+                self._news.append(TokenTaken(claim.token, str(why)))
+            elif claim.state is ClaimState.WANTED:
+                self._news.append(TokenRefused(claim.token, why))
+        for write in self._writes.of_token(None):
+            self._fail(write, why)
+        for some in (self._claims, self._calls, self._questions):
+            some.clear()
+        self._news.append(SessionEnded(error))
+
+    def _send(self, request: SessionRequest) -> int:
+        self._id += 1
+        self._calls[self._id] = request
+        self._questions.append(SessionQuestion(self._id, request))
+        return self._id
+
+    def _ask(self, now_ms: int) -> None:
+        """Ask whatever is due."""
+        alive = self._alive
+        if alive.call is None and now_ms >= alive.again_ms:
+            self._keep(now_ms)
+        if not self.lives(now_ms) or self._is_closing:
+            return
+        for claim in self._claims.values():
+            request = claim.request(alive.session, now_ms)
+            if request is not None:
+                claim.is_sent = True
+                claim.call = self._send(request)
+        for write in self._writes.to_send(now_ms):
+            fence = self._claims[write.token].fence
+            write.call = self._send(TokenData(0, alive.session, write.token, write.data, fence, write.number))
+
+    def _keep(self, now_ms: int) -> None:
+        """Open the session, keep it, or end it."""
+        alive = self._alive
+        if not alive.session:
+            if not self._is_closing:
+                alive.sent(self._send(TokenOpen(0, *self._ttl)), now_ms)
+        elif self._is_closing:
+            alive.sent(self._send(TokenClose(0, alive.session)), now_ms)
+        else:
+            with_data = alive.sent(self._id + 1, now_ms)
+            held = tuple([claim.held(with_data=with_data) for claim in self._claims.values() if claim.is_listed])
+            wait_s = alive.wait_ms / 1000 if alive.ttl_ms else None
+            self._send(TokenKeep(0, alive.session, alive.version, held, wait_s, alive.turn, alive.answered))
+
+    # -- inside: answers
+
+    def _take(self, request: SessionRequest, id: int, result: TokenReply | DistkvError, now_ms: int) -> None:
+        match request:
+            case TokenOpen():
+                self._take_open(result, now_ms)
+            case TokenKeep():
+                self._take_keep(result, now_ms)
+            case TokenClose():
+                self._take_close(result, now_ms)
+            case TokenAcquire(token=token) | TokenRelease(token=token):
+                claim = self._claims.get(token)
+                if claim is not None and claim.call == id:
+                    claim.call = None
+                    self._take_claim(claim, result, now_ms)
+            case TokenData():
+                self._take_data(id, result, now_ms)
+            case _:
+                assert_never(request)
+
+    def _take_open(self, result: TokenReply | DistkvError, now_ms: int) -> None:
+        if isinstance(result, SessionOpened):
+            self._alive.opened(result)
+            if not self._is_closing:
+                self._news.append(SessionLives(self._alive.session, self._alive.ttl_ms))
+            return
+        self._alive.failed(now_ms)
+        error = error_of(result)
+        if self._is_closing or now_ms >= self._open_by_ms or not is_bearable(error):
+            self._end(None if self._is_closing else error)
+
+    def _take_keep(self, result: TokenReply | DistkvError, now_ms: int) -> None:
+        alive = self._alive
+        if not isinstance(result, SessionKept) or self._is_closing:
+            alive.failed(now_ms)
+            if not alive.ttl_ms and now_ms >= self._open_by_ms:  # one that was adopted
+                self._end(error_of(result))
+            return
+        is_first = not alive.ttl_ms
+        taken = [claim for name in result.lost if (claim := self._claims.get(name)) is not None]
+        news = [claim for claim in taken if claim.state in (ClaimState.HELD, ClaimState.WANTED)]
+        alive.kept(result, now_ms, is_news=bool(news))
+        if is_first:
+            self._news.append(SessionLives(alive.session, alive.ttl_ms))
+        for claim in news:
+            self._lose(claim, now_ms)
+
+    def _lose(self, claim: Claim, now_ms: int) -> None:
+        """The server took a token, perhaps before its grant has come: such a grant does not count any more."""
+        if claim.state is ClaimState.WANTED:
+            self._refuse(claim, withdrawn(claim.token), now_ms)
+            return
+        claim.taken(now_ms + self._let_go_ms)
+        text = f"the token {claim.token!r} was taken from the session: somebody broke it, or it was claimed twice"
+        for write in self._writes.of_token(claim.token):
+            self._fail(write, NotHeldError(text))
+        self._news.append(TokenTaken(claim.token, text))
+
+    def _take_close(self, result: TokenReply | DistkvError, now_ms: int) -> None:
+        if isinstance(result, DistkvError) and is_bearable(result):
+            self._alive.failed(now_ms)
+        else:
+            self._end(None)
+
+    def _take_claim(self, claim: Claim, result: TokenReply | DistkvError, now_ms: int) -> None:
+        if claim.state is ClaimState.RELEASING:
+            error = result if isinstance(result, DistkvError) else None
+            if claim.release_answered(error, now_ms):
+                if claim.state is ClaimState.RELEASING:
+                    self._drop(claim)
+                self._news.append(TokenReleased(claim.token))
+        elif isinstance(result, TokenGranted):
+            if self.lives(now_ms) and claim.granted(result, self._alive.named, now_ms):
+                self._news.append(TokenObtained(claim.token, claim.shown_fence()))
+        else:
+            error = claim.refused(error_of(result), now_ms)
+            if error is not None:
+                self._refuse(claim, error, now_ms)
+
+    def _refuse(self, claim: Claim, error: DistkvError, now_ms: int) -> None:
+        """It is given up. Where a grant may still come, it is released until a server says so."""
+        self._news.append(TokenRefused(claim.token, error))
+        if claim.is_sent:
+            self._give_back(claim, now_ms)
+        else:
+            self._drop(claim)
+
+    def _drop(self, claim: Claim) -> None:
+        """Nothing is asked about it any more."""
+        del self._claims[claim.token]
+        self._before.keep(claim)
+
+    def _give_back(self, claim: Claim, now_ms: int) -> None:
+        text = f"{claim.token!r} was released before its data was stored"
+        for write in self._writes.of_token(claim.token):
+            self._fail(write, NotHeldError(text))
+        if claim.is_sent:
+            claim.give_back(now_ms)
+        else:
+            self._drop(claim)
+            self._news.append(TokenReleased(claim.token))
+
+    def _take_data(self, id: int, result: TokenReply | DistkvError, now_ms: int) -> None:
+        write = self._writes.of_call(id)
+        if write is None:
+            return
+        if isinstance(result, DistkvError) and is_bearable(result):
+            self._writes.again(write, now_ms)
+            return
+        claim = self._claims.get(write.token)
+        if claim is not None and not isinstance(result, DistkvError):
+            claim.data, claim.change = write.data, write.number
+        self._writes.finish(write)
+        self._news.append(DataAnswered(write.number, result if isinstance(result, DistkvError) else None))
+
+    def _fail(self, write: DataWrite, error: DistkvError) -> None:
+        self._writes.finish(write)
+        self._news.append(DataAnswered(write.number, error))

@@ -1,0 +1,190 @@
+"""Keeps one session alive, in a thread and on a connection of its own.
+
+Knows: threads, sockets, which address comes next.  Does not know what is asked (`holding`), nor what users see.
+
+Invariant: the machine is only touched with the lock held; what it wants to send is sent by the thread alone. The thread
+ends when the session is over, and then nobody waits any more.
+
+A node that does not answer is left for the next address in time: the session outlives its node.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from distkv.client import failures
+from distkv.client.addresses import Reach
+from distkv.client.boot_clock import STEP_S, boot_ms
+from distkv.client.connection import Connection
+from distkv.client.holding import Holding
+from distkv.client.protocol import Backoff, read_answer
+from distkv.client.questions import Question
+from distkv.client.token_questions import session_question
+from distkv.client.token_wish import TokenNews
+from distkv.errors import DistkvError
+from distkv.wire.token_replies import TokenReply
+
+Found = TypeVar("Found")
+
+TTL_MS: Final = 15_000
+"""Before the servers have said theirs."""
+
+
+class SessionThread:
+    """The thread, and how others get at the session."""
+
+    def __init__(self, reach: Reach, holding: Holding, on_change: Callable[[], None] | None = None) -> None:
+        """`on_change` is called in the thread, after whatever happened, with the lock held."""
+        self._reach: Final = reach
+        self._holding: Final = holding
+        self._on_change: Final = on_change
+        self._changed: Final = threading.Condition()
+        self.news: Final = TokenNews()
+        """To be read in `do` and `wait`."""
+        self._is_left = False
+        self._turn = 0
+        self._pauses: Final = Backoff()
+        self._waker, self._wakeup = socket.socketpair()
+        for end in (self._waker, self._wakeup):
+            end.setblocking(False)
+        self._thread: Final = threading.Thread(target=self._run, name="distkv session", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def do(self, what: Callable[[Holding, int], Found]) -> Found:
+        """Ask the machine for something, from any thread; what it says."""
+        with self._changed:
+            found = what(self._holding, boot_ms())
+            self._tell()
+        with suppress(OSError):  # it is full, and so wakes already; or all is over
+            self._waker.send(b"\0")
+        return found
+
+    def read(self, what: Callable[[Holding, int], Found]) -> Found:
+        """Look at the machine, from any thread."""
+        with self._changed:
+            return what(self._holding, boot_ms())
+
+    def wait(self, condition: Callable[[TokenNews], bool]) -> None:
+        """Until something is so; it has to become so, at the latest when all is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: condition(self.news) or self.news.is_over)
+
+    def join(self) -> None:
+        """Until the thread has ended, which it does when the session is over."""
+        self._thread.join()
+
+    def leave(self) -> None:
+        """End the thread. The session goes on by itself until its ttl is over."""
+        self._is_left = True
+        self.do(Holding.woken)
+        self.join()
+
+    # -- inside: all of it in the thread, but for `_tell` and `_is_done`
+
+    @property
+    def _is_done(self) -> bool:
+        return self._is_left or self._holding.is_over
+
+    def _run(self) -> None:
+        try:
+            while not self._is_done:
+                line = self._connect()
+                if line is not None:
+                    self._talk(line)
+        finally:
+            self._waker.close()
+            self._wakeup.close()
+
+    def _tell(self) -> None:
+        """With the lock held."""
+        news = self._holding.take_news()
+        if news:
+            self.news.take(news)
+            self._changed.notify_all()
+
+    def _step(self, what: Callable[[Holding, int], None]) -> None:
+        with self._changed:
+            what(self._holding, boot_ms())
+            self._tell()
+            if self._on_change is not None:
+                self._on_change()
+
+    def _connect(self) -> Connection | None:
+        """A connection to the address whose turn it is; None: there is none."""
+        addresses = self._reach.addresses
+        connect_s = min(self._reach.connect_s, max(0.2, (self._holding.ttl_ms or TTL_MS) / 8000))
+        try:
+            return Connection(addresses[self._turn % len(addresses)], connect_s=connect_s)
+        except DistkvError as error:
+            self._lose(error)
+            return None
+
+    def _lose(self, error: DistkvError) -> None:
+        """The next address is tried: at once, or when all were in vain after a pause."""
+        self._step(lambda holding, now_ms: holding.disconnected(error, now_ms))
+        self._turn += 1
+        is_round = self._turn % len(self._reach.addresses) == 0
+        pause_s = self._pauses.next_s(random.random()) if is_round else 0.0
+        until_ms = boot_ms() + int(1000 * pause_s)
+        while not self._is_done and (left_ms := until_ms - boot_ms()) > 0:
+            self._poll(None, min(left_ms, self._wait_ms()))
+            self._step(Holding.woken)
+
+    def _talk(self, line: Connection) -> None:
+        """Move questions and answers, until the session is over or the connection breaks."""
+        asked = dict[int, Question[TokenReply]]()
+        try:
+            self._step(Holding.connected)
+            while not self._is_done:
+                with self._changed:
+                    questions = self._holding.take_questions()
+                for one in questions:
+                    asked[one.id] = session_question(one)
+                    line.send(asked[one.id], one.id)
+                if self._poll(line, self._wait_ms()):
+                    self._hear(line, asked)
+                self._step(Holding.woken)
+                if self._holding.wants_other_node:
+                    raise failures.silent(line.name)
+        except DistkvError as error:
+            line.close()
+            self._lose(error)
+        finally:
+            line.close()
+
+    def _hear(self, line: Connection, asked: dict[int, Question[TokenReply]]) -> None:
+        for answered in line.take():
+            id, answer = answered.asker, answered.answer
+            question = asked.pop(id, None) if isinstance(id, int) else None
+            if question is None or not isinstance(id, int) or answer is None:
+                continue
+            result = answer if isinstance(answer, DistkvError) else read_answer(question, answer, line.hello.node)
+            self._take_answer(id, result)
+
+    def _take_answer(self, id: int, result: TokenReply | DistkvError) -> None:
+        self._pauses.reset()
+        self._step(lambda holding, now_ms: holding.answered(id, result, now_ms))
+
+    def _wait_ms(self) -> int:
+        wake_ms = self._holding.wake_ms()
+        return 0 if wake_ms is None else max(1, min(int(STEP_S * 1000), wake_ms - boot_ms()))
+
+    def _poll(self, line: Connection | None, wait_ms: int) -> bool:
+        """Whether something came on the line; it ends also when somebody wakes us."""
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        if line is not None:
+            poll.register(line.fileno(), select.POLLIN)
+        ready = {file for file, _ in poll.poll(wait_ms)}
+        if self._wakeup.fileno() in ready:
+            with suppress(BlockingIOError):
+                self._wakeup.recv(1 << 12)
+        return line is not None and line.fileno() in ready

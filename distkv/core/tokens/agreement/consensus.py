@@ -1,0 +1,427 @@
+"""One state for all token servers: who leads, which version is in effect, and until when this server may grant.
+
+Knows: the part of this node in the elections and rounds of its list of servers.  Does not know what a token is, what a
+session does, nor how a message travels.
+
+Invariant: of two states that are ever in effect, at whatever servers, one was made from the other, whatever messages
+are lost, late or twice, and whatever servers stop, as long as their disks keep what was durable, or a disk that does
+not comes back in another life. In each term one server leads. (docs/tokens, The servers.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final, assert_never
+
+from distkv.core.ready import Note, Rng
+from distkv.core.tokens.agreement.elections import Elections
+from distkv.core.tokens.agreement.leading import Leading
+from distkv.core.tokens.agreement.leases import LeaderHeard
+from distkv.core.tokens.agreement.remembered import Remembered
+from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.effects import Tell, TokenEffects
+from distkv.core.tokens.state import ServerStanding, TokenState, state_id
+from distkv.errors import BusyError, NotReadyError, RequestError
+from distkv.model.event import NodeName
+from distkv.wire.token_states import (
+    NO_STATE,
+    Founding,
+    FoundingTold,
+    LeaderRound,
+    OwnTime,
+    ServerBeat,
+    StateChange,
+    StateId,
+    StateMessage,
+    TokenHello,
+    VoteAsked,
+    VoteGiven,
+)
+
+RESET_VERSIONS: Final = 1 << 20
+"""By so much a reset goes above what it saw: the lost majority may have gone on."""
+STARTS: Final = 1 << 53
+
+
+class Consensus:
+    """The machine. All times are milliseconds of this host's clock that goes on while it sleeps. After each call `take`
+    gives what is to be done; `wake_ms` says when `woken` is to be called."""
+
+    def __init__(self, settings: ConsensusSettings, life: int, rng: Rng) -> None:
+        self.effects: Final = TokenEffects()
+        self.effective: TokenState | None = None
+        """The newest state that this server knows to be on the disks of a majority."""
+        self.counts: Final = Counter[str]()
+        """Messages that were dropped, by the reason."""
+        self.differing: Final = dict[NodeName, bytes]()
+        """Who has another list of servers, and its hash."""
+        self._settings: Final = settings
+        self._start: Final = int(rng.random() * STARTS)
+        self._memory: Final = Remembered(settings, life, self.effects)
+        self._heard: Final = LeaderHeard(settings, self._start)
+        self._elections: Final = Elections(settings, self._memory, self._heard, self.effects, rng)
+        self._leading: Leading | None = None
+        self._wish = (ServerStanding.DOWN, 0)
+        """What this server wants, and in which standing it said so."""
+        self._has_news = False
+        """Whether the leader is to hear of this server before its next round."""
+        self._is_running = False
+
+    # -- reading
+
+    @property
+    def is_server(self) -> bool:
+        """Whether this node is in the list; else it takes no part."""
+        return self._settings.is_server
+
+    @property
+    def leader(self) -> NodeName | None:
+        """Whom this server follows, or itself."""
+        return self._settings.me if self._leading is not None else self._heard.leader
+
+    @property
+    def term(self) -> int:
+        """The highest that it has to do with."""
+        return self._elections.term
+
+    @property
+    def founding(self) -> Founding | None:
+        """Which one it knows, if only of another list."""
+        return self._memory.founding
+
+    @property
+    def is_member(self) -> bool:
+        """Whether its vote and its acknowledgements count: the life of its directory was admitted."""
+        return self._memory.is_member
+
+    @property
+    def grants_until_ms(self) -> int:
+        """Until when it may grant what it is responsible for by `effective`, and confirm that; 0: not at all (see
+        `leases` for why that is safe)."""
+        return self._heard.grants_until_ms
+
+    @property
+    def leads_until_ms(self) -> int:
+        """Until when it may act as the leader; 0: not at all."""
+        return 0 if self._leading is None else self._leading.leads_until_ms
+
+    @property
+    def elected_ms(self) -> int:
+        """When it was elected, if it leads; else 0."""
+        return 0 if self._leading is None else self._leading.elected_ms
+
+    def wake_ms(self) -> int | None:
+        """When `woken` is to be called, if nothing happens before; None: never."""
+        if not self._is_running:
+            return None
+        if self._has_news:
+            return 0
+        return self._elections.wake_ms() if self._leading is None else self._leading.next_ms
+
+    def take(self) -> TokenEffects:
+        """What is to be done; nothing is left."""
+        return self.effects.take()
+
+    # -- what happens
+
+    def restore(self, slots: Mapping[str, bytes]) -> None:
+        """Before `begin`: what the disk has.
+
+        Raises:
+            DecodeError: a slot is damaged.
+        """
+        self._memory.restore(slots)
+
+    def begin(self, now_ms: int, age_s: int) -> None:
+        """The server starts; `age_s` is for how long the network has existed. It does not know what it acknowledged
+        before: so it waits as if that had been a moment ago."""
+        self._is_running = self.is_server
+        if not self._memory.is_fresh:
+            self._heard.promise(now_ms)
+        self._elections.begin(now_ms, age_s)
+        self.woken(now_ms)
+
+    def founded(self, founding: Founding, now_ms: int) -> None:
+        """A founding is in the store, or another server told it. The first one is kept; one of a higher generation
+        takes the place of it, and all that was agreed is void: `effective` is None, and nothing may be granted."""
+        known = self._memory.founding
+        if not self.is_server or (known is not None and founding.generation <= known.generation):
+            return
+        self._memory.found(founding)
+        self._begin_anew(now_ms)
+
+    def woken(self, now_ms: int) -> None:
+        """The time in `wake_ms` came."""
+        if not self._is_running:
+            return
+        if self._leading is not None:
+            self._go_on_leading(now_ms)
+        else:
+            self._lead(self._elections.woken(now_ms), now_ms)
+        if self._has_news:
+            self._has_news = False
+            if self._heard.leader is not None:
+                self._beat(self._heard.leader, self._heard.term, self._heard.number, now_ms)
+
+    def told(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
+        """A message of another node. What makes no sense is counted and of no effect."""
+        if not self._is_of_us(sender, message):
+            return
+        known = message.known if isinstance(message, TokenHello) else message.generation or None
+        self._elections.founders.heard(sender, life, known, now_ms)
+        if isinstance(message, VoteAsked | ServerBeat):
+            self._elections.founders.version = max(self._elections.founders.version, message.accepted.version)
+        if isinstance(message, FoundingTold):
+            if tuple(sorted(message.founding.servers)) == self._settings.servers:
+                self.founded(message.founding, now_ms)
+            else:
+                self._drop(sender, "founding_of_others")
+            return
+        generation = self._memory.generation
+        if message.generation < generation and self._memory.founding is not None:
+            told = FoundingTold(self._settings.servers_hash, generation, self._memory.founding)
+            self._tell(sender, told)
+        elif message.generation > generation:
+            self._tell(sender, self._elections.hello())
+        else:
+            self._told_by_equal(sender, life, message, now_ms)
+
+    def stand(self, standing: ServerStanding) -> None:
+        """What this server is ready for: BOOTING, if it holds nothing and is to begin; READY, if it has all its parts.
+
+        READY is said of the standing that it has in `effective` now, and holds for no other one: say it again when that
+        is known, or changed. Whoever finds itself BOOTING since another version than it collected its parts for begins
+        again. DOWN: it wants nothing."""
+        wish = (standing, self._since())
+        self._has_news = self._has_news or wish != self._wish
+        self._wish = wish
+
+    def propose_open(self, ttl_ms: int, tag: str) -> None:
+        """As the leader: a session is to be opened in the next version. In `effective` its id is `VERSION-TAG`.
+
+        Raises:
+            NotReadyError: this server does not lead.
+            BusyError: there are too many sessions.
+        """
+        leading = self._must_lead()
+        count = len(leading.sessions) + (len(self._memory.accepted.sessions) if self._memory.accepted else 0)
+        if count >= self._settings.sessions_max:
+            raise BusyError(f"there are {count} sessions; the limit is {self._settings.sessions_max}: close some")
+        leading.sessions.open(ttl_ms, tag)
+        self._has_news = True
+
+    def propose_end(self, sessions: Collection[str]) -> None:
+        """As the leader: sessions end in the next version. Those that are not open are not minded.
+
+        Raises:
+            NotReadyError: this server does not lead.
+        """
+        self._must_lead().sessions.end(
+            [one for one in sessions if self._memory.accepted is not None and one in self._memory.accepted.sessions]
+        )
+        self._has_news = True
+
+    def reset(self, now_ms: int) -> None:
+        """Found anew, because a majority is gone for good and with it the common state (`token reset --force`). All
+        sessions and held tokens are forgotten; fences go on growing.
+
+        This may break the promise that a token has one holder: if the majority that is thought lost lives somewhere,
+        out of reach, it goes on granting until it hears of this founding. So does a second reset elsewhere at the same
+        time. Servers that this one did not hear count as with a lost disk: they are admitted when they come.
+
+        Raises:
+            RequestError: this node is no token server.
+            NotReadyError: it does not hear a majority of the list, which a new founding needs, too.
+        """
+        if not self.is_server:
+            servers = ", ".join(self._settings.servers)
+            raise RequestError(f"{self._settings.me} is no token server: ask one of {servers}")
+        lives = self._elections.founders.lives(now_ms)
+        count = sum(life > 0 for life in lives.values())
+        if count < self._settings.majority:
+            raise NotReadyError(
+                f"{count} of {len(lives)} token servers are heard, {self._settings.majority} are needed: start them, "
+                "or change tokens.servers everywhere and restart, then reset again"
+            )
+        known = self._memory.founding
+        seen = max(self._memory.accepted_id.version, self._elections.founders.version, known.version if known else 0)
+        version = max(self._elections.age_s(now_ms), seen + RESET_VERSIONS)
+        generation = max(self._elections.founders.generation, 0 if known is None else known.generation) + 1
+        self._elections.found(Founding(lives, version, generation))
+        self._begin_anew(now_ms)
+
+    # -- messages
+
+    def _is_of_us(self, sender: NodeName, message: StateMessage) -> bool:
+        """Whether it is from another server of the same list."""
+        if not self._is_running:
+            return False
+        if sender not in self._settings.others:
+            self._drop(sender, "no_server")
+            return False
+        if message.servers_hash != self._settings.servers_hash:
+            self.differing[sender] = message.servers_hash
+            self._drop(sender, "other_list")
+            return False
+        self.differing.pop(sender, None)
+        return True
+
+    def _told_by_equal(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
+        """A message of a server that knows the same founding, or none as this one."""
+        match message:
+            case TokenHello() | FoundingTold():
+                pass
+            case VoteAsked():
+                if self._elections.asked(sender, life, message, now_ms):
+                    self._step_down(now_ms)
+            case VoteGiven():
+                self._lead(self._elections.given(sender, life, message, now_ms), now_ms)
+            case LeaderRound():
+                if self._memory.generation:
+                    self._round(sender, message, now_ms)
+            case ServerBeat():
+                self._heard_beat(sender, life, message, now_ms)
+            case _:
+                assert_never(message)
+
+    # -- leading
+
+    def _lead(self, term: int | None, now_ms: int) -> None:
+        """If it was elected in a term: what was found is proposed once more."""
+        founding = self._memory.founding
+        if term is None or founding is None:
+            return
+        self._heard.follow(self._settings.me, term)
+        self._leading = Leading(self._settings, term, self._start, founding.generation, now_ms)
+        self._propose(self._leading, self._leading.first_change(self._memory.accepted, founding))
+        self._go_on_leading(now_ms)
+
+    def _step_down(self, now_ms: int) -> None:
+        """It neither leads nor stands any more."""
+        if self._leading is not None:
+            self._heard.leader = None
+            self._elections.put_off(now_ms)
+        self._leading = None
+        self._elections.withdraw()
+
+    def _begin_anew(self, now_ms: int) -> None:
+        """There is another founding."""
+        self._step_down(now_ms)
+        self._heard.forget()
+        self.effective = None
+        self._elections.put_off(now_ms)
+
+    def _must_lead(self) -> Leading:
+        if self._leading is None:
+            raise NotReadyError(f"{self._settings.me} does not lead the token servers: ask {self.leader or 'again'}")
+        return self._leading
+
+    def _propose(self, leading: Leading, change: StateChange) -> None:
+        base = self._memory.accepted
+        state = self._memory.applied(change)
+        if state is not None:  # it always is: the leader made the change from what it accepted last
+            self._memory.accept(state, change)
+            leading.propose(change, base, state)
+
+    def _go_on_leading(self, now_ms: int) -> None:
+        """Take what is in effect, propose what is next, and begin a round when one is due or there is news."""
+        leading = self._leading
+        if leading is None:
+            return
+        if leading.is_lost(now_ms):
+            self._step_down(now_ms)
+            return
+        is_due = now_ms >= leading.next_ms
+        self._has_news = False
+        while True:
+            is_new = leading.is_newly_in_effect()
+            if is_new:
+                self._in_effect(leading.effective)
+            change = leading.next_change(*self._wish_now(), now_ms)
+            if change is not None:
+                self._propose(leading, change)
+            is_due = is_due or is_new or change is not None
+            if change is None:
+                break
+        if is_due:
+            self._heard.promise(now_ms)
+            for name, told in leading.begin_round(now_ms):
+                self._tell(name, told)
+        self._heard.grant(leading.leads_until_ms)
+
+    def _heard_beat(self, name: NodeName, life: int, beat: ServerBeat, now_ms: int) -> None:
+        leading = self._leading
+        if leading is None or beat.term < leading.term:
+            return
+        if beat.term > leading.term:
+            self._elections.refused(beat.term)
+            if beat.is_member:
+                self._step_down(now_ms)
+            return
+        leading.heard(name, life, beat, now_ms)
+        self._go_on_leading(now_ms)
+
+    # -- following
+
+    def _round(self, sender: NodeName, told: LeaderRound, now_ms: int) -> None:
+        """What the leader says; whoever voted in a later term, or heard a later leader, refuses."""
+        if told.term < self.term or (told.term == self.term and self._leading is not None):
+            self._beat(sender, self.term, 0, now_ms)
+            return
+        self._step_down(now_ms)
+        self._heard.follow(sender, told.term)
+        self._heard.promise(now_ms)
+        self._elections.put_off(now_ms)
+        self._know(told.effective)
+        if told.change is not None:
+            self._accept(sender, told, told.change)
+            self._know(told.effective)
+        self._heard.heard(told)
+        self._heard.look(state_id(self.effective))
+        self._has_news = False
+        self._beat(sender, told.term, told.number, now_ms)
+
+    def _accept(self, sender: NodeName, told: LeaderRound, change: StateChange) -> None:
+        if change.head.id.term != told.term or change.head.leader != sender:
+            self._drop(sender, "odd_change")
+        elif change.head.id > self._memory.accepted_id:
+            state = self._memory.applied(change)
+            if state is not None:
+                self._memory.accept(state, change)
+
+    def _know(self, effective: StateId | None) -> None:
+        if effective is not None and effective != NO_STATE and effective == self._memory.accepted_id:
+            self._in_effect(self._memory.accepted)
+
+    def _in_effect(self, state: TokenState | None) -> None:
+        """A majority has it. Whoever finds its life in it counts from now on."""
+        if state is None or (self.effective is not None and state_id(state) <= state_id(self.effective)):
+            return
+        self.effective = state
+        if state.servers[self._settings.me].life == self._memory.life:
+            self._memory.admit()
+
+    def _wish_now(self) -> tuple[ServerStanding, int]:
+        """To begin it wants in whatever standing it has, if it wants that; to serve, only where it said so."""
+        standing, since = self._wish
+        return standing, self._since() if standing is ServerStanding.BOOTING else since
+
+    def _since(self) -> int:
+        return 0 if self.effective is None else self.effective.servers[self._settings.me].since
+
+    def _beat(self, to: NodeName, term: int, number: int, now_ms: int) -> None:
+        wanted, since = self._wish_now()
+        self._tell(to, ServerBeat(
+            self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self._start, now_ms),
+            self._memory.accepted_id, self._memory.is_member, wanted.value, since,
+        ))
+
+    # -- inside
+
+    def _tell(self, name: NodeName, message: StateMessage) -> None:
+        self.effects.tells.append(Tell(name, message))
+
+    def _drop(self, sender: NodeName, reason: str) -> None:
+        self.counts[reason] += 1
+        self.effects.notes.append(Note("token_message_dropped", {"node": sender, "reason": reason}))

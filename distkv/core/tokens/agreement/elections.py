@@ -1,0 +1,185 @@
+"""When this server stands for election, who votes for it, and for whom it votes.
+
+Knows: its candidacy, the term it is at, and when to try (again).  Does not know what a leader does.
+
+Invariant: nobody raises its term before a majority said that it would vote, so a server that returns unseats no leader
+that works; whoever acknowledged a leader votes for nobody while that one counts on it (`leases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from distkv.core.ready import Rng
+from distkv.core.tokens.agreement.founders import Founders
+from distkv.core.tokens.agreement.leases import LeaderHeard
+from distkv.core.tokens.agreement.remembered import Remembered
+from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.agreement.votes import Candidacy, may_found, may_vote
+from distkv.core.tokens.effects import Tell, TokenEffects
+from distkv.model.event import NodeName
+from distkv.wire.token_states import Founding, FoundingTold, StateMessage, TokenHello, VoteAsked, VoteGiven
+
+
+class Elections:
+    """The machine. Where a method gives a term, this server was elected in it."""
+
+    def __init__(
+        self, settings: ConsensusSettings, memory: Remembered, heard: LeaderHeard, effects: TokenEffects, rng: Rng
+    ) -> None:
+        self.stand_ms = 0
+        """When it stands, if no leader is heard before; one that cannot stand says that it is there."""
+        self.founders: Final = Founders(settings, memory.life)
+        self._settings: Final = settings
+        self._memory: Final = memory
+        self._heard: Final = heard
+        self._effects: Final = effects
+        self._rng: Final = rng
+        self._candidacy: Candidacy | None = None
+        self._term_seen = 0
+        """The highest that another server refused with."""
+        self._hello_ms = 0
+        self._began_ms = 0
+        self._age_s = 0
+
+    @property
+    def term(self) -> int:
+        """The highest that it voted in, or in which it heard a leader or accepted a state. The last is needed where a
+        disk was lost, and with it a vote: what made the new disk count is of no earlier term than that vote, or else
+        the vote does not count any more."""
+        return max(self._memory.vote.term, self._heard.term, self._memory.accepted_id.term)
+
+    # -- when
+
+    def begin(self, now_ms: int, age_s: int) -> None:
+        """The server starts; `age_s` is for how long the network has existed."""
+        self._began_ms = self._hello_ms = self.stand_ms = now_ms
+        self._age_s = age_s
+        if not self._memory.is_fresh:
+            self.put_off(now_ms)
+        elif self._settings.others:
+            self.stand_ms += int(self._rng.random() * self._settings.round_ms)
+
+    def wake_ms(self) -> int:
+        """When `woken` is to be called."""
+        return min(self._hello_ms, self.stand_ms) if self._memory.is_fresh else self.stand_ms
+
+    def put_off(self, now_ms: int) -> None:
+        """A leader was heard, or one is about to be. Each server waits for another time, so that two rarely stand at
+        once."""
+        self.stand_ms = now_ms + self._settings.long_ms + int(self._rng.random() * self._settings.lease_ms / 2)
+
+    def withdraw(self) -> None:
+        """It does not stand any more."""
+        self._candidacy = None
+
+    def woken(self, now_ms: int) -> int | None:
+        """The time in `wake_ms` came."""
+        if self._memory.is_fresh:
+            return self._go_on_founding(now_ms)
+        if now_ms < self.stand_ms:
+            return None
+        self._heard.leader = None
+        if self._memory.is_member:
+            return self._stand(now_ms, is_trial=True)
+        self.stand_ms = now_ms + self._settings.lease_ms
+        self._tell_others(self.hello())
+        return None
+
+    # -- standing
+
+    def _stand(self, now_ms: int, *, is_trial: bool, lives: Mapping[NodeName, int] | None = None) -> int | None:
+        """Ask for votes. `lives` are those of a founding, for which all must vote."""
+        self.stand_ms = now_ms + int((1 + self._rng.random()) * self._settings.lease_ms / 4)
+        if lives is None and now_ms < self._heard.promised_ms:
+            self.stand_ms = max(self.stand_ms, self._heard.promised_ms)
+            return None
+        term = max(self.term, self._term_seen) + 1
+        needed = self._settings.majority if lives is None else len(self._settings.servers)
+        voters = lives if lives is not None else {name: self._memory.life_of(name) for name in self._settings.servers}
+        self._candidacy = Candidacy(term, needed, voters, is_trial=is_trial)
+        if not is_trial:
+            self._memory.voted(term, self._settings.me)
+        asked = VoteAsked(
+            self._settings.servers_hash, self._memory.generation, term, is_trial, self._memory.accepted_id, lives or {}
+        )
+        self._tell_others(asked)
+        self._candidacy.voted(self._settings.me, self._memory.life)
+        return self._count(now_ms)
+
+    def given(self, voter: NodeName, life: int, given: VoteGiven, now_ms: int) -> int | None:
+        """A server answers."""
+        self._term_seen = max(self._term_seen, given.voted_term)
+        candidacy = self._candidacy
+        if candidacy is None or (candidacy.term, candidacy.is_trial) != (given.term, given.is_trial):
+            return None
+        if given.is_given:
+            candidacy.voted(voter, life)
+        return self._count(now_ms)
+
+    def refused(self, term: int) -> None:
+        """A server has to do with a later term."""
+        self._term_seen = max(self._term_seen, term)
+
+    def _count(self, now_ms: int) -> int | None:
+        candidacy = self._candidacy
+        if candidacy is None or not candidacy.is_won:
+            return None
+        self._candidacy = None
+        if candidacy.is_trial:
+            return self._stand(now_ms, is_trial=False)
+        if self._memory.is_fresh:
+            self.found(Founding(dict(candidacy.lives), self.age_s(now_ms), 1))
+        return candidacy.term
+
+    # -- voting
+
+    def asked(self, candidate: NodeName, life: int, asked: VoteAsked, now_ms: int) -> bool:
+        """A server asks for the vote. Whether it got it, not for a trial only."""
+        if self._memory.generation:
+            is_free = now_ms >= self._heard.promised_ms
+            is_given = is_free and may_vote(asked, candidate, life, self._memory, self.term)
+        else:
+            is_given = may_found(asked, candidate, life, self._memory, self._settings.me)
+        if is_given and not asked.is_trial:
+            self._memory.voted(asked.term, candidate)
+            self.put_off(now_ms)
+        self._effects.tells.append(Tell(candidate, VoteGiven(
+            self._settings.servers_hash, self._memory.generation, asked.term, asked.is_trial, is_given,
+            self.term if self._memory.is_member or self._memory.is_fresh else 0,
+        )))
+        return is_given and not asked.is_trial
+
+    # -- founding
+
+    def hello(self) -> TokenHello:
+        """What a server says that may know less than others."""
+        known = 0 if self._memory.founding is None else self._memory.founding.generation
+        return TokenHello(self._settings.servers_hash, self._memory.generation, known)
+
+    def found(self, founding: Founding) -> None:
+        """This server founds: all hear of it, and so does the store."""
+        self._memory.found(founding)
+        self._effects.founding = founding
+        self._tell_others(FoundingTold(self._settings.servers_hash, founding.generation, founding))
+
+    def age_s(self, now_ms: int) -> int:
+        """For how long the network has existed; at least 1."""
+        return max(1, self._age_s + (now_ms - self._began_ms) // 1000)
+
+    def _go_on_founding(self, now_ms: int) -> int | None:
+        """Nobody told a founding yet."""
+        if now_ms >= self._hello_ms:
+            self._hello_ms = now_ms + self._settings.round_ms
+            self._tell_others(self.hello())
+        if now_ms < self.stand_ms:
+            return None
+        lives = self.founders.fresh_lives(now_ms)
+        if lives is not None:
+            return self._stand(now_ms, is_trial=False, lives=lives)
+        self.stand_ms = self._hello_ms
+        return None
+
+    def _tell_others(self, message: StateMessage) -> None:
+        self._effects.tells += [Tell(name, message) for name in self._settings.others]

@@ -1,0 +1,155 @@
+"""What a token server must not forget: the founding, its vote, and the last state that it accepted.
+
+Knows: the slots in which these are kept, and what they make of this server.  Does not know who leads, nor what is in
+effect.
+
+Invariant: the slots are those of this life of the directory; the accepted state is of the founding beside it, and its
+(term, version) only grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.effects import SlotWrite, TokenEffects
+from distkv.core.tokens.state import TokenState, applied, state_id, state_of
+from distkv.model.event import NodeName
+from distkv.wire.token_states import (
+    Founding,
+    StateChange,
+    StateId,
+    StateVote,
+    decode_founding,
+    decode_head,
+    decode_number,
+    decode_vote,
+    encode_founding,
+    encode_head,
+    encode_number,
+    encode_vote,
+)
+
+SESSION: Final = "session/"
+KEYS: Final = ("admitted", "founding", "life", "state", "vote")
+
+
+class Remembered:
+    """What is on the disk, or is on its way there."""
+
+    def __init__(self, settings: ConsensusSettings, life: int, effects: TokenEffects) -> None:
+        self.life: Final = life
+        self.founding: Founding | None = None
+        self.vote = StateVote(0, None)
+        self.accepted: TokenState | None = None
+        self._admitted = False
+        self._settings: Final = settings
+        self._effects: Final = effects
+
+    def restore(self, slots: Mapping[str, bytes]) -> None:
+        """What the disk has. If it was written in another life, it is void, and removed.
+
+        Raises:
+            DecodeError: a slot is damaged.
+        """
+        if "life" not in slots or decode_number(slots["life"], "life") != self.life:
+            for key in sorted(slots):
+                if key in KEYS or key.startswith(SESSION):
+                    self._write(key, None)
+            self._write("life", encode_number(self.life))
+            return
+        self.founding = decode_founding(slots["founding"]) if "founding" in slots else None
+        self.vote = decode_vote(slots["vote"]) if "vote" in slots else self.vote
+        self._admitted = "admitted" in slots
+        if "state" in slots:
+            sessions = {
+                key.removeprefix(SESSION): decode_number(value, "session")
+                for key, value in slots.items()
+                if key.startswith(SESSION)
+            }
+            self.accepted = state_of(decode_head(slots["state"]), sessions)
+
+    # -- what it makes of this server
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing is known of any founding: with all others that are fresh it may found."""
+        return self.founding is None
+
+    @property
+    def generation(self) -> int:
+        """Of the founding that is for the list of the settings; 0: there is none."""
+        return self.founding.generation if self.founding is not None and self._is_for_us(self.founding) else 0
+
+    @property
+    def accepted_id(self) -> StateId:
+        """Of the last state that it accepted."""
+        return state_id(self.accepted)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it counts: its life is the one of the founding, or a state that has it was in effect."""
+        return self._admitted and bool(self.generation) and self.life_of(self._settings.me) == self.life
+
+    def life_of(self, name: NodeName) -> int:
+        """The life with which a server counts in the last state that this one accepted."""
+        if self.accepted is not None:
+            return self.accepted.servers[name].life
+        return self.founding.servers.get(name, 0) if self.founding is not None else 0
+
+    # -- what becomes of it
+
+    def voted(self, term: int, candidate: NodeName) -> None:
+        """Durable before the candidate hears of it."""
+        self.vote = StateVote(term, candidate)
+        self._write("vote", encode_vote(self.vote))
+
+    def accept(self, state: TokenState, change: StateChange) -> None:
+        """A state in the place of the one before; only what differs is written."""
+        before = self.accepted
+        opened: Mapping[str, int] = change.opened
+        ended: Collection[str] = change.ended
+        if change.base is None and before is not None:
+            opened = {one: ttl for one, ttl in change.opened.items() if before.sessions.get(one) != ttl}
+            ended = [one for one in before.sessions if one not in change.opened]
+        self.accepted = state
+        self._write("state", encode_head(change.head))
+        for one, ttl in opened.items():
+            self._write(SESSION + one, encode_number(ttl))
+        for one in ended:
+            self._write(SESSION + one, None)
+
+    def admit(self) -> None:
+        """A state that has this server's life is in effect: from now on it counts."""
+        if not self._admitted:
+            self._admitted = True
+            self._write("admitted", encode_number(1))
+
+    def found(self, founding: Founding) -> None:
+        """A founding, or one of a higher generation than before: what was agreed under a lower one is void.
+
+        The term of the vote stays, so that terms only grow."""
+        for one in self.accepted.sessions if self.accepted is not None else ():
+            self._write(SESSION + one, None)
+        if self.accepted is not None:
+            self._write("state", None)
+        self.accepted, self.founding = None, founding
+        self.vote = StateVote(self.vote.term, None)
+        self._admitted = founding.servers.get(self._settings.me) == self.life
+        self._write("founding", encode_founding(founding))
+        self._write("vote", encode_vote(self.vote))
+        self._write("admitted", encode_number(1) if self._admitted else None)
+
+    def applied(self, change: StateChange) -> TokenState | None:
+        """What the accepted state becomes by a change; None: it is for another one, or for none of ours."""
+        state = applied(self.accepted, change)
+        return state if state is not None and tuple(state.servers) == self._settings.servers else None
+
+    # -- inside
+
+    def _is_for_us(self, founding: Founding) -> bool:
+        return tuple(sorted(founding.servers)) == self._settings.servers
+
+    def _write(self, key: str, value: bytes | None) -> None:
+        self._effects.slots.append(SlotWrite(key, value))

@@ -1,0 +1,63 @@
+"""What is due when: moments with a key each, of which the next is found at once.
+
+Knows: the moments.  Does not know the time, nor what happens then.
+
+Invariant: a key has one moment at the most: the one that was set last.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar
+
+Key = TypeVar("Key")
+
+SPARE: Final = 64
+
+
+class Alarms(Generic[Key]):
+    """All times are milliseconds."""
+
+    def __init__(self) -> None:
+        self._moments: Final = dict[Key, tuple[int, int]]()
+        """Of each key its moment, and the number of the setting."""
+        self._heap = list[tuple[int, int, Key]]()
+        self._count = 0
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._moments
+
+    def put(self, key: Key, ms: int) -> None:
+        """From now on this is the key's moment."""
+        self._count += 1
+        self._moments[key] = ms, self._count
+        heappush(self._heap, (ms, self._count, key))
+        if len(self._heap) > 2 * len(self._moments) + SPARE:
+            self._heap = [(ms, count, key) for key, (ms, count) in self._moments.items()]
+            heapify(self._heap)
+
+    def drop(self, key: Key) -> None:
+        """It has none."""
+        self._moments.pop(key, None)
+
+    def clear(self) -> None:
+        self._moments.clear()
+        self._heap.clear()
+
+    def next_ms(self) -> int | None:
+        """The first moment."""
+        while self._heap:
+            ms, count, key = self._heap[0]
+            if self._moments.get(key) == (ms, count):
+                return ms
+            heappop(self._heap)
+        return None
+
+    def due(self, now_ms: int) -> list[Key]:
+        """Those whose moment has come, in the order of the moments; they have none any more."""
+        found = list[Key]()
+        while (ms := self.next_ms()) is not None and ms <= now_ms:
+            key = heappop(self._heap)[2]
+            del self._moments[key]
+            found.append(key)
+        return found

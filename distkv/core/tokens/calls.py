@@ -1,0 +1,319 @@
+"""Calls between nodes: questions that are repeated until they are answered, over messages that may get lost.
+
+Knows: which questions this node has asked and not heard the answer to, and which of others it has not answered or has
+answered lately.  Does not know what is asked.
+
+Invariant: an answer is told once to who asked. A question may be told twice to who answers: it must be safe to repeat.
+But none is told after a later one of the same node showed that it is over; nor is one of an earlier start of a node
+told after one of a later start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+import attrs
+
+from distkv.core.tokens.effects import Tell, TokenEffects
+from distkv.model.event import NodeName
+from distkv.wire.calls import (
+    NUMBERS_MAX,
+    CallAnswered,
+    CallAsked,
+    CallMessage,
+    CallsCancelled,
+    CallsChecked,
+    CallsDropped,
+    CallsSeen,
+)
+
+CHECK_MS: Final = 1000
+"""So often it is asked what became of a call."""
+SILENT_MS: Final = 5000
+"""A node that waits for an answer, and asks nothing for so long, is gone."""
+ANSWERS_MAX: Final = 1024
+"""So many answers to one node are kept, to be sent again."""
+ANSWER_BYTES_MAX: Final = 4 << 20
+PEERS_MAX: Final = 4096
+"""Of so many nodes it is known what they asked. One from which nothing came for long, and that waits for nothing, is
+forgotten first."""
+
+
+class CallKey(NamedTuple):
+    """A question of another node."""
+
+    peer: NodeName
+    boot: int
+    number: int
+
+
+@attrs.frozen(slots=True)
+class QuestionCame:
+    call: CallKey
+    body: bytes
+
+
+@attrs.frozen(slots=True)
+class AnswerCame:
+    number: int
+    peer: NodeName
+    body: bytes
+
+
+@attrs.frozen(slots=True)
+class QuestionGone:
+    """Nobody waits for the answer any more."""
+
+    call: CallKey
+
+
+CallEvent: TypeAlias = QuestionCame | AnswerCame | QuestionGone
+
+
+@attrs.define(slots=True)
+class _CallsOut:
+    """What this node asks of one peer."""
+
+    bodies: dict[int, bytes] = attrs.field(factory=dict)
+    """By number, rising."""
+    cancelled: dict[int, None] = attrs.field(factory=dict)
+    """Of which the peer has not said that it knows."""
+    heard_ms: int = -(2**62)
+    check_ms: int = 0
+
+
+@attrs.define(slots=True)
+class _CallsIn:
+    """What one peer asks of this node."""
+
+    boot: int
+    heard_ms: int
+    floor: int = 0
+    pending: dict[int, None] = attrs.field(factory=dict)
+    answers: dict[int, bytes | None] = attrs.field(factory=dict)
+    """The last ones, in the order in which they were given; None: it was withdrawn, the question is to be asked
+    anew if somebody still wants to know."""
+    size: int = 0
+    """In bytes, of all of these."""
+
+    def remember(self, number: int, body: bytes | None) -> None:
+        self.forget(number)
+        self.answers[number] = body
+        self.size += len(body or b"")
+        while len(self.answers) > ANSWERS_MAX or self.size > ANSWER_BYTES_MAX:
+            self.forget(next(iter(self.answers)))
+
+    def forget(self, number: int) -> None:
+        self.size -= len(self.answers.pop(number, None) or b"")
+
+
+class Calls:
+    """Both sides. All times are milliseconds."""
+
+    def __init__(self, boot: int, effects: TokenEffects) -> None:
+        self._boot: Final = boot
+        self._effects: Final = effects
+        self._count = 0
+        self._out: Final = dict[NodeName, _CallsOut]()
+        self._in: Final = dict[NodeName, _CallsIn]()
+
+    # -- the asking side
+
+    def ask(self, peer: NodeName, body: bytes, now_ms: int) -> int:
+        """Ask a node, this one included; the number of the call."""
+        out = self._out.setdefault(peer, _CallsOut())
+        if not out.bodies:
+            out.heard_ms = max(out.heard_ms, now_ms)  # it had nothing to say
+            if not out.cancelled:
+                out.check_ms = now_ms + CHECK_MS
+        self._count += 1
+        out.bodies[self._count] = body
+        self._send(peer, self._count, body)
+        return self._count
+
+    def cancel(self, peer: NodeName, number: int) -> None:
+        """The answer is not wanted any more; none will be told."""
+        out = self._out.get(peer)
+        if out is not None and out.bodies.pop(number, None) is not None:
+            out.cancelled[number] = None
+            self._tell(peer, CallsCancelled(self._boot, (number,)))
+            while len(out.cancelled) > NUMBERS_MAX:  # the peer finds out by itself: who asks nothing is gone
+                del out.cancelled[next(iter(out.cancelled))]
+
+    def is_silent(self, peer: NodeName, now_ms: int) -> bool:
+        """Whether a peer from which an answer is wanted has said nothing for a while."""
+        out = self._out.get(peer)
+        return out is not None and bool(out.bodies) and now_ms - out.heard_ms > CHECK_MS + CHECK_MS // 2
+
+    def waits_for(self) -> list[NodeName]:
+        """The peers from which an answer is wanted."""
+        return [peer for peer, out in self._out.items() if out.bodies]
+
+    # -- the answering side
+
+    def answer(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
+        """Answer a question; nothing happens if nobody waits for that any more. `waits`: see `effects.Tell`."""
+        peer = self._in.get(call.peer)
+        if peer is not None and peer.boot == call.boot and call.number in peer.pending:
+            del peer.pending[call.number]
+            peer.remember(call.number, body)
+            self._effects.tells.append(Tell(call.peer, CallAnswered(call.boot, call.number, body), waits))
+
+    def withdraw(self, call: CallKey) -> None:
+        """An answer that was given is not true any more: it is not sent again."""
+        peer = self._in.get(call.peer)
+        if peer is not None and peer.boot == call.boot and call.number in peer.answers:
+            peer.remember(call.number, None)
+
+    def is_waiting(self, call: CallKey) -> bool:
+        """Whether the question is known and not answered."""
+        peer = self._in.get(call.peer)
+        return peer is not None and peer.boot == call.boot and call.number in peer.pending
+
+    # -- what comes
+
+    def told(self, sender: NodeName, message: CallMessage, now_ms: int) -> list[CallEvent]:
+        """A message of a node; what follows from it."""
+        match message:
+            case CallAsked():
+                return list(self._asked(sender, message, now_ms))
+            case CallAnswered(boot=boot, number=number, body=body):
+                out = self._heard(sender, boot, now_ms)
+                if out is None or out.bodies.pop(number, None) is None:
+                    return []
+                return [AnswerCame(number, sender, body)]
+            case CallsChecked(boot=boot, numbers=numbers):
+                return list(self._checked(sender, boot, numbers, now_ms))
+            case CallsSeen(boot=boot, unknown=unknown):
+                out = self._heard(sender, boot, now_ms)
+                if out is not None:
+                    for number in sorted(out.bodies.keys() & unknown):
+                        self._send(sender, number, out.bodies[number])
+                return []
+            case CallsCancelled(boot=boot, numbers=numbers):
+                return list(self._cancelled(sender, boot, numbers, now_ms))
+            case CallsDropped(boot=boot, numbers=numbers):
+                out = self._heard(sender, boot, now_ms)
+                if out is not None:
+                    for number in numbers:
+                        out.cancelled.pop(number, None)
+                return []
+            case _:
+                assert_never(message)
+
+    def wake_ms(self) -> int | None:
+        """When `woken` has something to do."""
+        checks = [out.check_ms for out in self._out.values() if out.bodies or out.cancelled]
+        ends = [peer.heard_ms + SILENT_MS + 1 for peer in self._in.values() if peer.pending]
+        return min([*checks, *ends], default=None)
+
+    def woken(self, now_ms: int) -> list[CallEvent]:
+        """Time passed: what became of the calls is asked; who has gone is seen."""
+        for name, out in self._out.items():
+            if (out.bodies or out.cancelled) and now_ms >= out.check_ms:
+                out.check_ms = now_ms + CHECK_MS
+                for numbers in _portions(out.bodies):
+                    self._tell(name, CallsChecked(self._boot, numbers))
+                for numbers in _portions(out.cancelled):
+                    self._tell(name, CallsCancelled(self._boot, numbers))
+        gone = list[CallEvent]()
+        for name, peer in self._in.items():
+            if peer.pending and now_ms - peer.heard_ms > SILENT_MS:
+                gone += [QuestionGone(CallKey(name, peer.boot, number)) for number in peer.pending]
+                peer.pending.clear()
+        return gone
+
+    # -- inside
+
+    def _again(self, sender: NodeName, number: int) -> bool:
+        """Send an answer again; whether there is one still."""
+        peer = self._in[sender]
+        body = peer.answers[number]
+        if body is not None:
+            self._tell(sender, CallAnswered(peer.boot, number, body))
+        return body is not None
+
+    def _asked(self, sender: NodeName, asked: CallAsked, now_ms: int) -> Iterator[CallEvent]:
+        yield from self._starts(sender, asked.boot, now_ms)
+        peer = self._in[sender]
+        if peer.boot != asked.boot:
+            return
+        if asked.floor > peer.floor:
+            peer.floor = asked.floor
+            yield from self._end(sender, peer, [number for number in peer.pending if number < asked.floor])
+            for number in [number for number in peer.answers if number < asked.floor]:
+                peer.forget(number)
+        if asked.number in peer.answers:
+            self._again(sender, asked.number)
+        elif asked.number >= peer.floor and asked.number not in peer.pending:
+            peer.pending[asked.number] = None
+            yield QuestionCame(CallKey(sender, peer.boot, asked.number), asked.body)
+
+    def _checked(self, sender: NodeName, boot: int, numbers: Iterable[int], now_ms: int) -> Iterator[CallEvent]:
+        yield from self._starts(sender, boot, now_ms)
+        peer = self._in[sender]
+        if peer.boot != boot:
+            return
+        pending, unknown = list[int](), list[int]()
+        for number in numbers:
+            if number in peer.answers and not self._again(sender, number):
+                peer.forget(number)
+            if number not in peer.answers:
+                (pending if number in peer.pending else unknown).append(number)
+        self._tell(sender, CallsSeen(boot, tuple(pending), tuple(unknown)))
+
+    def _cancelled(self, sender: NodeName, boot: int, numbers: tuple[int, ...], now_ms: int) -> Iterator[CallEvent]:
+        yield from self._starts(sender, boot, now_ms)
+        peer = self._in[sender]
+        if peer.boot == boot:
+            for number in numbers:
+                peer.pending.pop(number, None)
+                peer.remember(number, b"")  # should the question come now it is not told any more
+                yield QuestionGone(CallKey(sender, boot, number))
+        self._tell(sender, CallsDropped(boot, numbers))
+
+    def _starts(self, sender: NodeName, boot: int, now_ms: int) -> Iterator[CallEvent]:
+        """A peer says something as of this start: what it asked before an earlier one is over."""
+        peer = self._in.get(sender)
+        if peer is None or boot > peer.boot:
+            if peer is not None:
+                yield from self._end(sender, peer, list(peer.pending))
+            else:
+                yield from self._make_room(now_ms)
+            self._in[sender] = _CallsIn(boot, now_ms)
+        elif boot == peer.boot:
+            peer.heard_ms = now_ms
+
+    def _make_room(self, now_ms: int) -> Iterator[CallEvent]:
+        if len(self._in) >= PEERS_MAX:
+            idle = [name for name, one in self._in.items() if not one.pending and now_ms - one.heard_ms > SILENT_MS]
+            for name in idle or [next(iter(self._in))]:
+                peer = self._in.pop(name)
+                yield from self._end(name, peer, list(peer.pending))  # it asks again if it still wants to know
+
+    def _end(self, sender: NodeName, peer: _CallsIn, numbers: list[int]) -> Iterator[CallEvent]:
+        for number in numbers:
+            del peer.pending[number]
+            yield QuestionGone(CallKey(sender, peer.boot, number))
+
+    def _heard(self, sender: NodeName, boot: int, now_ms: int) -> _CallsOut | None:
+        """A peer answers this start of this node."""
+        out = self._out.get(sender)
+        if boot != self._boot or out is None:
+            return None
+        out.heard_ms = now_ms
+        return out
+
+    def _send(self, peer: NodeName, number: int, body: bytes) -> None:
+        floor = next(iter(self._out[peer].bodies))
+        self._tell(peer, CallAsked(self._boot, number, floor, body))
+
+    def _tell(self, peer: NodeName, message: CallMessage) -> None:
+        self._effects.tells.append(Tell(peer, message))
+
+
+def _portions(numbers: Iterable[int]) -> Iterator[tuple[int, ...]]:
+    found = tuple(numbers)
+    for begin in range(0, len(found), NUMBERS_MAX):
+        yield found[begin : begin + NUMBERS_MAX]

@@ -1,0 +1,98 @@
+"""What a node knows of the token servers, which it may have heard from any of them.
+
+Knows: the newest map that was heard, when a server was heard last that could grant.  Does not know who is asked, nor
+calls.
+
+Invariant: a map is replaced by a newer one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
+from distkv.model.event import NodeName
+from distkv.wire.token_messages import TokenMap
+from distkv.wire.token_replies import TokenServersShown
+
+
+class KnownServers:
+    """All times are milliseconds."""
+
+    def __init__(self, names: tuple[NodeName, ...]) -> None:
+        self.names: Final = names
+        """As the settings name them."""
+        self.sure_ms: int | None = None
+        """When a server was heard last that may grant."""
+        self._map: TokenMap | None = None
+        self._state: TokenState | None = None
+
+    @property
+    def changed(self) -> int:
+        """The newest change of servers that is known; 0: none."""
+        return 0 if self._map is None else self._map.changed
+
+    @property
+    def leader(self) -> NodeName | None:
+        return None if self._map is None else self._map.leader
+
+    @property
+    def up(self) -> list[NodeName]:
+        """Those that are not down."""
+        servers: Mapping[NodeName, tuple[str, int, int]] = {} if self._map is None else self._map.servers
+        return [name for name, (standing, _, _) in servers.items() if standing != ServerStanding.DOWN.value]
+
+    def server_of(self, token: str) -> NodeName | None:
+        """Who serves a token."""
+        return None if self._state is None else self._state.server_of(token)
+
+    def shown(self, *, is_sure: bool) -> TokenServersShown | None:
+        """For a client; `is_sure`: whether a majority answers."""
+        found = self._map
+        if found is None:
+            return None
+        servers = {name: (standing, life) for name, (standing, life, _) in found.servers.items()}
+        leader = found.leader if is_sure else None
+        return TokenServersShown(servers, leader, found.term, found.version, found.sessions)
+
+    def heard(self, map: TokenMap, now_ms: int) -> bool:
+        """A server says what it knows; whether it is of use: who is to be asked may have changed."""
+        if map.is_sure:
+            self.sure_ms = now_ms
+        old = self._map
+        # Versions go on over a reset; terms do not, if the servers that were asked for it had lost their disks.
+        if old is not None and (map.version, map.term) <= (old.version, old.term):
+            return False
+        self._map = map
+        if old is None or old.servers != map.servers or self._state is None:
+            servers = {
+                name: TokenServer(ServerStanding(standing), life, since)
+                for name, (standing, life, since) in map.servers.items()
+            }
+            self._state = TokenState(map.term, map.version, map.leader, servers, {}, map.changed)
+        return old is None or old.leader != map.leader or old.servers != map.servers
+
+
+def map_of(state: TokenState | None, me: NodeName, *, is_sure: bool) -> TokenMap:
+    """What a server tells of the common state; `is_sure` says whether it may grant now."""
+    if state is None:
+        return TokenMap(0, 0, 0, me, {}, 0, is_sure=False)
+    servers = {name: (one.standing.value, one.life, one.since) for name, one in state.servers.items()}
+    numbers = (state.term, state.version, state.changed)
+    return TokenMap(*numbers, state.leader, servers, len(state.sessions), is_sure)
+
+
+class OwnMap:
+    """What one server tells: it is wanted after every input, and hardly ever another one than before."""
+
+    def __init__(self, me: NodeName) -> None:
+        self._me: Final = me
+        self._state: TokenState | None = None
+        self._map = map_of(None, me, is_sure=False)
+
+    def of(self, state: TokenState | None, *, is_sure: bool) -> TokenMap:
+        """See `map_of`."""
+        if state is not self._state or is_sure != self._map.is_sure:
+            self._state, self._map = state, map_of(state, self._me, is_sure=is_sure)
+        return self._map

@@ -1,0 +1,235 @@
+"""The token service of one node as a machine of the core: consensus, where the node is a server, and what clients ask.
+
+Knows: how the two are put together, and in which life the service is.  Does not know what either does, nor how a
+message travels.
+
+Invariant: what happens in one step is one batch on the disk, and nothing of the step leaves before that. A service that
+lost what it kept begins a new life of its own, whatever the life of the node: it may have forgotten a vote or a grant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, assert_never
+
+from distkv.core.ready import (
+    Answer,
+    NodeTold,
+    Note,
+    Rng,
+    ServiceAsked,
+    ServiceContinued,
+    ServiceWithdrawn,
+)
+from distkv.core.service_machine import (
+    KeepSlot,
+    ServiceEffect,
+    ServiceEntry,
+    ServiceGround,
+    ServiceInput,
+    ServiceWoken,
+    TellNode,
+    WriteServiceEntry,
+)
+from distkv.core.tokens.agreement.consensus import Consensus
+from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.effects import TokenEffects, TokenMessage
+from distkv.core.tokens.service import TokenService
+from distkv.core.tokens.serving.served_token import ServedToken
+from distkv.core.tokens.serving_settings import ServingSettings
+from distkv.core.tokens.state import TokenState
+from distkv.core.tokens.token_settings import TokenSettings
+from distkv.errors import DecodeError
+from distkv.model.event import NodeName
+from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
+from distkv.wire.token_bodies import decode_body, decode_identity, encode_body, encode_identity
+from distkv.wire.token_replies import TokensChanged
+from distkv.wire.token_requests import TokenRequest
+from distkv.wire.token_states import decode_founding, encode_founding
+
+TOKENS: Final = "tokens"
+"""The name of the service."""
+IDENTITY_SLOT: Final = "identity"
+CHANCE: Final = 1 << 24
+"""From so many numbers the life of a service is drawn, besides that of its node."""
+STARTS_MAX: Final = 1 << 10
+"""Of one life of a node, before their numbers reach those of a life a second later."""
+CALLS: Final = (CallAsked, CallAnswered, CallsChecked, CallsSeen, CallsCancelled, CallsDropped)
+
+
+class TokenMachine:
+    """All times are milliseconds of a clock that goes on while the machine sleeps."""
+
+    def __init__(self, settings: TokenSettings, rng: Rng) -> None:
+        self.settings: Final = settings
+        self._rng: Final = rng
+        self._me = NodeName("")
+        self._life = 0
+        self._wall = 0.0
+        self._consensus: Consensus | None = None
+        self._service: TokenService | None = None
+
+    # -- reading
+
+    @property
+    def effective(self) -> TokenState | None:
+        """The newest common state that this server knows; None also where it is no server."""
+        return None if self._consensus is None else self._consensus.effective
+
+    @property
+    def consensus(self) -> Consensus | None:
+        """What this node knows of the agreement of the servers; None before it begins. Not to be changed."""
+        return self._consensus
+
+    def served(self, token: str) -> ServedToken | None:
+        """A token as this server knows it, which is not to be changed; None: this node is no server."""
+        return None if self._service is None else self._service.served(token)
+
+    def statistics(self) -> dict[str, object]:
+        """What people are shown: who serves, and, of a server, what it knows of the others."""
+        consensus, settings = self._consensus, self.settings
+        found: dict[str, object] = {
+            "servers": [*settings.servers], "lease": settings.lease_ms / 1000, "ttl": settings.ttl_ms / 1000,
+        }  # fmt: skip
+        if consensus is None or not consensus.is_server:
+            return found
+        found |= {"leader": consensus.leader, "term": consensus.term, "differing": sorted(consensus.differing)}
+        state = consensus.effective
+        if state is not None:
+            states = {name: server.standing.value for name, server in state.servers.items()}
+            found |= {"version": state.version, "sessions": len(state.sessions), "states": states}
+        return found
+
+    def wake_ms(self) -> int | None:
+        """When it wants to be woken."""
+        if self._consensus is None or self._service is None:
+            return None
+        moments = (self._consensus.wake_ms(), self._service.wake_ms())
+        return min([ms for ms in moments if ms is not None], default=None)
+
+    # -- what happens
+
+    def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:
+        """Begin anew."""
+        self._wall = wall
+        try:
+            yield from self._begin(boot_ms, wall, ground, with_slots=True)
+        except DecodeError as error:  # then it is as lost as if the disk were
+            yield Note("token_slots_bad", {"reason": error.reason})
+            for key in ground.slots:
+                yield KeepSlot(key, None)
+            yield from self._begin(boot_ms, wall, ground, with_slots=False)
+
+    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
+        """Take one input."""
+        consensus, service = self._consensus, self._service
+        if consensus is None or service is None:
+            return
+        self._wall = wall
+        match what:
+            case ServiceAsked(id=id, request=request):
+                if isinstance(request, TokenRequest):
+                    service.asked(id, request, boot_ms)
+            case ServiceContinued(id=id):
+                service.more(id, boot_ms)
+            case ServiceWithdrawn(id=id):
+                service.gone(id, boot_ms)
+            case NodeTold(name=name, body=body):
+                try:
+                    life, message = decode_body(body)
+                except DecodeError as error:
+                    yield Note("token_message_bad", {"node": name, "reason": error.reason})
+                    return
+                self._told(name, life, message, boot_ms)
+            case ServiceEntry(value=value):
+                self._founded(consensus, value, boot_ms)
+            case ServiceWoken():
+                consensus.woken(boot_ms)
+                service.woken(boot_ms)
+            case _:
+                assert_never(what)
+        yield from self._effects(boot_ms)
+
+    # -- inside
+
+    def _begin(self, boot_ms: int, wall: float, ground: ServiceGround, *, with_slots: bool) -> Iterator[ServiceEffect]:
+        settings = self.settings
+        slots = ground.slots if with_slots else {}
+        life, boot = self._identity(ground.life, slots.get(IDENTITY_SLOT))
+        self._me, self._life = ground.me, life
+        consensus = Consensus(
+            ConsensusSettings(ground.me, settings.servers, settings.lease_ms, settings.drift, settings.sessions_max),
+            life,
+            self._rng,
+        )
+        consensus.restore(slots)
+        serving = ServingSettings(
+            ground.me,
+            tuple(sorted(settings.servers)),
+            life,
+            boot,
+            settings.lease_ms,
+            settings.ttl_ms,
+            settings.lock_delay_ms,
+            settings.drift,
+            settings.sessions_max,
+            settings.tokens_max,
+            settings.waiters_max,
+        )
+        service = TokenService(serving, consensus, self._rng, boot_ms)
+        service.restore(slots, boot_ms)
+        self._consensus, self._service = consensus, service
+        yield KeepSlot(IDENTITY_SLOT, encode_identity(life, boot))
+        for entry in ground.entries:  # before it begins: who lost its disk must not found once more
+            self._founded(consensus, entry, boot_ms)
+        consensus.begin(boot_ms, max(0, int(wall - ground.created)))
+        yield from self._effects(boot_ms)
+
+    def _identity(self, node_life: int, kept: bytes | None) -> tuple[int, int]:
+        """The life of the service, and the number of this start, which is above all earlier ones: each life of the node
+        has room for many. No clock on a wall is asked, which may have been set back."""
+        first = node_life * STARTS_MAX + 1
+        if kept is None:
+            return node_life * CHANCE + 1 + int(self._rng.random() * (CHANCE - 1)), first
+        life, boot = decode_identity(kept)
+        return life, max(boot + 1, first)
+
+    def _founded(self, consensus: Consensus, value: bytes, boot_ms: int) -> None:
+        try:
+            consensus.founded(decode_founding(value), boot_ms)
+        except DecodeError as error:
+            consensus.effects.notes.append(Note("token_founding_bad", {"reason": error.reason}))
+
+    def _told(self, sender: NodeName, life: int, message: TokenMessage, boot_ms: int) -> None:
+        consensus, service = self._consensus, self._service
+        if consensus is None or service is None:
+            return
+        if isinstance(message, CALLS):
+            service.told(sender, message, boot_ms)
+        else:
+            consensus.told(sender, life, message, boot_ms)
+
+    def _effects(self, boot_ms: int) -> Iterator[ServiceEffect]:
+        """All that the two want done, when the service has seen what the servers agreed on meanwhile."""
+        consensus, service = self._consensus, self._service
+        if consensus is None or service is None:
+            return
+        while True:
+            service.look(boot_ms, self._wall)
+            yield from self._outer(consensus.take())
+            yield from self._outer(service.effects.take())
+            if consensus.wake_ms() != 0:
+                break
+            consensus.woken(boot_ms)  # it has news for others, or for the service
+
+    def _outer(self, effects: TokenEffects) -> Iterator[ServiceEffect]:
+        for slot in effects.slots:
+            yield KeepSlot(slot.key, slot.value)
+        if effects.founding is not None:
+            yield WriteServiceEntry(encode_founding(effects.founding))
+        for answer in effects.answers:
+            is_last = not isinstance(answer.result, TokensChanged)
+            yield Answer(answer.id, answer.result, is_last, answer.waits)
+        for tell in effects.tells:
+            yield TellNode(tell.to, encode_body(self._life, tell.message), tell.waits)
+        yield from effects.notes

@@ -1,0 +1,500 @@
+"""A node's clients: their requests about tokens go to the servers that answer them, wherever these are.
+
+Knows: which requests are under way, at which servers.  Does not know what a server does with them.
+
+Invariant: a request is answered once (a watch, each time that something changed, and once at its end), or withdrawn.
+Each waits at one server only, the one that the newest map names; when no server that could grant was heard for a lease
+it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+import attrs
+
+from distkv.core.ready import Rng
+from distkv.core.tokens.alarms import Alarms
+from distkv.core.tokens.effects import TokenAnswer, TokenEffects, must_wait
+from distkv.core.tokens.known_servers import KnownServers
+from distkv.core.tokens.questions import Questions, ServerAnswered
+from distkv.core.tokens.serving_settings import ServingSettings
+from distkv.core.tokens.watch_view import WatchView
+from distkv.errors import (
+    BusyError,
+    DistkvError,
+    NoQuorumError,
+    NotFoundError,
+    RequestError,
+    TimedOutError,
+    UngrantedError,
+)
+from distkv.model.event import NodeName
+from distkv.wire.token_fields import Ticket, ticket_text
+from distkv.wire.token_messages import (
+    AboutToken,
+    AskElsewhere,
+    ClaimTokens,
+    EndSession,
+    KeepSession,
+    ListTokens,
+    OpenSession,
+    ReleaseAll,
+    TokenMap,
+    TokenQuestion,
+    TokenResult,
+    WatchedTokens,
+    WatchTokens,
+    WhereTokens,
+)
+from distkv.wire.token_replies import TokenItem, TokenReply, TokensChanged, TokensListed
+from distkv.wire.token_requests import (
+    TTL_S_MAX,
+    TokenAcquire,
+    TokenBreak,
+    TokenClose,
+    TokenData,
+    TokenKeep,
+    TokenList,
+    TokenOpen,
+    TokenRelease,
+    TokenRequest,
+    TokenReset,
+    TokenServers,
+    TokenShow,
+    TokenWatch,
+)
+
+AGAIN_MS: Final = 100
+"""After so long a request is sent again to a server that could not answer it yet."""
+CLAIMS_MAX: Final = 20_000
+"""Of so many sessions it is remembered what they claimed last."""
+
+
+@attrs.define(slots=True)
+class ClientRequest:
+    """One that is under way."""
+
+    id: int
+    request: TokenRequest
+    asked_ms: int
+    tag: str = ""
+    """Names the session that is to be opened."""
+    ticket: Ticket | None = None
+    """The place in the queue that it has kept."""
+    at: dict[NodeName, int] = attrs.field(factory=dict)
+    """Where it waits, by the number of the call."""
+    pages: dict[NodeName, TokensListed] = attrs.field(factory=dict)
+    """What came of a list."""
+    positions: dict[NodeName, int] = attrs.field(factory=dict)
+    """How far a watch is."""
+    known: int = 0
+    """The change of servers since which they count: after another one all is told anew."""
+    view: WatchView = attrs.field(factory=WatchView)
+    fence: tuple[int, int] | None = None
+    """Of a break: the highest fence of the holders that it means. They are asked for first. So it takes the token from
+    nobody who got it since, if it has to be asked again because its answer was lost with a server."""
+
+
+@attrs.define(slots=True)
+class Claimed:
+    """What a session claimed last, as it says with a keep-alive."""
+
+    version: int
+    question: ClaimTokens | None
+    """None: all servers have it."""
+    calls: dict[NodeName, int] = attrs.field(factory=dict)
+    """Those that are not answered."""
+
+
+class Proxy:
+    """All times are milliseconds."""
+
+    def __init__(
+        self, settings: ServingSettings, questions: Questions, servers: KnownServers, effects: TokenEffects, rng: Rng
+    ) -> None:
+        self._settings: Final = settings
+        self._questions: Final = questions
+        self._servers: Final = servers
+        self._effects: Final = effects
+        self._rng: Final = rng
+        self._requests: Final = dict[int, ClientRequest]()
+        self._shows: Final = dict[int, ClientRequest]()
+        """Those of them that want to see the servers."""
+        self._acquires: Final = dict[tuple[str, str], int]()
+        """The request that a session has under way for a token."""
+        self._by_call: Final = dict[int, int]()
+        """Of each call the request that it is for."""
+        self._again: Final = Alarms[int]()
+        """Requests that are to be sent again."""
+        self._wheres: Final = dict[NodeName, tuple[int, int]]()
+        """Who was asked who serves: the call, and when."""
+        self._asked_where_ms = -(2**62)
+        self._turn = 0
+        self._claims: Final = dict[str, Claimed]()
+        """By session."""
+        self._claim_again: Final = Alarms[tuple[str, NodeName]]()
+        """Claims that a server could not take yet."""
+        self._claim_calls: Final = dict[int, str]()
+        """Of each such call the session."""
+        self._others: Final = dict[int, NodeName]()
+        """Calls for nobody in particular that are not answered yet."""
+
+    @property
+    def claims(self) -> int:
+        """How many of them some server does not have yet."""
+        return sum(claim.question is not None for claim in self._claims.values())
+
+    # -- what clients do
+
+    def asked(self, id: int, request: TokenRequest, now_ms: int) -> None:
+        """A client asks."""
+        if len(self._requests) >= self._settings.requests_max:
+            text = f"{self._settings.requests_max} requests about tokens are under way: ask again later"
+            self._effects.answers.append(TokenAnswer(id, BusyError(text)))
+            return
+        if isinstance(request, (TokenAcquire, TokenRelease)):
+            self._supersede(request)
+        found = self._requests[id] = ClientRequest(id, request, now_ms)
+        if isinstance(request, TokenOpen):
+            found.tag = f"{int(self._rng.random() * 2**52):013x}"
+        elif isinstance(request, TokenAcquire):
+            found.ticket = request.ticket
+            self._acquires[request.session, request.token] = id
+        elif isinstance(request, TokenServers):
+            self._shows[id] = found
+        elif isinstance(request, TokenKeep):
+            self._claim(request, now_ms)
+        elif isinstance(request, TokenClose):
+            for name in self._servers.up:
+                self._tell(name, ReleaseAll(request.session), now_ms)
+        self._send(found, now_ms)
+        self._look_where(now_ms)
+
+    def gone(self, id: int) -> None:
+        """A client does not wait any more."""
+        found = self._requests.get(id)
+        if found is not None:
+            self._end(found)
+
+    def more(self, id: int, now_ms: int) -> None:
+        """A client has taken what it was told of a watch: it may be told more."""
+        found = self._requests.get(id)
+        if found is not None:
+            self._send(found, now_ms)
+
+    # -- what happens
+
+    def wake_ms(self) -> int | None:
+        moments = [self._again.next_ms(), self._claim_again.next_ms()]
+        if self._requests or self._others:
+            moments.append(self._asked_where_ms + self._poll_ms)
+            moments += [max(one.asked_ms, self._sure_ms) + self._settings.lease_ms for one in self._oldest()]
+        return min([ms for ms in moments if ms is not None], default=None)
+
+    def woken(self, now_ms: int) -> None:
+        """Time passed."""
+        for id in self._again.due(now_ms):
+            found = self._requests.get(id)
+            if found is not None:
+                self._send(found, now_ms)
+        for found in list(self._shows.values()):
+            self._send(found, now_ms)
+        for session, name in self._claim_again.due(now_ms):
+            if session in self._claims and name in self._servers.up:
+                self._ask_claim(session, self._claims[session], name, now_ms)
+        self._look_where(now_ms)
+        lease_ms = self._settings.lease_ms
+        while self._requests and now_ms - max(next(iter(self._requests.values())).asked_ms, self._sure_ms) >= lease_ms:
+            self._refuse(next(iter(self._requests.values())))
+
+    def map_changed(self, now_ms: int) -> None:
+        """Others may have to be asked than before."""
+        up = self._servers.up
+        for claim in self._claims.values() if self._claim_calls else ():
+            for name in [name for name in claim.calls if name not in up and claim.version <= self._servers.changed]:
+                self._withdraw_claim(name, claim.calls.pop(name))
+        for number, name in list(self._others.items()):
+            if name not in up:
+                del self._others[number]
+                self._questions.cancel(name, number)
+        for found in list(self._requests.values()):
+            self._send(found, now_ms)
+
+    def answered(self, came: ServerAnswered, now_ms: int) -> None:
+        """A server answers."""
+        result = came.result
+        if isinstance(result, TokenMap):
+            self._heard_map(result, now_ms)
+        elif isinstance(result, AskElsewhere):
+            self._heard_map(result.map, now_ms)
+        elif not isinstance(result, RequestError):
+            self._servers.sure_ms = now_ms
+        if came.changed > self._servers.changed:
+            self._ask_where(came.peer, now_ms)
+        elif came.changed < self._servers.changed and isinstance(result, TokensListed):
+            result = attrs.evolve(result, partial=True)  # its part is another one now
+        found = self._requests.get(self._by_call.pop(came.number, -1))
+        if found is not None and found.at.get(came.peer) == came.number:
+            del found.at[came.peer]
+            self._take(found, came.peer, result, now_ms)
+        elif self._others.pop(came.number, None) is None:
+            self._take_other(came, result, now_ms)
+
+    # -- inside: asking
+
+    def _supersede(self, request: TokenAcquire | TokenRelease) -> None:
+        """Of what a session wants of a token the last word counts: an earlier request that is still on its way must
+        not come after it."""
+        old = self._requests.get(self._acquires.get((request.session, request.token), -1))
+        if old is not None:
+            text = "the session has asked for the token again, or released it: the later request counts"
+            self._finish(old, TimedOutError(text))
+
+    @property
+    def _sure_ms(self) -> int:
+        return -(2**62) if self._servers.sure_ms is None else self._servers.sure_ms
+
+    @property
+    def _poll_ms(self) -> int:
+        return min(1000, self._settings.lease_ms // 8)
+
+    def _oldest(self) -> list[ClientRequest]:
+        return [next(iter(self._requests.values()))] if self._requests else []
+
+    def _targets(self, request: TokenRequest) -> list[NodeName]:
+        """Who is to be asked."""
+        servers = self._servers
+        match request:
+            case TokenOpen() | TokenClose() | TokenKeep():
+                found = servers.leader
+            case TokenAcquire() | TokenRelease() | TokenData() | TokenShow() | TokenBreak():
+                found = servers.server_of(request.token)
+            case TokenList() | TokenWatch():
+                return servers.up
+            case TokenServers() | TokenReset():
+                return []
+            case _:
+                assert_never(request)
+        return [] if found is None else [found]
+
+    def _question(self, found: ClientRequest, name: NodeName) -> TokenQuestion | None:
+        request, settings = found.request, self._settings
+        match request:
+            case TokenOpen(ttl_s=ttl_s, grace_s=grace_s):
+                asked_ms = settings.ttl_ms if ttl_s is None else int(ttl_s * 1000)
+                ttl_ms = max(asked_ms, 3 * settings.lease_ms)
+                ttl_ms += settings.long_ms(settings.long_ms(int(grace_s * 1000))) if grace_s else 0  # on any clock
+                return OpenSession(found.tag, min(ttl_ms, int(TTL_S_MAX * 1000)))
+            case TokenClose(session=session):
+                return EndSession(session)
+            case TokenKeep():
+                names = tuple([held.token for held in request.held])
+                wait_ms = 0 if request.wait_s is None else int(request.wait_s * 1000)
+                return KeepSession(request.session, request.version, names, wait_ms, request.turn, request.heard)
+            case TokenAcquire():
+                if found.ticket != request.ticket:
+                    request = attrs.evolve(request, ticket=found.ticket)
+                return AboutToken(request, self._servers.changed)
+            case TokenBreak():
+                fence = request.fence or found.fence
+                asked = attrs.evolve(request, fence=fence) if fence else TokenShow(0, request.token)
+                return AboutToken(asked, self._servers.changed)
+            case TokenRelease() | TokenData() | TokenShow():
+                return AboutToken(request, self._servers.changed)
+            case TokenList():
+                return ListTokens(request)
+            case TokenWatch(prefix=prefix):
+                return WatchTokens(prefix, found.positions.get(name, 0), found.known)
+            case TokenServers() | TokenReset():
+                return None
+            case _:
+                assert_never(request)
+
+    def _send(self, found: ClientRequest, now_ms: int) -> None:
+        """See to it that a request waits where it should, and nowhere else."""
+        if isinstance(found.request, TokenServers):
+            shown = self._servers.shown(is_sure=True)
+            if shown is not None and self._sure_ms > found.asked_ms - self._poll_ms:
+                self._finish(found, shown)
+            return
+        targets = self._targets(found.request)
+        if isinstance(found.request, TokenWatch) and found.known != self._servers.changed:
+            self._watch_anew(found)
+        for name in [name for name in found.at if name not in targets]:
+            self._stop(found, name)
+        if isinstance(found.request, (TokenList, TokenWatch)):
+            for some in (found.positions, found.pages):
+                for name in [name for name in some if name not in targets]:
+                    del some[name]
+        for name in targets:
+            if name not in found.at and name not in found.pages:
+                question = self._question(found, name)
+                if question is not None:
+                    found.at[name] = number = self._questions.ask(name, question, now_ms)
+                    self._by_call[number] = found.id
+        self._merge(found)
+
+    def _watch_anew(self, found: ClientRequest) -> None:
+        """Other servers serve: what became free meanwhile nobody may know."""
+        for name in list(found.at):
+            self._stop(found, name)
+        found.positions.clear()
+        found.view.restart()
+        found.known = self._servers.changed
+
+    def _tell(self, name: NodeName, question: TokenQuestion, now_ms: int) -> int:
+        """Ask something of which no client waits for the answer."""
+        number = self._questions.ask(name, question, now_ms)
+        self._others[number] = name
+        return number
+
+    def _claim(self, request: TokenKeep, now_ms: int) -> None:
+        """Tell all servers what a session holds, once for each change of servers that its client knows of."""
+        old = self._claims.get(request.session)
+        if old is not None and old.version >= request.version:
+            return
+        session = request.session
+        self._forget_claims(session)
+        is_known = request.version <= self._servers.changed
+        question = ClaimTokens(session, request.version, request.held)
+        claim = self._claims[session] = Claimed(request.version, question)
+        for name in self._servers.up if is_known else self._servers.names:
+            self._ask_claim(session, claim, name, now_ms)
+        if len(self._claims) > CLAIMS_MAX:
+            self._forget_claims(next(iter(self._claims)))
+
+    def _ask_claim(self, session: str, claim: Claimed, name: NodeName, now_ms: int) -> None:
+        if claim.question is not None:
+            claim.calls[name] = number = self._questions.ask(name, claim.question, now_ms)
+            self._claim_calls[number] = session
+
+    def _forget_claims(self, session: str) -> None:
+        claim = self._claims.pop(session, None)
+        for name in self._servers.names if claim is not None else ():
+            self._claim_again.drop((session, name))
+        for name, number in claim.calls.items() if claim is not None else ():
+            self._withdraw_claim(name, number)
+
+    def _withdraw_claim(self, name: NodeName, number: int) -> None:
+        self._claim_calls.pop(number, None)
+        self._questions.cancel(name, number)
+
+    def _look_where(self, now_ms: int) -> None:
+        """Ask the next server who serves, if something is under way and that may have changed."""
+        if not (self._requests or self._others) or now_ms - self._asked_where_ms < self._poll_ms:
+            return
+        is_sure = now_ms - self._sure_ms < self._poll_ms
+        if is_sure and self._servers.changed and not self._questions.is_anybody_silent(now_ms):
+            self._asked_where_ms = now_ms
+            return
+        self._turn += 1
+        names = self._servers.names
+        self._asked_where_ms = now_ms
+        self._ask_where(names[self._turn % len(names)], now_ms)
+
+    def _ask_where(self, name: NodeName, now_ms: int) -> None:
+        old = self._wheres.get(name)
+        if old is not None:
+            if now_ms - old[1] < self._poll_ms:
+                return
+            self._questions.cancel(name, old[0])
+        self._wheres[name] = self._questions.ask(name, WhereTokens(), now_ms), now_ms
+
+    # -- inside: answers
+
+    def _heard_map(self, map: TokenMap, now_ms: int) -> None:
+        if self._servers.heard(map, now_ms):
+            self.map_changed(now_ms)
+
+    def _take(self, found: ClientRequest, peer: NodeName, result: TokenResult, now_ms: int) -> None:
+        if isinstance(result, AskElsewhere):
+            found.ticket = result.ticket or found.ticket
+            if not found.at:
+                self._again.put(found.id, now_ms + AGAIN_MS)
+        elif isinstance(result, WatchedTokens):
+            found.positions[peer] = result.position
+            items = found.view.news(peer, result, self._servers.server_of)
+            is_complete = found.view.completes(self._servers.up)
+            if items or is_complete:
+                self._effects.answers.append(TokenAnswer(found.id, TokensChanged(items, is_complete)))
+            else:
+                self._again.put(found.id, now_ms + AGAIN_MS)
+        elif isinstance(result, TokensListed) and isinstance(found.request, TokenList):
+            found.pages[peer] = result
+            self._merge(found)
+        elif isinstance(result, TokenItem) and isinstance(found.request, TokenBreak):
+            found.fence = max([(one.epoch, one.counter) for one in result.holders], default=None)
+            if found.fence is None:
+                self._finish(found, NotFoundError(f"nobody holds {result.token!r}"))
+            else:
+                self._send(found, now_ms)
+        elif isinstance(result, TokenMap):
+            self._again.put(found.id, now_ms + AGAIN_MS)
+        else:
+            self._finish(found, result)
+
+    def _take_other(self, came: ServerAnswered, result: TokenResult, now_ms: int) -> None:
+        """An answer for which no client waits. A claim that is not taken is made again: soon, or with the next
+        keep-alive of the session."""
+        where = self._wheres.get(came.peer)
+        if where is not None and where[0] == came.number:
+            del self._wheres[came.peer]
+        session = self._claim_calls.pop(came.number, None)
+        if session is None:
+            return
+        claim = self._claims[session]
+        claim.calls.pop(came.peer, None)
+        if isinstance(result, UngrantedError | BusyError):
+            self._claim_again.put((session, came.peer), now_ms + AGAIN_MS)
+        elif isinstance(result, RequestError):
+            self._forget_claims(session)
+        elif not claim.calls and not any((session, name) in self._claim_again for name in self._servers.names):
+            claim.question = None
+
+    def _merge(self, found: ClientRequest) -> None:
+        """The pages of all servers are one."""
+        request = found.request
+        if not isinstance(request, TokenList) or found.at or not found.pages:
+            return
+        items = dict[str, TokenItem]()
+        is_more, is_partial = False, any(page.partial for page in found.pages.values())
+        last: str | None = None
+        for page in found.pages.values():
+            items |= {item.token: item for item in page.items}
+            if page.more and page.items:  # what is behind its last name is not known
+                end = page.items[-1].token
+                last, is_more = end if last is None else min(last, end), True
+        names = sorted(name for name in items if last is None or name <= last)
+        is_more |= len(names) > request.limit
+        self._finish(found, TokensListed(tuple([items[name] for name in names[: request.limit]]), is_more, is_partial))
+
+    def _refuse(self, found: ClientRequest) -> None:
+        shown = self._servers.shown(is_sure=False) if isinstance(found.request, TokenServers) else None
+        if shown is not None:
+            self._finish(found, shown)
+            return
+        text = "no majority of the token servers answers: ask again, here or at another node"
+        error = NoQuorumError(text)
+        self._finish(found, error if found.ticket is None else error.with_ticket(ticket_text(found.ticket)))
+
+    def _finish(self, found: ClientRequest, result: TokenReply | DistkvError) -> None:
+        self._end(found)
+        if isinstance(found.request, TokenKeep) and isinstance(result, DistkvError):
+            self._forget_claims(found.request.session)  # the next keep-alive claims again, if there is one
+        self._effects.answers.append(TokenAnswer(found.id, result, must_wait(found.request)))
+
+    def _end(self, found: ClientRequest) -> None:
+        request = found.request
+        del self._requests[found.id]
+        self._shows.pop(found.id, None)
+        if isinstance(request, TokenAcquire) and self._acquires.get((request.session, request.token)) == found.id:
+            del self._acquires[request.session, request.token]
+        for name in list(found.at):
+            self._stop(found, name)
+        self._again.drop(found.id)
+
+    def _stop(self, found: ClientRequest, name: NodeName) -> None:
+        number = found.at.pop(name)
+        self._by_call.pop(number, None)
+        self._questions.cancel(name, number)

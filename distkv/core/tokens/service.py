@@ -1,0 +1,154 @@
+"""The token service of one node: its clients' proxy, and, where it is named in the settings, a token server.
+
+Knows: how the two are put together.  Does not know what either does, nor how servers agree.
+
+Invariant: what a node asks itself takes the same way as what it asks others, but without bytes; nothing leaves but
+through the effects. After an input `look` has to be called, once for all of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from distkv.core.ready import Rng
+from distkv.core.tokens.authority import Authority
+from distkv.core.tokens.calls import QuestionGone
+from distkv.core.tokens.effects import TokenAnswer, TokenEffects
+from distkv.core.tokens.known_servers import KnownServers
+from distkv.core.tokens.proxy import Proxy
+from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswered, ServerAsked
+from distkv.core.tokens.serving.served_token import ServedToken
+from distkv.core.tokens.serving.server import TokenServing
+from distkv.core.tokens.serving_settings import ServingSettings
+from distkv.errors import DisabledError, NotReadyError
+from distkv.model.event import NodeName
+from distkv.wire.calls import CallMessage
+from distkv.wire.token_replies import TokenDone
+from distkv.wire.token_requests import TokenRequest, TokenReset
+
+
+class TokenService:
+    """The machine. All times are milliseconds."""
+
+    def __init__(self, settings: ServingSettings, authority: Authority, rng: Rng, now_ms: int) -> None:
+        self.effects: Final = TokenEffects()
+        self._settings: Final = settings
+        self._authority: Final = authority
+        self._questions: Final = Questions(settings.me, settings.boot, self.effects)
+        self._servers: Final = KnownServers(settings.servers)
+        self._proxy: Final = Proxy(settings, self._questions, self._servers, self.effects, rng)
+        self._serving: Final = (
+            TokenServing(settings, authority, self._questions, self.effects, now_ms) if settings.is_server else None
+        )
+
+    def restore(self, slots: Mapping[str, bytes], now_ms: int) -> None:
+        """What was durable when this node ended.
+
+        Raises:
+            DecodeError: a slot is damaged.
+        """
+        if self._serving is not None:
+            self._serving.restore(slots, now_ms)
+
+    def served(self, token: str) -> ServedToken | None:
+        """A token as this server knows it, which is not to be changed; None: this node is no server."""
+        return None if self._serving is None else self._serving.served(token)
+
+    @property
+    def claims(self) -> int:
+        """How many claims of sessions are kept here: by a server, or until all servers have them."""
+        return self._proxy.claims + (0 if self._serving is None else self._serving.claims)
+
+    # -- clients
+
+    def asked(self, id: int, request: TokenRequest, now_ms: int) -> None:
+        """A client asks; `effects.answers` will have the answer by this id."""
+        if isinstance(request, TokenReset):
+            self._reset(id, now_ms)
+        else:
+            self._proxy.asked(id, request, now_ms)
+            self._do_own(now_ms)
+
+    def gone(self, id: int, now_ms: int) -> None:
+        """A client does not wait for that any more."""
+        self._proxy.gone(id)
+        self._do_own(now_ms)
+
+    def more(self, id: int, now_ms: int) -> None:
+        """A client has taken what it was told of a watch."""
+        self._proxy.more(id, now_ms)
+        self._do_own(now_ms)
+
+    # -- nodes and time
+
+    def told(self, sender: NodeName, message: CallMessage, now_ms: int) -> None:
+        """Another node says something."""
+        for event in self._questions.told(sender, message, now_ms):
+            self._happened(event, now_ms)
+        self._do_own(now_ms)
+
+    def look(self, now_ms: int, wall: float | None = None) -> None:
+        """Time passed, or the authority has changed. `wall` is what the clock on the wall says, in seconds."""
+        if self._serving is not None:
+            if wall is not None:
+                self._serving.set_wall(wall)
+            self._serving.look(now_ms)
+            map = self._serving.map(now_ms)
+            if map is not None and self._servers.heard(map, now_ms):
+                self._proxy.map_changed(now_ms)
+        self._proxy.woken(now_ms)
+        self._do_own(now_ms)
+
+    def woken(self, now_ms: int) -> None:
+        """It is the time that `wake_ms` said."""
+        for event in self._questions.woken(now_ms):
+            self._happened(event, now_ms)
+        self._do_own(now_ms)
+
+    def wake_ms(self) -> int | None:
+        """When `woken` has something to do."""
+        serving_ms = None if self._serving is None else self._serving.wake_ms()
+        moments = (self._questions.wake_ms(), self._proxy.wake_ms(), serving_ms)
+        return min([ms for ms in moments if ms is not None], default=None)
+
+    # -- inside
+
+    def _reset(self, id: int, now_ms: int) -> None:
+        if self._serving is None:
+            names = ", ".join(self._settings.servers)
+            error = NotReadyError(f"this node is no token server: reset at one of {names}")
+            self.effects.answers.append(TokenAnswer(id, error))
+            return
+        try:
+            self._authority.reset(now_ms)
+        except NotReadyError as error:
+            self.effects.answers.append(TokenAnswer(id, error))
+            return
+        self.effects.note("token_reset")
+        self.effects.answers.append(TokenAnswer(id, TokenDone()))
+
+    def _do_own(self, now_ms: int) -> None:
+        """What this node asked and answered itself meanwhile, and what follows from that."""
+        while (event := self._questions.take_own()) is not None:
+            self._happened(event, now_ms)
+
+    def _happened(self, event: QuestionEvent, now_ms: int) -> None:
+        serving = self._serving
+        match event:
+            case ServerAsked(call=call, question=question):
+                if serving is None:
+                    error = DisabledError("this node is no token server: the settings differ between nodes")
+                    self._questions.answer(call, error, 0)
+                else:
+                    serving.asked(call, question, now_ms)
+            case QuestionGone(call=call):
+                if serving is not None:
+                    serving.call_gone(call, now_ms)
+            case ServerAnswered():
+                if serving is not None and serving.asks(event):
+                    serving.answered(event, now_ms)
+                else:
+                    self._proxy.answered(event, now_ms)
+            case _:
+                assert_never(event)

@@ -1,0 +1,59 @@
+"""What a server has to settle with the leader about sessions: what was taken from them, and what they may not know of.
+
+Knows: which of them are under way.  Does not know what the answers mean: the server repeats what is still to be
+settled, whenever the leader may be another one.
+
+Invariant: each question is under way once at the most, to the node that leads as far as this one knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from distkv.core.tokens.questions import Questions
+from distkv.model.event import NodeName
+from distkv.wire.token_messages import AskHolding, TellLoss
+
+
+class LeaderAsked:
+    """All times are milliseconds."""
+
+    def __init__(self, questions: Questions, leader: Callable[[], NodeName]) -> None:
+        """`leader`: who leads, as far as this node knows."""
+        self._questions: Final = questions
+        self._leader: Final = leader
+        self._by_number: Final = dict[int, TellLoss | AskHolding]()
+        self._under_way: Final = dict[TellLoss | AskHolding, tuple[NodeName, int]]()
+
+    def ask(self, question: TellLoss | AskHolding, now_ms: int) -> None:
+        """Of a session."""
+        old, leader = self._under_way.get(question), self._leader()
+        if old is not None and old[0] == leader:
+            return
+        if old is not None:
+            self._questions.cancel(*old)
+            del self._by_number[old[1]]
+        number = self._questions.ask(leader, question, now_ms)
+        self._by_number[number] = question
+        self._under_way[question] = leader, number
+
+    def follow(self, now_ms: int) -> None:
+        """The leader may be another one: it is asked what the one before has not answered. Losses are repeated by
+        whoever knows which are left."""
+        for question in [one for one in self._under_way if isinstance(one, AskHolding)]:
+            self.ask(question, now_ms)
+
+    def asks(self, number: int) -> bool:
+        """Whether a question is one of these."""
+        return number in self._by_number
+
+    def take(self, number: int) -> TellLoss | AskHolding:
+        """It is answered; what it was about.
+
+        Raises:
+            KeyError: it is none of these.
+        """
+        question = self._by_number.pop(number)
+        del self._under_way[question]
+        return question

@@ -1,0 +1,48 @@
+"""Questions that a token server cannot answer yet: they wait until it knows more.
+
+Knows: the questions, and since when each waits.  Does not know why.
+
+Invariant: there are never more of them than the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from distkv.core.tokens.calls import CallKey
+from distkv.wire.token_messages import TokenQuestion
+
+
+class ParkedQuestions:
+    """All times are milliseconds."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit: Final = limit
+        self._found = dict[CallKey, tuple[TokenQuestion, int]]()
+
+    def put(self, call: CallKey, question: TokenQuestion, since_ms: int) -> bool:
+        """Let one wait; whether there is room."""
+        if len(self._found) >= self._limit:
+            return False
+        self._found[call] = question, since_ms
+        return True
+
+    def call_gone(self, call: CallKey) -> None:
+        """Nobody waits for the answer."""
+        self._found.pop(call, None)
+
+    def take(self) -> list[tuple[CallKey, TokenQuestion, int]]:
+        """All, with the time since which each waits; none is left."""
+        found, self._found = self._found, {}
+        return [(call, question, since_ms) for call, (question, since_ms) in found.items()]
+
+    def take_before(self, ms: int) -> list[tuple[CallKey, TokenQuestion]]:
+        """Those that have waited since then, or longer."""
+        found = [(call, question) for call, (question, since_ms) in self._found.items() if since_ms <= ms]
+        for call, _ in found:
+            del self._found[call]
+        return found
+
+    def wake_ms(self, wait_ms: int) -> int | None:
+        """When one has waited so long."""
+        return min([since_ms + wait_ms for _, since_ms in self._found.values()], default=None)

@@ -1,0 +1,45 @@
+"""How long what waits at a token server waits while the server may not answer.
+
+Knows: when it could grant last, and whether those who wait were refused since.  Does not know who waits.
+
+Invariant: they are refused once, a lease after it could grant last. What the leader is asked is refused a lease after
+the node led last, if that is later.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class ServingPatience:
+    """All times are milliseconds."""
+
+    def __init__(self, lease_ms: int, now_ms: int) -> None:
+        self._lease_ms: Final = lease_ms
+        self._sure_ms = now_ms
+        """When it last could grant; or when it started."""
+        self._has_refused = False
+        self._has_refused_sessions = False
+
+    def grants(self, now_ms: int) -> None:
+        """It may grant now."""
+        self._sure_ms = now_ms
+        self._has_refused = self._has_refused_sessions = False
+
+    def wake_ms(self, led_ms: int) -> int | None:
+        """When somebody is to be refused. `led_ms`: until when this node leads, or led."""
+        moments = [] if self._has_refused else [self._sure_ms]
+        moments += [] if self._has_refused_sessions else [max(self._sure_ms, led_ms)]
+        return min(moments) + self._lease_ms if moments else None
+
+    def refuses(self, now_ms: int) -> bool:
+        """Whether those who wait for tokens are to be refused now."""
+        is_over = not self._has_refused and now_ms >= self._sure_ms + self._lease_ms
+        self._has_refused |= is_over
+        return is_over
+
+    def refuses_sessions(self, now_ms: int, led_ms: int) -> bool:
+        """Whether those who ask the leader are."""
+        is_over = not self._has_refused_sessions and now_ms >= max(self._sure_ms, led_ms) + self._lease_ms
+        self._has_refused_sessions |= is_over
+        return is_over

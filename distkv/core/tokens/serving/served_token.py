@@ -1,0 +1,202 @@
+"""One token at the server that serves it: who holds it, who waits, its data.
+
+Knows: the rule by which the next one gets it.  Does not know the time's passing, disks, calls' answers, nor whether the
+server may grant at all (`grants`).
+
+Invariant: an exclusive holder is alone. The queue is in the order of the tickets. Nobody is next while somebody from
+whom the token was taken may not know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from distkv.core.tokens.calls import CallKey
+from distkv.errors import BusyError, NotHeldError, RequestError
+from distkv.model.event import NodeName
+from distkv.wire.token_fields import Ticket
+from distkv.wire.token_replies import TokenHolder, TokenItem
+from distkv.wire.token_requests import TokenData
+from distkv.wire.token_slots import QueuedSession, TokenRecord
+
+
+@attrs.define(slots=True)
+class WaitingSession:
+    """A session in the queue."""
+
+    session: str
+    ticket: Ticket
+    is_shared: bool
+    call: CallKey | None
+    """Who is to be told; None: nobody just now, the place is kept for a while."""
+    is_try: bool = False
+    data: bytes | None = None
+    before: tuple[int, int] | None = None
+    """The fence with which the session held the token, and gave it back."""
+    until_ms: int = 0
+    """With a call: when it is told that it waited in vain. Without: when the place is lost."""
+
+
+@attrs.define(slots=True)
+class ReplacedData:
+    """What the data of a grant took the place of."""
+
+    data: bytes | None
+    write_before: int
+    """By which write that was there."""
+    write: int
+    """Which write the grant's is."""
+
+
+class ServedToken:
+    """All times are milliseconds."""
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+        self.holders: Final = dict[str, TokenHolder]()
+        """By session."""
+        self.lost: Final = dict[str, TokenHolder]()
+        """From whom it was taken, and who may not know."""
+        self.grants: Final = dict[str, CallKey]()
+        """The calls that were answered with a grant which nobody asked about since."""
+        self.queue: Final = dict[str, WaitingSession]()
+        """By session."""
+        self.data: bytes | None = None
+        self.replaced: Final = dict[str, ReplacedData]()
+        """By session whose grant brought data, until it is known that its client heard of the grant."""
+        self._write = self._writes = 0
+        """Which write the data is of, and how many there were."""
+        self.is_kept = False
+        """Whether the disk has something of it, or will when the last step is there."""
+        self.free_ms = 0
+        """Until then nobody gets it."""
+
+    # -- reading
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.holders or self.lost)
+
+    @property
+    def is_exclusive(self) -> bool:
+        return any(not one.is_shared for one in self.holders.values())
+
+    def is_needed(self, now_ms: int) -> bool:
+        """Whether something would be forgotten with it."""
+        return self.is_held or bool(self.queue) or self.data is not None or now_ms < self.free_ms
+
+    def first(self) -> WaitingSession | None:
+        """Who is next in the queue."""
+        return min(self.queue.values(), key=lambda one: (one.ticket, one.session), default=None)
+
+    def may_have(self, waiter: WaitingSession, now_ms: int) -> bool:
+        """Whether it is this one's turn, if it is the first."""
+        if self.lost or now_ms < self.free_ms:
+            return False
+        return not self.holders or (waiter.is_shared and not self.is_exclusive)
+
+    def too_many(self, waiters_max: int) -> BusyError:
+        """Why nobody may join a queue that is so long."""
+        text = f"{waiters_max} sessions wait for {self.name!r}: ask again later, or raise limits.token_waiters"
+        return BusyError(text)
+
+    def sessions(self) -> Iterator[str]:
+        """All that have to do with it."""
+        yield from self.holders
+        yield from self.lost
+        yield from self.queue
+
+    def holders_up_to(self, fence: tuple[int, int] | None) -> list[TokenHolder]:
+        """Those with a fence that is not above this; None: all."""
+        return [one for one in self.holders.values() if fence is None or (one.epoch, one.counter) <= fence]
+
+    def item(self, server: NodeName) -> TokenItem:
+        """What there is to see."""
+        return TokenItem(self.name, server, tuple(self.holders.values()), len(self.queue), self.data)
+
+    def record(self) -> TokenRecord:
+        """As it is kept on the disk."""
+        return TokenRecord(self.name, tuple(self.holders.values()), self.data, lost=tuple(self.lost.values()))
+
+    def handed(self, now_ms: int) -> TokenRecord:
+        """As it is handed over."""
+        waiters = sorted(self.queue.values(), key=lambda one: one.ticket)
+        queue = tuple([QueuedSession(one.session, one.ticket, one.is_shared) for one in waiters])
+        return attrs.evolve(self.record(), queue=queue, free_in_ms=max(0, self.free_ms - now_ms))
+
+    # -- changing
+
+    def install(self, record: TokenRecord, now_ms: int, until_ms: int) -> None:
+        """What a disk or another server knew of it; the places of the queue are kept until then."""
+        self.is_kept = True
+        self.holders.update({one.session: one for one in record.holders})
+        self.lost.update({one.session: one for one in record.lost})
+        self.data = record.data if record.data is not None else self.data
+        self.free_ms = max(self.free_ms, now_ms + record.free_in_ms)
+        for one in record.queue:
+            place = self.queue.get(one.session)
+            if place is None:
+                place = WaitingSession(one.session, one.ticket, one.is_shared, None, until_ms=until_ms)
+                self.queue[one.session] = place
+            place.ticket = min(place.ticket, one.ticket)
+
+    def drop_holder(self, session: str) -> None:
+        """It holds it no more."""
+        self.holders.pop(session, None)
+        self.grants.pop(session, None)
+        self.replaced.pop(session, None)
+
+    def takes_back(self, place: WaitingSession) -> bool:
+        """Whether the session that waits gave back what it holds here, and a crash undid that: it is done again."""
+        held = self.holders[place.session]
+        is_back = (held.epoch, held.counter) <= (place.before or (0, 0))
+        if is_back:
+            self.drop_holder(place.session)
+        return is_back
+
+    def refusal_of(self, request: TokenData) -> RequestError | None:
+        """Why the data is not to be changed; None: it is."""
+        holder = self.holders.get(request.session)
+        if holder is None or request.fence not in (None, (holder.epoch, holder.counter)):
+            return NotHeldError(f"the session does not hold {self.name!r}: only a holder sets its data")
+        if 0 < request.change < holder.change:
+            return RequestError(f"the session has made a later change of the data of {self.name!r}")
+        return None
+
+    def set_data(self, request: TokenData) -> bool:
+        """Change the data, unless this change was made already; whether there is something to be kept."""
+        holder = self.holders[request.session]
+        if 0 < request.change == holder.change:
+            return False
+        self._note_write()
+        if not request.change and request.data == self.data:
+            return False
+        self.holders[request.session] = attrs.evolve(holder, change=max(request.change, holder.change))
+        self.data = request.data
+        return True
+
+    def grant_data(self, session: str, data: bytes) -> None:
+        """The data that a grant brings."""
+        before = self._write
+        self._note_write()
+        self.replaced[session] = ReplacedData(self.data, before, self._write)
+        self.data = data
+
+    def undo_data(self, session: str) -> None:
+        """Nobody heard of the grant, so it brought nothing. Who shares the token may have written data since, perhaps
+        by a grant of which nobody heard, either."""
+        old = self.replaced.pop(session, None)
+        if old is None:
+            return
+        if self._write == old.write:
+            self.data, self._write = old.data, old.write_before
+        for later in self.replaced.values():
+            if later.write_before == old.write:
+                later.data, later.write_before = old.data, old.write_before
+
+    def _note_write(self) -> None:
+        self._writes += 1
+        self._write = self._writes

@@ -1,0 +1,60 @@
+"""What is looked up of many tokens at once: those of a session, and those of which somebody does not know that he lost
+them.
+
+Knows: names.  Does not know what a session has to do with a token.
+
+Invariant: as `grants` says after each change of a token; a session without any token is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from distkv.core.tokens.serving.served_token import ServedToken
+
+
+class TokenIndex:
+    """Of all tokens of one server."""
+
+    def __init__(self) -> None:
+        self._by_session: Final = dict[str, dict[str, None]]()
+        self._losing: Final = dict[str, ServedToken]()
+
+    @property
+    def losing(self) -> Iterable[ServedToken]:
+        """Those that were taken from sessions which may not know it."""
+        return self._losing.values()
+
+    def sessions(self) -> list[str]:
+        """All that hold something, lost it, or wait for it."""
+        return list(self._by_session)
+
+    def of(self, session: str) -> list[str]:
+        """The tokens that it has to do with."""
+        return list(self._by_session.get(session, ()))
+
+    def put(self, session: str, token: str) -> None:
+        """It has to do with a token."""
+        self._by_session.setdefault(session, {})[token] = None
+
+    def put_all(self, token: ServedToken) -> None:
+        """All its sessions have to do with it."""
+        for session in token.sessions():
+            self.put(session, token.name)
+        self.note_losses(token)
+
+    def drop(self, session: str, token: str) -> None:
+        """It has nothing to do with a token any more."""
+        names = self._by_session.get(session)
+        if names is not None:
+            names.pop(token, None)
+            if not names:
+                del self._by_session[session]
+
+    def note_losses(self, token: ServedToken) -> None:
+        """They may be others than before."""
+        if token.lost:
+            self._losing[token.name] = token
+        else:
+            self._losing.pop(token.name, None)

@@ -1,0 +1,62 @@
+"""Grants of tokens that a server cannot remember.
+
+Knows: which servers had their disks set back, and what they had granted until then.  Does not know what must hold of a
+grant (`tokens`, `token_data`).
+"""
+
+from __future__ import annotations
+
+from distkv.core.ready import Input, Ready
+from distkv.model.fence import Fence
+from distkv.sim.host import Host, Process
+from distkv.sim.rule import Observed, Observer
+from distkv.sim.token_moments import TokenMoment
+from distkv.sim.token_nodes import TokenNodes
+from distkv.wire.message import ResetRecord, StaleRecord
+
+
+class GrantRule(Observer):
+    """What a rule about grants does not count: the disk of the server was set back, and nothing shows that to it.
+
+    Grants are durable on one server only. Nothing tells it of a grant that this disk has lost, as nothing tells of a
+    write that its only disk has lost. A server that begins a new life is different: it counts as lost, and all sessions
+    are asked what they hold. So then nothing is left out.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: TokenNodes | None = None
+        self.highest: dict[str, tuple[int, int]] = {}
+        """Of each token the highest fence that a client was told of."""
+        self._forgotten: dict[str, dict[str, tuple[int, int]]] = {}
+        """By host whose disk was set back: of each token that it served then the highest fence that there was."""
+
+    def second(self, fleet: Observed) -> None:
+        self._nodes = fleet.token_nodes
+
+    def lost_disk(self, host: Host, *, is_copied: bool) -> None:  # noqa: ARG002
+        machine = None if self._nodes is None else self._nodes.machines.get(host.name)
+        if machine is None or machine.effective is None or host.disk.is_empty or host.disk.rotten is not None:
+            return
+        forgotten = self._forgotten.setdefault(host.name, {})
+        for token, highest in self.highest.items():
+            served = machine.served(token)
+            if served is not None and machine.effective.server_of(token) == host.node:
+                given = [(one.epoch, one.counter) for one in served.holders.values()]
+                forgotten[token] = max(highest, *given, forgotten.get(token, highest))
+
+    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
+        if any(isinstance(record, ResetRecord | StaleRecord) for record in ready.records):
+            self._forgotten.pop(process.host.name, None)
+
+    def told(self, held: TokenMoment) -> None:
+        """A client was told of a grant."""
+        self.highest[held.token] = max(numbers(held.fence), self.highest.get(held.token, (0, 0)))
+
+    def is_forgotten(self, token: str, fence: Fence | None) -> bool:
+        """Whether a server may not know of this grant, or have repeated it."""
+        return any(numbers(fence) <= lost.get(token, (0, 0)) for lost in self._forgotten.values())
+
+
+def numbers(fence: Fence | None) -> tuple[int, int]:
+    """What orders grants of a token."""
+    return (0, 0) if fence is None else (fence.epoch, fence.counter)

@@ -1,0 +1,167 @@
+"""All clients of tokens of one run, by their names.
+
+Knows: which client is meant, and what becomes of all in the end.  Does not know what a client does (`token_clients`).
+
+Invariant: a client that is not there any more does nothing; another one of its name may take its place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Final, assert_never
+
+from distkv.core.ready import Answer, ServiceAsked
+from distkv.core.tokens.machine import TOKENS
+from distkv.errors import DistkvError, RequestError
+from distkv.sim.actions import (
+    AcquireToken,
+    BreakToken,
+    CloseSession,
+    FreezeClient,
+    ReleaseToken,
+    ResetTokens,
+    SetData,
+    StartClient,
+    TokenAction,
+)
+from distkv.sim.fleet import Fleet
+from distkv.sim.host import Process
+from distkv.sim.token_clients import TokenClient
+from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.token_standing import server_lines
+from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset
+
+ALL_WANTED: Final = "all tokens are wanted"
+"""So it is told that all is well, and every client wants something from now on."""
+LAST_MS: Final = 1000
+"""So long after that each client asks."""
+LAST_HOLD_MS: Final = 200
+"""In the end each client wants what it wanted last, and holds it for so long."""
+CALM_MS: Final = 5000
+"""After faults ended, messages of before are on their way for so long."""
+
+
+class TokenCrowd:
+    """They come when they are opened."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet: Final = fleet
+        self._clients: Final = dict[str, TokenClient]()
+        self._opened: Final = dict[str, StartClient]()
+        self._wanted: Final = dict[str, AcquireToken]()
+        """What each client asked for last."""
+        self._tokens: Final = dict[str, None]()
+        """All for which any client has asked."""
+        self._counts: Final = Counter[str]()
+
+    def do(self, action: TokenAction) -> str:
+        """Carry out one action. Returns why it cannot be, if that is so."""
+        nodes = self._fleet.token_nodes
+        if nodes is None:
+            return "there are no tokens: say 'settings tokens=3' first"
+        match action:
+            case StartClient(client=name):
+                if name in self._clients and not self._clients[name].is_over:
+                    return f"{name} has a session"
+                self._open(action, nodes)
+                return ""
+            case BreakToken() | ResetTokens():
+                return self._ask(action)
+            case AcquireToken() | ReleaseToken() | SetData() | CloseSession() | FreezeClient():
+                pass
+            case _:
+                assert_never(action)
+        client = self._clients.get(action.client)
+        if client is None or client.is_over:
+            return f"{action.client} has no session"
+        match action:
+            case AcquireToken():
+                self._wanted[action.client] = action
+                self._tokens[action.token] = None
+                client.acquire(action)
+            case ReleaseToken(token=token):
+                client.release(token)
+            case SetData(token=token, value=value):
+                client.set_data(token, value)
+            case CloseSession():
+                client.close()
+            case FreezeClient(for_ms=for_ms):
+                if not client.is_frozen:
+                    self._fleet.client(client.name, "is frozen")
+                    client.freeze(for_ms)
+            case _:
+                assert_never(action)
+        return ""
+
+    def lines(self) -> list[str]:
+        """Who may work under which tokens, in words."""
+        found = []
+        for name, client in sorted(self._clients.items()):
+            held = " ".join(str(fence) for _, fence in sorted(client.held.items()))
+            if held:
+                found.append(f"{name}: holds {held}")
+        return found
+
+    def server_lines(self) -> list[str]:
+        """What the token servers know, in words."""
+        nodes = self._fleet.token_nodes
+        if nodes is None:
+            return []
+        names = {client.session: name for name, client in self._clients.items()}
+        return server_lines(nodes, names, self._tokens, self._fleet.now_ms)
+
+    def all_is_well(self) -> bool:
+        """Faults are over, and nodes at rest: let every client have once more what it wanted last, one after another.
+        Returns whether time has passed."""
+        nodes = self._fleet.token_nodes
+        if nodes is None or not self._clients:
+            return False
+        for name, client in list(self._clients.items()):
+            client.thaw()
+            if not client.session:  # it has used up a part of its patience
+                client.close()
+            if client.is_over:
+                self._open(self._opened[name], nodes)
+        self._fleet.run(CALM_MS)
+        self._fleet.befell("", ALL_WANTED)
+        wait_ms = nodes.bound_ms * (2 + len(self._clients))
+        for name, action in self._wanted.items():
+            again = AcquireToken(name, action.token, action.is_shared, wait_ms, LAST_HOLD_MS, action.writes)
+            self._clients[name].release(action.token)
+            self._fleet.later(LAST_MS, partial(self.do, again))
+        self._fleet.run(nodes.bound_ms * 2)
+        return True
+
+    # -- inside
+
+    def _open(self, action: StartClient, nodes: TokenNodes) -> None:
+        self._counts[action.client] += 1
+        self._opened[action.client] = action
+        self._clients[action.client] = TokenClient(self._fleet, action, nodes, self._counts[action.client])
+
+    def _ask(self, action: BreakToken | ResetTokens) -> str:
+        """What somebody asks of a node without a session."""
+        name = action.node
+        process = self._fleet.hosts[name].process
+        if process is None:
+            return f"{name} does not run"
+        request: TokenRequest = TokenReset(0)
+        what = "reset the tokens"
+        if isinstance(action, BreakToken):
+            request, what = TokenBreak(0, action.token), f"break {action.token}"
+        self._fleet.client(name, f"is asked to {what}")
+        number = process.next_request()
+        process.asked[number] = partial(self._answered, name)
+        process.host.give(process, partial(self._give, name, process, ServiceAsked(TOKENS, number, request)))
+        return ""
+
+    def _give(self, name: str, process: Process, asked: ServiceAsked) -> None:
+        try:
+            process.step(asked)
+        except RequestError as error:  # a reset that cannot be
+            self._answered(name, Answer(asked.id, error))
+
+    def _answered(self, name: str, answer: Answer) -> None:
+        if isinstance(answer.result, DistkvError):
+            self._fleet.client(name, f"refuses: {answer.result.code}")

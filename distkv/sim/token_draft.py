@@ -1,0 +1,98 @@
+"""Drawing what clients of tokens do in a seed.
+
+Knows: how likely each of their actions is.  Does not know what else a seed draws (`draft`).
+
+Invariant: all is drawn from a generator of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from random import Random
+from typing import Final
+
+from distkv.sim.actions import (
+    AcquireToken,
+    BreakToken,
+    CloseSession,
+    FreezeClient,
+    ReleaseToken,
+    SetData,
+    StartClient,
+    TokenAction,
+)
+from distkv.sim.scenario import Planned
+
+SHARE: Final = 0.2
+"""So many of the seeds have tokens."""
+RATES: Final = (1.0, 0.97, 1.04)
+OPEN_MS: Final = 10_000
+"""Every so often a client without a session opens one."""
+PAUSE_MS: Final = 6000
+"""Between two things that a client does, on average half of this passes."""
+WRITES: Final = (0, 0, 1, 2, 3)
+"""So often somebody who wants a token changes its data, if he gets it in time."""
+WRITTEN_MS: Final = 4000
+"""So long after he asked at the most."""
+
+
+def draw_servers(rng: Random, host_count: int) -> tuple[int, int, int] | None:
+    """How many serve tokens, their lease, and the ttl of a session; None: there are none."""
+    has_tokens = rng.random() < SHARE
+    servers = rng.choice([number for number in (1, 3, 3, 5) if number <= host_count])
+    lease_ms, leases = rng.choice([1000, 2000, 5000]), rng.choice([3, 4, 6])
+    return (servers, lease_ms, lease_ms * leases) if has_tokens else None
+
+
+def seeds_with_tokens(first: int) -> Iterator[int]:
+    """From a seed on, those that have tokens."""
+    return (seed for seed in count(first) if draw_servers(token_rng(seed), 1) is not None)
+
+
+def token_rng(seed: int) -> Random:
+    """From which it is drawn whether a seed has tokens."""
+    return Random(f"tokens {seed}")
+
+
+def draw_clients(rng: Random, names: Sequence[str], ttl_ms: int, length_ms: int) -> list[Planned]:
+    """What a few clients do with a few tokens on these hosts."""
+    planned: list[Planned] = []
+    tokens = ["t", "u", "v"][: rng.randint(1, 3)]
+    has_shared = rng.random() < 0.5
+    for number in range(rng.randint(2, 5)):
+        client, rate = f"c{number}", rng.choice(RATES)
+        at_ms = rng.randint(0, 10_000)
+        opens = [StartClient(rng.choice(names), client, None, rate) for _ in range(at_ms, length_ms, OPEN_MS)]
+        planned += [Planned(at_ms + at * OPEN_MS, one) for at, one in enumerate(opens)]
+        while at_ms < length_ms:
+            at_ms += rng.randint(1, PAUSE_MS)
+            action = _action(rng, client, rng.choice(tokens), rng.choice(names), ttl_ms, has_shared=has_shared)
+            planned.append(Planned(min(at_ms, length_ms), action))
+    return planned
+
+
+def draw_data(rng: Random, planned: Sequence[Planned]) -> list[Planned]:
+    """Changes of the data of tokens, some time after clients want these."""
+    found: list[Planned] = []
+    for one in planned:
+        if isinstance(one.action, AcquireToken):
+            client, token = one.action.client, one.action.token
+            for _ in range(rng.choice(WRITES)):
+                found.append(Planned(one.at_ms + rng.randint(0, WRITTEN_MS), SetData(client, token, len(found))))
+    return found
+
+
+def _action(rng: Random, client: str, token: str, node: str, ttl_ms: int, *, has_shared: bool) -> TokenAction:
+    draw = rng.random()
+    wait_ms, hold_ms = rng.choice([None, 500, 5000, 2 * ttl_ms]), rng.choice([None, 50, 500, 3000, 3000, ttl_ms])
+    is_shared, freeze_ms = rng.random() < 0.4 and has_shared, rng.choice([100, 2000, ttl_ms, 2 * ttl_ms])
+    if draw < 0.04:
+        return FreezeClient(client, freeze_ms)
+    if draw < 0.08:
+        return BreakToken(node, token)
+    if draw < 0.11:
+        return CloseSession(client)
+    if draw < 0.2:
+        return ReleaseToken(client, token)
+    return AcquireToken(client, token, is_shared, wait_ms, hold_ms, writes=True)

@@ -1,0 +1,67 @@
+"""A node whose `tokens.servers` differ from the others': they go on, it grants nothing of its own, doctor tells.
+
+Knows: the settings of real nodes, which are changed by a restart.  Does not know how servers compare them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from distkv.client.blocking import Client
+from tests.process.cluster import Cluster
+from tests.process.tokens import DEADLINE_S, SETTINGS, acquire, open_token_servers, wait_states
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with open_token_servers(tmp_path / "cluster") as found:
+        yield found
+
+
+def restart(cluster: Cluster, name: str, servers: str) -> None:
+    """With this list of token servers in its file from now on; the file of each node says the same at first."""
+    file = cluster[name].directory / "config.yaml"
+    kept = [line for line in file.read_text().splitlines(keepends=True) if not line.startswith("tokens:")]
+    cluster[name].kill()
+    file.write_text("".join(kept) + SETTINGS.replace("[a, b, c]", servers))
+    cluster.start(name)
+
+
+def told(cluster: Cluster, name: str) -> list[str]:
+    """What `doctor` beside a node has to say of the settings that differ."""
+    node = cluster[name]
+    words = ("-o", "json", name, "--data-dir", str(node.data_dir), "--bind", node.address)
+    ran = cluster.servers.run("doctor", *words, DISTKV_CONFIG=node.environment["DISTKV_CONFIG"])
+    found = json.loads(ran.out)
+    return [one["says"] for one in found if (one["check"], one["level"]) == ("settings", "warn")]
+
+
+@pytest.mark.parametrize("servers", ["[c]", "[a, c, d]", "[]"])
+def test_node_with_another_list_grants_nothing_by_it(cluster: Cluster, servers: str) -> None:
+    with (
+        Client([("127.0.0.1", cluster[name].port) for name in "ab"]) as client,
+        client.token("job", wait_s=DEADLINE_S, ttl_s=600.0) as token,
+    ):
+        restart(cluster, "c", servers)
+        wait_states(cluster, {"a": "ready", "b": "ready", "c": "down"})
+        refused = cluster["c"].run("token", "acquire", "job")
+        assert refused.code in (1, 4, 5)
+        assert refused.err.count("\n") == 1
+        for name in "ac":
+            (says,) = told(cluster, name)
+            assert says.startswith("tokens.servers is ")
+        fence, _ = acquire(cluster["a"], "other", "--wait", str(DEADLINE_S))
+        assert fence.startswith("other:")
+        restart(cluster, "c", "[a, b, c]")
+        wait_states(cluster, dict.fromkeys("abc", "ready"))
+        cluster.wait(lambda: cluster["c"].run("token", "acquire", "job").code == 4, "c knows it", DEADLINE_S)
+        assert not token.is_lost
+
+
+def test_list_of_an_even_number_is_refused_at_the_start(cluster: Cluster) -> None:
+    with pytest.raises(ChildProcessError, match=r"tokens\.servers"):
+        restart(cluster, "c", "[a, b]")

@@ -1,0 +1,79 @@
+"""Token servers for tests: their settings, requests as a client sends them, and who stands how.
+
+Knows: the fields of these requests.  Does not know what a test does to the servers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from distkv.wire import packing
+from tests.process.cluster import Cluster, open_cluster
+from tests.process.servers import Server
+
+LEASE_S, TTL_S = 1.0, 3.0
+DEADLINE_S = 120.0
+LONG_S = "3600"
+"""As it is typed: the ttl of a session that does not end by itself in any test."""
+SETTINGS = f"tokens: {{servers: [a, b, c], lease: {LEASE_S:g}, ttl: {TTL_S:g}}}\n"
+
+
+@contextmanager
+def open_token_servers(directory: Path) -> Iterator[Cluster]:
+    """Three nodes that serve tokens, all ready to."""
+    with open_cluster(directory, extra=SETTINGS) as found:
+        wait_states(found, {"a": "ready", "b": "ready", "c": "ready"})
+        yield found
+
+
+def ask(cluster: Cluster, node: str, action: str, **fields: Any) -> dict[str, Any]:
+    """What a node answers, errors included."""
+    with cluster[node].dial(DEADLINE_S) as connection:
+        connection.sendall(packing.pack({"seq": 1, "action": action, **fields}))
+        data = b""
+        while True:
+            part = connection.recv(1 << 16)
+            assert part, "the server closed the connection"
+            data += part
+            with suppress(Exception):
+                for raw in packing.split_all(data):
+                    reply = packing.unpack(raw)
+                    assert isinstance(reply, dict)
+                    if reply["seq"] == 1:
+                        return reply
+
+
+def states(cluster: Cluster, node: str) -> dict[str, str]:
+    """How the servers stand, as a node says."""
+    shown = ask(cluster, node, "token_servers")
+    return {server["node"]: server["state"] for server in shown.get("servers", ())}
+
+
+def wait_states(cluster: Cluster, wanted: dict[str, str], node: str = "a") -> None:
+    """Until a node says that they stand so."""
+    cluster.wait(lambda: states(cluster, node) == wanted, f"{node} says {wanted}", DEADLINE_S)
+
+
+def leader(cluster: Cluster, node: str) -> str:
+    """Who leads, as a node says."""
+    return str(ask(cluster, node, "token_servers")["leader"])
+
+
+def show(server: Server, name: str) -> dict[str, Any]:
+    """What `token show` prints of a token; empty when it fails."""
+    ran = server.run("token", "show", name, "-o", "json")
+    found = json.loads(ran.out) if ran.code == 0 else {}
+    assert isinstance(found, dict)
+    return found
+
+
+def acquire(server: Server, name: str, *arguments: str) -> tuple[str, str]:
+    """The fence and the session that `token acquire` prints."""
+    ran = server.run("token", "acquire", name, *arguments)
+    assert ran.code == 0, ran.err
+    fence, session = ran.text.split()
+    return fence, session

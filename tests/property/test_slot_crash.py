@@ -1,0 +1,79 @@
+"""A disk that crashes at every operation while a service keeps things: of each step all slots are there, or none.
+
+Knows: the echo, which keeps one count under two keys in a step.  Does not know how the log keeps that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+import trio
+
+from distkv.core.ready import ServiceReply
+from distkv.errors import DistkvError
+from distkv.storage.log import open_log
+from distkv.storage.memory import DiskCrashed, MemoryDisk
+from tests.echoes import ECHO, Echo
+from tests.node.nodes import SEGMENT_BYTES, new_world, replayed, run
+from tests.property.test_batch_crash import TEARS
+
+ROUNDS = 4
+
+
+@attrs.define
+class Run:
+    """What a run left."""
+
+    disk: MemoryDisk = attrs.field(factory=MemoryDisk)
+    answered: list[int] = attrs.field(factory=list)
+    """How many counts were decided before each answer."""
+
+    def note(self, count: int, _: ServiceReply) -> None:
+        self.answered.append(count)
+
+
+def crash(crash_at: int | None) -> Run:
+    found = Run()
+    found.disk.faults.crash_at = crash_at
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            node = await new_world(nursery).start("a", init=1, solo=True, disk=found.disk, services={ECHO: Echo()})
+            if node.is_running:
+                driver = node.driver
+                try:
+                    await driver.wait_ready()
+                    for number in range(ROUNDS):
+                        driver.services.ask(ECHO, {"to": "b"}, lambda _: None)
+                        driver.services.ask(ECHO, {}, partial(found.note, number + 1))
+                        driver.commit()
+                        await trio.sleep(1)
+                except (DiskCrashed, DistkvError):
+                    await node.ended.wait()
+            nursery.cancel_scope.cancel()
+
+    run(main)
+    return found
+
+
+def check(after: Run, disk: MemoryDisk) -> None:
+    log = open_log(disk, segment_bytes=SEGMENT_BYTES)
+    slots = replayed("a", log).slots.get(ECHO, {})
+    log.close()
+    assert slots.get("count") == slots.get("asked")
+    assert int(slots.get("count", b"0")) >= max(after.answered, default=0)
+
+
+def test_slots_of_a_step_survive_a_crash_all_or_none() -> None:
+    whole = crash(None)
+    assert whole.answered == [*range(1, ROUNDS + 1)]
+    check(whole, whole.disk.after_kill())
+    partly = 0
+    for crash_at in range(whole.disk.faults.operations):
+        after = crash(crash_at)
+        for tear in TEARS:
+            check(after, after.disk.after_power_loss(tear))
+        check(after, after.disk.after_kill())
+        partly += 0 < len(after.answered) < ROUNDS
+    assert partly, "no crash came between two steps"
