@@ -50,7 +50,7 @@ class Attacher(Protocol):
 
 
 class Edge:
-    """What is to be said on one edge."""
+    """What is to be said on one edge. Nothing is, when it has ended."""
 
     def __init__(self, scope: trio.CancelScope | None = None) -> None:
         """`scope` has the task with the connection, at the child's end; at the parent's end there is none."""
@@ -58,7 +58,11 @@ class Edge:
         self._push, self._pull = trio.open_memory_channel[EdgeItem](QUEUE_ITEMS)
 
     def say(self, item: EdgeItem) -> bool:
-        """Whether there was room."""
+        """Whether there was room.
+
+        Raises:
+            trio.ClosedResourceError: it has ended; `TreeEdges` forgets an edge before it ends it.
+        """
         try:
             self._push.send_nowait(item)
         except trio.WouldBlock:
@@ -158,10 +162,13 @@ class TreeEdges:
         self._carry_out()
         return number, edge
 
-    def told(self, number: int, item: EdgeItem) -> None:
-        """The other end of an edge said something."""
+    def told(self, number: int, item: EdgeItem) -> bool:
+        """The other end of an edge said something; whether there is such an edge."""
+        if number not in self._edges:
+            return False
         self.tree.told(number, item, _now_ms())
         self._carry_out()
+        return True
 
     def ended(self, number: int) -> None:
         """The other end of an edge is gone."""

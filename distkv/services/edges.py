@@ -89,19 +89,15 @@ class ParentEnd:
         self._heard: Final = heard
         self._ended: Final = ended
         self._number: int | None = None
-        self._edge: Edge | None = None
 
     def stop(self) -> None:
-        """Let it come to its end."""
-        if self._edge is not None:
-            self._edge.end()
+        """Let it come to its end. The tree hears of it at once: it may have something to say before `run` goes on."""
+        if self._tree_edges is not None and self._number is not None:
+            self._tree_edges.ended(self._number)
 
     def told(self, item: EdgeItem) -> bool:
-        """The child says something; whether the edge has begun."""
-        if self._tree_edges is None or self._number is None:
-            return False
-        self._tree_edges.told(self._number, item)
-        return True
+        """The child says something; whether the edge has begun, and is not over."""
+        return self._tree_edges is not None and self._number is not None and self._tree_edges.told(self._number, item)
 
     async def run(self) -> None:
         """Until it is stopped or cancelled, or the machine closes it."""
@@ -117,10 +113,11 @@ class ParentEnd:
             self._ended(seq)
 
     async def _be_edge(self, tree_edges: TreeEdges) -> None:
-        number, edge = self._number, self._edge = tree_edges.asked(self._request.node)
+        self._number, edge = tree_edges.asked(self._request.node)
+        number = self._number
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._see_child, tree_edges, number, edge)
+                nursery.start_soon(self._see_child, tree_edges, number)
                 await self._tell(edge)
                 nursery.cancel_scope.cancel()
         finally:
@@ -137,13 +134,12 @@ class ParentEnd:
                     return
             await self._send(encode_edge(item, self._request.seq))
 
-    async def _see_child(self, tree_edges: TreeEdges, number: int, edge: Edge) -> None:
+    async def _see_child(self, tree_edges: TreeEdges, number: int) -> None:
         """A child of which nothing is heard is gone."""
         heard = -1
         while True:
             await trio.sleep(SIGNS * self._request.silent_s)
             before, heard = heard, self._heard()
             if heard == before:
-                edge.end()
                 tree_edges.ended(number)
                 return

@@ -81,7 +81,7 @@ class FollowHooks:
 class EdgeHooks:
     """What is called while a node attaches to another one, and is its child."""
 
-    take: Callable[[EdgeItem], None]
+    take: Callable[[EdgeItem], object]
     """The other end of the edge said something."""
     to_say: Callable[[], Awaitable[EdgeItem]]
     """Waits for what it is to be told next."""

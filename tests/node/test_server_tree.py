@@ -207,6 +207,22 @@ async def test_announcement_that_is_none_is_counted(autojump_clock: MockClock) -
 
 
 @pytest.mark.trio
+async def test_what_is_said_on_an_edge_that_was_just_stopped_ends_nothing_else(autojump_clock: MockClock) -> None:
+    """Both come at once, so the node takes them in before it has ended the edge."""
+    async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
+        seq = await _join(client, nodes[1])
+        stop = client.frame("stop", task=seq)
+        frames = client.frame("tree_say", task=seq, frames=[["b", 2**50, 1, "say", b"late"]])
+        await client.stream.send_all(stop + frames + client.frame("ping"))
+        replies = dict[int, dict[str, Any]]()
+        while client.seq not in replies and (reply := await client.receive()) is not None:
+            replies[reply["seq"]] = reply
+        assert replies[client.seq - 2]["stopped"] is True
+        assert replies[client.seq - 1]["counts"] is False
+        assert "error" not in replies[client.seq]
+
+
+@pytest.mark.trio
 async def test_child_that_reads_nothing_is_given_up(autojump_clock: MockClock) -> None:
     async with _grown("a", "b", "c") as (_, nodes):
         stuck = nodes[0].client(lockstep=True)
