@@ -15,6 +15,15 @@ Key = TypeVar("Key")
 SPARE: Final = 64
 
 
+def earliest(*moments: int | None) -> int | None:
+    """The first of those that there are. Asked for after every input: a list for `min` costs twice as much."""
+    first = None
+    for ms in moments:
+        if ms is not None and (first is None or ms < first):
+            first = ms
+    return first
+
+
 class Alarms(Generic[Key]):
     """All times are milliseconds."""
 

@@ -77,6 +77,11 @@ class TokenEffects:
         """Something worth counting."""
         self.notes.append(Note(id, fields))
 
+    @property
+    def are_any(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self.slots or self.tells or self.answers or self.notes or self.founding)
+
     def take(self) -> TokenEffects:
         """All; none is left."""
         found = TokenEffects(self.slots, self.tells, self.answers, self.notes, self.founding)

@@ -33,6 +33,7 @@ from distkv.core.service_machine import (
 )
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
+from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.effects import TokenEffects, TokenMessage
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving.served_token import ServedToken
@@ -104,8 +105,7 @@ class TokenMachine:
         """When it wants to be woken."""
         if self._consensus is None or self._service is None:
             return None
-        moments = (self._consensus.wake_ms(), self._service.wake_ms())
-        return min([ms for ms in moments if ms is not None], default=None)
+        return earliest(self._consensus.wake_ms(), self._service.wake_ms())
 
     # -- what happens
 
@@ -216,8 +216,9 @@ class TokenMachine:
             return
         while True:
             service.look(boot_ms, self._wall)
-            yield from self._outer(consensus.take())
-            yield from self._outer(service.effects.take())
+            for effects in (consensus.effects, service.effects):
+                if effects.are_any:
+                    yield from self._outer(effects.take())
             if consensus.wake_ms() != 0:
                 break
             consensus.woken(boot_ms)  # it has news for others, or for the service

@@ -14,12 +14,12 @@ from typing import Final, assert_never
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.core.tokens.alarms import Alarms
+from distkv.core.tokens.alarms import Alarms, earliest
 from distkv.core.tokens.effects import TokenAnswer, TokenEffects, must_wait
+from distkv.core.tokens.gathered import GatheredAnswers
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.core.tokens.watch_view import WatchView
 from distkv.errors import (
     BusyError,
     DistkvError,
@@ -84,13 +84,8 @@ class ClientRequest:
     """The place in the queue that it has kept."""
     at: dict[NodeName, int] = attrs.field(factory=dict)
     """Where it waits, by the number of the call."""
-    pages: dict[NodeName, TokensListed] = attrs.field(factory=dict)
-    """What came of a list."""
-    positions: dict[NodeName, int] = attrs.field(factory=dict)
-    """How far a watch is."""
-    known: int = 0
-    """The change of servers since which they count: after another one all is told anew."""
-    view: WatchView = attrs.field(factory=WatchView)
+    gathered: GatheredAnswers | None = None
+    """Of a list, or a watch, which all servers are asked for."""
     fence: tuple[int, int] | None = None
     """Of a break: the highest fence of the holders that it means. They are asked for first. So it takes the token from
     nobody who got it since, if it has to be asked again because its answer was lost with a server."""
@@ -130,6 +125,8 @@ class Proxy:
         self._wheres: Final = dict[NodeName, tuple[int, int]]()
         """Who was asked who serves: the call, and when."""
         self._asked_where_ms = -(2**62)
+        self._due_ms = 0
+        """What `wake_ms` said last: before that there is nothing to do but for those who want to see the servers."""
         self._turn = 0
         self._claims: Final = dict[str, Claimed]()
         """By session."""
@@ -163,6 +160,8 @@ class Proxy:
             self._acquires[request.session, request.token] = id
         elif isinstance(request, TokenServers):
             self._shows[id] = found
+        elif isinstance(request, (TokenList, TokenWatch)):
+            found.gathered = GatheredAnswers()
         elif isinstance(request, TokenKeep):
             self._claim(request, now_ms)
         elif isinstance(request, TokenClose):
@@ -186,14 +185,16 @@ class Proxy:
     # -- what happens
 
     def wake_ms(self) -> int | None:
-        moments = [self._again.next_ms(), self._claim_again.next_ms()]
-        if self._requests or self._others:
-            moments.append(self._asked_where_ms + self._poll_ms)
-            moments += [max(one.asked_ms, self._sure_ms) + self._settings.lease_ms for one in self._oldest()]
-        return min([ms for ms in moments if ms is not None], default=None)
+        """When `woken` has something to do; asked after each step, and kept for it."""
+        where_ms = self._asked_where_ms + self._poll_ms if self._requests or self._others else None
+        found = earliest(self._again.next_ms(), self._claim_again.next_ms(), where_ms, self._refused_ms)
+        self._due_ms = found or 0
+        return found
 
     def woken(self, now_ms: int) -> None:
         """Time passed."""
+        if now_ms < self._due_ms and not self._shows:
+            return
         for id in self._again.due(now_ms):
             found = self._requests.get(id)
             if found is not None:
@@ -204,8 +205,7 @@ class Proxy:
             if session in self._claims and name in self._servers.up:
                 self._ask_claim(session, self._claims[session], name, now_ms)
         self._look_where(now_ms)
-        lease_ms = self._settings.lease_ms
-        while self._requests and now_ms - max(next(iter(self._requests.values())).asked_ms, self._sure_ms) >= lease_ms:
+        while (refused_ms := self._refused_ms) is not None and now_ms >= refused_ms:
             self._refuse(next(iter(self._requests.values())))
 
     def map_changed(self, now_ms: int) -> None:
@@ -259,8 +259,12 @@ class Proxy:
     def _poll_ms(self) -> int:
         return min(1000, self._settings.lease_ms // 8)
 
-    def _oldest(self) -> list[ClientRequest]:
-        return [next(iter(self._requests.values()))] if self._requests else []
+    @property
+    def _refused_ms(self) -> int | None:
+        """When the oldest request is refused, if nothing more is heard."""
+        for oldest in self._requests.values():
+            return max(oldest.asked_ms, self._sure_ms) + self._settings.lease_ms
+        return None
 
     def _targets(self, request: TokenRequest) -> list[NodeName]:
         """Who is to be asked."""
@@ -305,7 +309,8 @@ class Proxy:
             case TokenList():
                 return ListTokens(request)
             case TokenWatch(prefix=prefix):
-                return WatchTokens(prefix, found.positions.get(name, 0), found.known)
+                gathered = found.gathered or GatheredAnswers()
+                return WatchTokens(prefix, gathered.positions.get(name, 0), gathered.known)
             case TokenServers() | TokenReset():
                 return None
             case _:
@@ -318,30 +323,22 @@ class Proxy:
             if shown is not None and self._sure_ms > found.asked_ms - self._poll_ms:
                 self._finish(found, shown)
             return
-        targets = self._targets(found.request)
-        if isinstance(found.request, TokenWatch) and found.known != self._servers.changed:
-            self._watch_anew(found)
-        for name in [name for name in found.at if name not in targets]:
+        targets, gathered = self._targets(found.request), found.gathered
+        is_watch = isinstance(found.request, TokenWatch)
+        is_anew = is_watch and gathered is not None and gathered.known != self._servers.changed
+        for name in [name for name in found.at if is_anew or name not in targets]:
             self._stop(found, name)
-        if isinstance(found.request, (TokenList, TokenWatch)):
-            for some in (found.positions, found.pages):
-                for name in [name for name in some if name not in targets]:
-                    del some[name]
+        if gathered is not None:
+            if is_anew:
+                gathered.restart(self._servers.changed)
+            gathered.keep_only(targets)
         for name in targets:
-            if name not in found.at and name not in found.pages:
+            if name not in found.at and (gathered is None or name not in gathered.pages):
                 question = self._question(found, name)
                 if question is not None:
                     found.at[name] = number = self._questions.ask(name, question, now_ms)
                     self._by_call[number] = found.id
         self._merge(found)
-
-    def _watch_anew(self, found: ClientRequest) -> None:
-        """Other servers serve: what became free meanwhile nobody may know."""
-        for name in list(found.at):
-            self._stop(found, name)
-        found.positions.clear()
-        found.view.restart()
-        found.known = self._servers.changed
 
     def _tell(self, name: NodeName, question: TokenQuestion, now_ms: int) -> int:
         """Ask something of which no client waits for the answer."""
@@ -413,15 +410,9 @@ class Proxy:
             if not found.at:
                 self._again.put(found.id, now_ms + AGAIN_MS)
         elif isinstance(result, WatchedTokens):
-            found.positions[peer] = result.position
-            items = found.view.news(peer, result, self._servers.server_of)
-            is_complete = found.view.completes(self._servers.up)
-            if items or is_complete:
-                self._effects.answers.append(TokenAnswer(found.id, TokensChanged(items, is_complete)))
-            else:
-                self._again.put(found.id, now_ms + AGAIN_MS)
-        elif isinstance(result, TokensListed) and isinstance(found.request, TokenList):
-            found.pages[peer] = result
+            self._take_news(found, peer, result, now_ms)
+        elif isinstance(result, TokensListed) and found.gathered is not None:
+            found.gathered.pages[peer] = result
             self._merge(found)
         elif isinstance(result, TokenItem) and isinstance(found.request, TokenBreak):
             found.fence = max([(one.epoch, one.counter) for one in result.holders], default=None)
@@ -433,6 +424,18 @@ class Proxy:
             self._again.put(found.id, now_ms + AGAIN_MS)
         else:
             self._finish(found, result)
+
+    def _take_news(self, found: ClientRequest, peer: NodeName, told: WatchedTokens, now_ms: int) -> None:
+        gathered = found.gathered
+        if gathered is None:
+            return
+        gathered.positions[peer] = told.position
+        items = gathered.view.news(peer, told, self._servers.server_of)
+        is_complete = gathered.view.completes(self._servers.up)
+        if items or is_complete:
+            self._effects.answers.append(TokenAnswer(found.id, TokensChanged(items, is_complete)))
+        else:
+            self._again.put(found.id, now_ms + AGAIN_MS)
 
     def _take_other(self, came: ServerAnswered, result: TokenResult, now_ms: int) -> None:
         """An answer for which no client waits. A claim that is not taken is made again: soon, or with the next
@@ -453,21 +456,10 @@ class Proxy:
             claim.question = None
 
     def _merge(self, found: ClientRequest) -> None:
-        """The pages of all servers are one."""
-        request = found.request
-        if not isinstance(request, TokenList) or found.at or not found.pages:
-            return
-        items = dict[str, TokenItem]()
-        is_more, is_partial = False, any(page.partial for page in found.pages.values())
-        last: str | None = None
-        for page in found.pages.values():
-            items |= {item.token: item for item in page.items}
-            if page.more and page.items:  # what is behind its last name is not known
-                end = page.items[-1].token
-                last, is_more = end if last is None else min(last, end), True
-        names = sorted(name for name in items if last is None or name <= last)
-        is_more |= len(names) > request.limit
-        self._finish(found, TokensListed(tuple([items[name] for name in names[: request.limit]]), is_more, is_partial))
+        """Answer a list when all servers have."""
+        request, gathered = found.request, found.gathered
+        if isinstance(request, TokenList) and gathered is not None and gathered.pages and not found.at:
+            self._finish(found, gathered.merged(request.limit))
 
     def _refuse(self, found: ClientRequest) -> None:
         shown = self._servers.shown(is_sure=False) if isinstance(found.request, TokenServers) else None

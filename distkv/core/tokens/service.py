@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final, assert_never
 
 from distkv.core.ready import Rng
+from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.calls import QuestionGone
 from distkv.core.tokens.effects import TokenAnswer, TokenEffects
@@ -109,8 +110,7 @@ class TokenService:
     def wake_ms(self) -> int | None:
         """When `woken` has something to do."""
         serving_ms = None if self._serving is None else self._serving.wake_ms()
-        moments = (self._questions.wake_ms(), self._proxy.wake_ms(), serving_ms)
-        return min([ms for ms in moments if ms is not None], default=None)
+        return earliest(self._questions.wake_ms(), self._proxy.wake_ms(), serving_ms)
 
     # -- inside
 

@@ -58,16 +58,21 @@ class TokenState:
     """The ttl of each open session, in milliseconds."""
     changed: int
     """The version in which a server last changed: what clients are told, and answer to."""
+    names: tuple[NodeName, ...] = attrs.field(init=False, eq=False, repr=False)
+    """Of the servers. Kept, because each request asks several times whose a token is."""
+
+    @names.default
+    def _names(self) -> tuple[NodeName, ...]:
+        return tuple(self.servers)
 
     def order(self, token: str) -> Iterator[NodeName]:
         """The servers in the order in which this token comes to them, which is another one for each token."""
-        return iter(_order(tuple(self.servers), token))
+        return iter(_order(self.names, token))
 
     def server_of(self, token: str) -> NodeName | None:
         """Who is responsible for a token: the first in its order that is not down."""
-        servers = self.servers
-        for name in _order(tuple(servers), token):
-            if servers[name].standing is not ServerStanding.DOWN:
+        for name in _order(self.names, token):
+            if self.servers[name].standing is not ServerStanding.DOWN:
                 return name
         return None
 

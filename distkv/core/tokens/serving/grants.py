@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from distkv.core.tokens.alarms import Alarms
+from distkv.core.tokens.alarms import Alarms, earliest
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.serving.grant_rules import GrantRules
@@ -92,7 +92,7 @@ class Grants:
         return None if token is None or not token.is_needed(now_ms) else token.handed(now_ms)
 
     def wake_ms(self) -> int | None:
-        return min([ms for ms in (self._alarms.next_ms(), self._unsure.wake_ms()) if ms is not None], default=None)
+        return earliest(self._alarms.next_ms(), self._unsure.wake_ms())
 
     # -- what clients ask
 

@@ -24,17 +24,18 @@ from distkv.wire.token_requests import TokenAcquire, TokenData, TokenRelease
 
 def is_of_later_session(question: TokenQuestion, state: TokenState) -> bool:
     """Whether it is about a session that would have been opened after this state."""
-    if isinstance(question, KeepSession | EndSession | ClaimTokens):
-        return version_of(question.session) > state.version
-    session = session_of(question) if isinstance(question, AboutToken) else None
-    return session is not None and version_of(session) > state.version
+    if isinstance(question, AboutToken):
+        session = session_of(question)
+    else:
+        session = question.session if isinstance(question, (KeepSession, EndSession, ClaimTokens)) else None
+    return session is not None and session not in state.sessions and version_of(session) > state.version
 
 
 def is_early(question: TokenQuestion, state: TokenState) -> bool:
     """Whether who asks knows more than a server that knows this state."""
     if is_of_later_session(question, state):
         return True
-    if isinstance(question, AboutToken | WatchTokens):
+    if isinstance(question, (AboutToken, WatchTokens)):
         return question.known > state.changed
     if isinstance(question, ClaimTokens):
         return question.version > state.changed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.calls import CallKey
 from distkv.wire.token_messages import TokenQuestion
 
@@ -19,12 +20,15 @@ class ParkedQuestions:
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
         self._found = dict[CallKey, tuple[TokenQuestion, int]]()
+        self._first_ms: int | None = None
+        """Not after the first of the times since which they wait."""
 
     def put(self, call: CallKey, question: TokenQuestion, since_ms: int) -> bool:
         """Let one wait; whether there is room."""
         if len(self._found) >= self._limit:
             return False
         self._found[call] = question, since_ms
+        self._first_ms = earliest(self._first_ms, since_ms)
         return True
 
     def call_gone(self, call: CallKey) -> None:
@@ -33,16 +37,19 @@ class ParkedQuestions:
 
     def take(self) -> list[tuple[CallKey, TokenQuestion, int]]:
         """All, with the time since which each waits; none is left."""
-        found, self._found = self._found, {}
+        found, self._found, self._first_ms = self._found, {}, None
         return [(call, question, since_ms) for call, (question, since_ms) in found.items()]
 
     def take_before(self, ms: int) -> list[tuple[CallKey, TokenQuestion]]:
         """Those that have waited since then, or longer."""
+        if self._first_ms is None or self._first_ms > ms:
+            return []
         found = [(call, question) for call, (question, since_ms) in self._found.items() if since_ms <= ms]
         for call, _ in found:
             del self._found[call]
+        self._first_ms = min([since_ms for _, since_ms in self._found.values()], default=None)
         return found
 
     def wake_ms(self, wait_ms: int) -> int | None:
-        """When one has waited so long."""
-        return min([since_ms + wait_ms for _, since_ms in self._found.values()], default=None)
+        """When one may have waited so long."""
+        return None if self._first_ms is None else self._first_ms + wait_ms

@@ -28,9 +28,9 @@ class ServingPatience:
 
     def wake_ms(self, led_ms: int) -> int | None:
         """When somebody is to be refused. `led_ms`: until when this node leads, or led."""
-        moments = [] if self._has_refused else [self._sure_ms]
-        moments += [] if self._has_refused_sessions else [max(self._sure_ms, led_ms)]
-        return min(moments) + self._lease_ms if moments else None
+        if not self._has_refused:
+            return self._sure_ms + self._lease_ms
+        return None if self._has_refused_sessions else max(self._sure_ms, led_ms) + self._lease_ms
 
     def refuses(self, now_ms: int) -> bool:
         """Whether those who wait for tokens are to be refused now."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
+from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects, must_wait
@@ -124,9 +125,7 @@ class TokenServing:
 
     def serves(self, token: str, now_ms: int) -> bool:
         """Whether it may grant this now."""
-        if not self._quiet_ms <= now_ms < self._authority.grants_until_ms:
-            return False
-        return self._part.serves(token)
+        return self._quiet_ms <= now_ms < self._authority.grants_until_ms and self._part.serves(token)
 
     def next_number(self) -> tuple[int, int]:
         return self._part.next_number()
@@ -160,14 +159,15 @@ class TokenServing:
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken; asked after each step, and kept for `look`."""
-        moments = [self._grants.wake_ms(), self._sessions.wake_ms(), self._survey.wake_ms()]
-        moments.append(self._again_ms)
-        moments.append(self._parked.wake_ms(self._settings.lease_ms))
-        if self._state is not None:
-            moments.append(self._patience.wake_ms(self._led_ms))
-        if self._is_quiet:
-            moments.append(self._quiet_ms)
-        found = min([ms for ms in moments if ms is not None], default=None)
+        found = earliest(
+            self._grants.wake_ms(),
+            self._sessions.wake_ms(),
+            self._survey.wake_ms(),
+            self._again_ms,
+            self._parked.wake_ms(self._settings.lease_ms),
+            None if self._state is None else self._patience.wake_ms(self._led_ms),
+            self._quiet_ms if self._is_quiet else None,
+        )
         self._due_ms = found or 0
         return found
 

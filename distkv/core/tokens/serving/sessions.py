@@ -17,7 +17,7 @@ from typing import Final, assert_never
 
 import attrs
 
-from distkv.core.tokens.alarms import Alarms
+from distkv.core.tokens.alarms import Alarms, earliest
 from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
@@ -117,8 +117,7 @@ class Sessions:
     # -- when
 
     def wake_ms(self) -> int | None:
-        moments = [self._waits.next_ms(), self._ends.next_ms() if self._could_confirm else None]
-        return min([ms for ms in moments if ms is not None], default=None)
+        return earliest(self._waits.next_ms(), self._ends.next_ms() if self._could_confirm else None)
 
     def leads(self, now_ms: int) -> bool:
         """Whether it may confirm and propose now."""
