@@ -89,9 +89,11 @@ class ParentEnd:
         self._heard: Final = heard
         self._ended: Final = ended
         self._number: int | None = None
+        self._is_stopped = False
 
     def stop(self) -> None:
         """Let it come to its end. The tree hears of it at once: it may have something to say before `run` goes on."""
+        self._is_stopped = True
         if self._tree_edges is not None and self._number is not None:
             self._tree_edges.ended(self._number)
 
@@ -106,7 +108,7 @@ class ParentEnd:
             await self._send(encode_start(seq))
             if tree_edges is None:
                 await self._send(encode_edge(ParentRefusal("unknown"), seq))
-            else:
+            elif not self._is_stopped:
                 await self._be_edge(tree_edges)
             await self._send(encode_end(seq))
         finally:

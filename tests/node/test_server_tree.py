@@ -223,6 +223,16 @@ async def test_what_is_said_on_an_edge_that_was_just_stopped_ends_nothing_else(a
 
 
 @pytest.mark.trio
+async def test_edge_that_is_stopped_before_it_begins_never_does(autojump_clock: MockClock) -> None:
+    async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
+        asking = {"node": "b", "life": nodes[1].replica.life}
+        attach = client.frame("attach", silent=60, **{"as": asking})
+        await client.stream.send_all(attach + client.frame("stop", task=client.seq))
+        states = [reply.get("state") for reply in await client.replies(4) if reply is not None]
+        assert {"start", "end"} <= set(states)
+
+
+@pytest.mark.trio
 async def test_child_that_reads_nothing_is_given_up(autojump_clock: MockClock) -> None:
     async with _grown("a", "b", "c") as (_, nodes):
         stuck = nodes[0].client(lockstep=True)
