@@ -115,8 +115,8 @@ class ParentEnd:
             self._ended(seq)
 
     async def _be_edge(self, tree_edges: TreeEdges) -> None:
-        self._number, edge = tree_edges.asked(self._request.node)
-        number = self._number
+        number, edge = tree_edges.asked(self._request.node)
+        self._number = number
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._see_child, tree_edges, number)

@@ -215,7 +215,7 @@ class TokenFleet:
         self._take(site, machine, said)
 
     def _take(self, site: Site, machine: Consensus, said: list[tuple[NodeName, Said]]) -> None:
-        effects = machine.take()
+        effects = machine.effects.take()
         if site.parts != site.parts_written:
             site.parts_written = site.parts
             effects.slots.append(SlotWrite("parts", b"%d" % site.parts))

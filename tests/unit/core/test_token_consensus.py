@@ -60,7 +60,7 @@ def _server(settings: ConsensusSettings = SETTINGS, life: int = 3) -> Consensus:
     server.founded(attrs.evolve(FOUNDING, servers=dict.fromkeys(settings.servers, 1) | LIVES)
                    if len(settings.servers) > 3 else FOUNDING, 0)
     server.begin(0, 100)
-    server.take()
+    server.effects.take()
     return server
 
 
@@ -82,7 +82,7 @@ def _ask(term: int, accepted: StateId = NO_STATE, *, is_trial: bool = False) -> 
 
 def _is_given(server: Consensus, asked: VoteAsked, now_ms: int, candidate: NodeName = A, life: int = 1) -> bool:
     server.told(candidate, life, asked, now_ms)
-    (answer,) = _told(server.take(), VoteGiven)
+    (answer,) = _told(server.effects.take(), VoteGiven)
     return answer.is_given
 
 
@@ -100,7 +100,7 @@ def _round(
 
 def _beat(server: Consensus, told: LeaderRound, now_ms: int) -> ServerBeat:
     server.told(A, 1, told, now_ms)
-    (beat,) = _told(server.take(), ServerBeat)
+    (beat,) = _told(server.effects.take(), ServerBeat)
     return beat
 
 
@@ -117,7 +117,7 @@ def _run_until(server: Consensus, end_ms: int) -> list[StateMessage]:
     found = list[StateMessage]()
     while (wake_ms := server.wake_ms()) is not None and wake_ms <= end_ms:
         server.woken(max(wake_ms, 0))
-        found += [tell.message for tell in server.take().tells]
+        found += [tell.message for tell in server.effects.take().tells]
     return found
 
 
@@ -126,7 +126,8 @@ def _next_round(server: Consensus) -> tuple[int, dict[NodeName, LeaderRound]]:
     now_ms = server.wake_ms()
     assert now_ms is not None
     server.woken(now_ms)
-    return now_ms, {tell.to: tell.message for tell in server.take().tells if isinstance(tell.message, LeaderRound)}
+    tells = server.effects.take().tells
+    return now_ms, {tell.to: tell.message for tell in tells if isinstance(tell.message, LeaderRound)}
 
 
 def _leader() -> tuple[Consensus, int]:
@@ -136,7 +137,7 @@ def _leader() -> tuple[Consensus, int]:
     assert now_ms is not None
     server.woken(now_ms)
     for is_trial in (True, False):
-        (asked,) = _told(server.take(), VoteAsked, A)
+        (asked,) = _told(server.effects.take(), VoteAsked, A)
         assert asked.is_trial is is_trial
         server.told(A, 1, VoteGiven(HASH, 1, asked.term, is_trial, True, 0), now_ms)
     return server, now_ms
@@ -150,13 +151,13 @@ def _answer(
     sent = OwnTime(7, now_ms if own_ms is None else own_ms)
     beat = ServerBeat(HASH, 1, told.term, told.number, sent, accepted, is_member, wanted, since)
     server.told(name, life, beat, now_ms)
-    return next(iter(_told(server.take(), LeaderRound, name)), None)
+    return next(iter(_told(server.effects.take(), LeaderRound, name)), None)
 
 
 def _settled() -> tuple[Consensus, int, LeaderRound]:
     """A leader whose first version is on the disks of itself and of A; the last round."""
     server, now_ms = _leader()
-    (first,) = _told(server.take(), LeaderRound, A)
+    (first,) = _told(server.effects.take(), LeaderRound, A)
     assert first.change is not None
     told = _answer(server, first, now_ms, first.change.head.id)
     assert told is not None
@@ -172,13 +173,13 @@ def test_node_that_is_not_in_the_list_takes_no_part() -> None:
     server.begin(0, 100)
     server.told(A, 1, _ask(1), 5000)
     assert server.wake_ms() is None
-    assert not server.take().tells
+    assert not server.effects.take().tells
 
 
 def test_server_with_another_list_is_not_heard_and_shown() -> None:
     server = _server()
     server.told(A, 1, attrs.evolve(_ask(1), servers_hash=b"another."), WAITED_MS)
-    assert not server.take().tells
+    assert not server.effects.take().tells
     assert server.differing == {A: b"another."}
     assert server.counts == {"other_list": 1}
 
@@ -186,15 +187,15 @@ def test_server_with_another_list_is_not_heard_and_shown() -> None:
 def test_node_that_is_no_server_is_not_heard() -> None:
     server = _server()
     server.told(C, 1, _ask(1), WAITED_MS)
-    assert not server.take().tells
+    assert not server.effects.take().tells
     assert server.counts == {"no_server": 1}
 
 
 def test_slots_of_another_life_are_void_and_removed() -> None:
     disk = dict[str, bytes]()
-    _keep(disk, _alone(disk).take())
+    _keep(disk, _alone(disk).effects.take())
     server = _alone(disk, life=4)
-    assert {slot.key for slot in server.take().slots if slot.value is None} >= {"founding", "state", "vote"}
+    assert {slot.key for slot in server.effects.take().slots if slot.value is None} >= {"founding", "state", "vote"}
     assert server.founding is not None  # it is alone, so it founds again
     assert server.founding.servers == {M: 4}
 
@@ -205,12 +206,12 @@ def test_slots_of_another_life_are_void_and_removed() -> None:
 def test_single_server_founds_and_leads_at_once() -> None:
     server = _alone({})
     assert server.leads_until_ms == SETTINGS.short_ms
-    assert server.take().founding == Founding({M: 3}, 100, 1)
+    assert server.effects.take().founding == Founding({M: 3}, 100, 1)
 
 
 def test_single_server_that_starts_again_waits_for_its_promise() -> None:
     disk = dict[str, bytes]()
-    _keep(disk, _alone(disk).take())
+    _keep(disk, _alone(disk).effects.take())
     server = _alone(disk, 50)
     _run_until(server, 50 + WAITED_MS - 1)
     assert not server.leads_until_ms
@@ -234,7 +235,7 @@ def test_sessions_take_a_version_each_and_are_there_after_a_restart() -> None:
     for tag in "xyz":
         server.propose_open(15_000, tag)
     server.woken(10)
-    _keep(disk, server.take())
+    _keep(disk, server.effects.take())
     assert server.effective is not None
     assert dict(server.effective.sessions) == {"101-x": 15_000, "102-y": 15_000, "103-z": 15_000}
     again = _alone(disk, 20)
@@ -249,10 +250,10 @@ def test_session_that_ends_is_gone_from_the_disk() -> None:
     server = _alone(disk)
     server.propose_open(15_000, "x")
     server.woken(10)
-    _keep(disk, server.take())
+    _keep(disk, server.effects.take())
     server.propose_end(["101-x", "unknown"])
     server.woken(20)
-    _keep(disk, server.take())
+    _keep(disk, server.effects.take())
     assert server.effective is not None
     assert not server.effective.sessions
     assert not [key for key in disk if key.startswith("session/")]
@@ -263,10 +264,10 @@ def test_change_among_a_thousand_sessions_writes_only_what_changed() -> None:
     for at in range(1000):
         server.propose_open(15_000, f"x{at}")
     server.woken(10)
-    server.take()
+    server.effects.take()
     server.propose_open(15_000, "one")
     server.woken(20)
-    assert [slot.key for slot in server.take().slots] == ["state", "session/1101-one"]
+    assert [slot.key for slot in server.effects.take().slots] == ["state", "session/1101-one"]
 
 
 def test_too_many_sessions_are_refused() -> None:
@@ -296,7 +297,7 @@ def test_voter_that_acknowledged_a_leader_refuses_for_a_lease() -> None:
 def test_vote_is_on_the_disk_before_it_leaves() -> None:
     server = _server()
     server.told(A, 1, _ask(1), WAITED_MS)
-    effects = server.take()
+    effects = server.effects.take()
     assert [slot.key for slot in effects.slots] == ["vote"]
     assert _told(effects, VoteGiven)[0].is_given
 
@@ -321,11 +322,11 @@ def test_no_vote_is_given_in_the_term_of_the_state_that_is_on_the_disk() -> None
     server.founded(FOUNDING, 0)
     server.begin(0, 100)
     server.told(A, 1, _round(1, StateChange(_head(100, term=4), None, {}), term=4), 0)
-    _keep(disk, server.take())
+    _keep(disk, server.effects.take())
     again = Consensus(SETTINGS, 3, Random(1))
     again.restore(disk)
     again.begin(0, 100)
-    again.take()
+    again.effects.take()
     assert not _is_given(again, _ask(4, StateId(4, 100)), WAITED_MS)
     assert _is_given(again, _ask(5, StateId(4, 100)), WAITED_MS)
 
@@ -370,7 +371,7 @@ def test_round_of_an_earlier_term_is_refused() -> None:
 def test_state_is_on_the_disk_before_it_is_acknowledged() -> None:
     server = _server()
     server.told(A, 1, _round(1, StateChange(_head(100), None, {"100-x": 15_000})), 0)
-    effects = server.take()
+    effects = server.effects.take()
     assert [slot.key for slot in effects.slots] == ["state", "session/100-x"]
     assert _told(effects, ServerBeat)[0].accepted == StateId(1, 100)
     assert server.effective is None
@@ -438,13 +439,13 @@ def test_lease_is_not_had_by_a_time_of_another_start() -> None:
 def test_first_version_of_a_leader_comes_before_anything_else() -> None:
     server, now_ms = _leader()
     assert not server.leads_until_ms
-    (first,) = _told(server.take(), LeaderRound, A)
+    (first,) = _told(server.effects.take(), LeaderRound, A)
     assert first.effective is None
     assert first.change is not None
     assert first.change.head.id == StateId(1, 100)
     server.propose_open(15_000, "x")
     server.woken(now_ms)
-    assert not [told for told in _told(server.take(), LeaderRound, A)
+    assert not [told for told in _told(server.effects.take(), LeaderRound, A)
                 if told.change is not None and told.change.head.id.version > 100]
 
 
@@ -458,11 +459,12 @@ def test_next_version_waits_until_the_last_one_is_on_a_majority() -> None:
     server, now_ms, told = _settled()
     server.propose_open(15_000, "x")
     server.woken(now_ms)
-    (first,) = _told(server.take(), LeaderRound, A)
+    (first,) = _told(server.effects.take(), LeaderRound, A)
     assert first.change is not None
     server.propose_open(15_000, "y")
     server.woken(now_ms + 1)
-    assert {one.change.head.id for one in _told(server.take(), LeaderRound, A) if one.change} <= {StateId(1, 101)}
+    rounds = _told(server.effects.take(), LeaderRound, A)
+    assert {one.change.head.id for one in rounds if one.change} <= {StateId(1, 101)}
     told = _answer(server, first, now_ms + 2, StateId(1, 101)) or told
     assert told.change is not None
     assert told.change.opened == {"102-y": 15_000}
@@ -475,7 +477,7 @@ def test_server_with_another_base_gets_the_whole_state() -> None:
     _answer(server, told, now_ms + 5, StateId(1, 101))
     assert _answer(server, told, now_ms + 6, NO_STATE, name=B, life=2) is None
     server.woken(now_ms + LEASE_MS // 4)
-    (last,) = _told(server.take(), LeaderRound, B)
+    (last,) = _told(server.effects.take(), LeaderRound, B)
     assert last.change is not None
     assert (last.change.base, dict(last.change.opened)) == (None, {"101-x": 15_000})
 
@@ -483,7 +485,7 @@ def test_server_with_another_base_gets_the_whole_state() -> None:
 @pytest.mark.parametrize(("life", "is_member"), [(11, True), (1, False)])
 def test_acknowledgement_of_a_server_that_does_not_count_is_not_counted(life: int, *, is_member: bool) -> None:
     server, now_ms = _leader()
-    (first,) = _told(server.take(), LeaderRound, A)
+    (first,) = _told(server.effects.take(), LeaderRound, A)
     assert _answer(server, first, now_ms, StateId(1, 100), life=life, is_member=is_member) is None
     assert server.effective is None
 
@@ -590,7 +592,7 @@ def test_reset_by_a_node_that_is_no_server_is_refused() -> None:
 def test_reset_founds_with_the_lives_that_are_heard_above_all_that_was_seen() -> None:
     server = _follower()
     server.reset(20)
-    founding = server.take().founding
+    founding = server.effects.take().founding
     assert founding is not None
     assert (dict(founding.servers), founding.generation) == ({A: 1, B: 0, M: 3}, 2)
     assert founding.version > 100 + 1_000_000
@@ -599,9 +601,9 @@ def test_reset_founds_with_the_lives_that_are_heard_above_all_that_was_seen() ->
 def test_reset_founds_above_what_another_server_has_seen() -> None:
     server = _follower()
     server.told(A, 1, _ask(2, StateId(1, 50_000_000)), 10)
-    server.take()
+    server.effects.take()
     server.reset(20)
-    founding = server.take().founding
+    founding = server.effects.take().founding
     assert founding is not None
     assert founding.version > 51_000_000
 
@@ -614,7 +616,7 @@ def test_founding_of_a_higher_generation_voids_state_and_leases() -> None:
     _beat(server, _round(5, effective=StateId(1, 101), acked=4), 700)
     assert server.grants_until_ms
     server.founded(Founding(LIVES, 2_000_000, 2), 800)
-    _keep(disk, server.take())
+    _keep(disk, server.effects.take())
     assert server.effective is None
     assert not server.grants_until_ms
     assert sorted(disk) == ["admitted", "founding", "vote"]

@@ -119,10 +119,6 @@ class Consensus:
             return 0
         return self._elections.wake_ms() if self._leading is None else self._leading.next_ms
 
-    def take(self) -> TokenEffects:
-        """What is to be done; nothing is left."""
-        return self.effects.take()
-
     # -- what happens
 
     def restore(self, slots: Mapping[str, bytes]) -> None:
