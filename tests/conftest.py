@@ -1,34 +1,32 @@
-"""What all tests share: markers by folder, two options, the rule that CI skips nothing, and what failed, told again.
+"""What all tests share: markers by folder, options, the rule that CI skips nothing, and what is told of a run.
 
 Knows: which folder needs what from the machine.  Does not know any part of the product.
 
 Invariant: with CI=true, a test or module that is skipped is a failure; elsewhere `-rs` prints the reason. With
-`--quick` the end says what was left out. Tests that fail are told in the file that FAILURES names, too.
+`--quick` the end says what was left out. What failed, and what each file cost, goes into the file that TOLD names.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections import Counter
-from collections.abc import Generator
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
-# No test fails on time: a machine may be busy. All else is as the library has it here or, with CI set, there.
-settings.register_profile("patient", parent=settings(), deadline=None)
-settings.load_profile("patient")
+from tests import profiles
 
 FOLDERS = ("process", "netns", "spark", "browser")
 """Folders below tests/ whose tests get the marker of the same name."""
 
 IN_CI = os.environ.get("CI") == "true"
 
-FAILURES = os.environ.get("FAILURES")
-"""A file: packaging/test.sh prints it last, because hours of output stand above, or were cut."""
+TOLD = os.environ.get("TOLD")
+"""A file in which packaging/testing reads how the run was: rows as JSON."""
 
 TOLD_LINES = 40
 """How much of one failure goes there: its end, which has the error."""
@@ -37,15 +35,25 @@ LEFT_OUT = pytest.StashKey[dict[str, int]]()
 """How many tests of each file `--quick` left out."""
 
 
+USED = pytest.StashKey[float]()
+"""Of the processor, by this process and those that it waited for, up to the last phase of a test."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-scenarios", action="store_true", help="write into tests/scenarios/*.txt what they give now"
     )
     parser.addoption("--quick", action="store_true", help="leave out the tests that are marked as slow")
+    parser.addoption("--soak", type=int, metavar="NUMBER", help="many seeds and examples, drawn from this number")
 
 
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads its option
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = {}
+    soak = config.getoption("--soak")
+    profiles.choose(soak)
+    if soak is not None:
+        config.option.hypothesis_seed = str(soak)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -77,6 +85,10 @@ def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[LEFT_OUT] = Counter(item.location[0] for item in slow)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    session.config.stash[USED] = _processor_s()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist: what it found is told by the first one
         session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
@@ -89,18 +101,26 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if FAILURES and not hasattr(config, "workerinput"):  # a process of pytest-xdist tells its failures to the first one
-        _tell_failures(terminalreporter, Path(FAILURES))
+    if TOLD and not hasattr(config, "workerinput"):  # a process of pytest-xdist tells all to the first one
+        with Path(TOLD).open("a", encoding="utf-8") as told:
+            told.writelines(f"{json.dumps(row)}\n" for row in _rows(terminalreporter))
     if config.getoption("--quick"):
         _tell_left_out(terminalreporter, config)
 
 
-def _tell_failures(reporter: pytest.TerminalReporter, file: Path) -> None:
-    reports = reporter.stats.get("failed", []) + reporter.stats.get("error", [])
-    with file.open("a") as told:
-        for report in reports:
-            lines = report.longreprtext.splitlines()[-TOLD_LINES:]
-            told.write("\n".join([f"-- {report.nodeid}", *lines, ""]))
+def _rows(reporter: pytest.TerminalReporter) -> Iterator[dict[str, Any]]:
+    """What failed, and what each file cost."""
+    for report in reporter.stats.get("failed", []) + reporter.stats.get("error", []):
+        yield {"failed": report.nodeid, "last": report.longreprtext.splitlines()[-TOLD_LINES:]}
+    costs: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+    for report in (report for some in reporter.stats.values() for report in some):
+        if isinstance(report, pytest.TestReport):
+            cost = costs[report.nodeid.partition("::")[0]]
+            cost[0] += report.when == "call"
+            cost[1] += report.duration
+            cost[2] += getattr(report, "cpu_s", 0.0)
+    for file, (tests, wall_s, cpu_s) in costs.items():
+        yield {"file": file, "tests": int(tests), "wall_s": wall_s, "cpu_s": cpu_s}
 
 
 def _tell_left_out(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -115,8 +135,11 @@ def _tell_left_out(terminalreporter: pytest.TerminalReporter, config: pytest.Con
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    now = _processor_s()
+    report.cpu_s = now - item.config.stash[USED]  # type: ignore[attr-defined]  # reports take what they are given
+    item.config.stash[USED] = now
     # An expected failure is reported as skipped, too; it is none.
     if not hasattr(report, "wasxfail"):
         _refuse_skip(report)
@@ -128,6 +151,11 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _refuse_skip(report)
     return report
+
+
+def _processor_s() -> float:
+    user, system, childrens_user, childrens_system, _ = os.times()
+    return user + system + childrens_user + childrens_system
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

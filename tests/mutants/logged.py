@@ -263,7 +263,7 @@ def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
 
 
 def _failing_of(files: list[str], root: Path) -> str | None:
-    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *files],

@@ -194,7 +194,7 @@ def copy_of_package(to: Path, tests: Iterable[str] = TESTS) -> None:
     leave = shutil.ignore_patterns("__pycache__", ".hypothesis")
     for name in ("distkv", *tests):
         shutil.copytree(ROOT / name, to / name, ignore=leave)
-    for name in ("pyproject.toml", "tests/conftest.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/profiles.py"):
         (to / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, to / name)
 
@@ -240,7 +240,7 @@ def failing_test(root: Path, *, properties: bool = True) -> str | None:
 
 def _failing_of(files: list[Path], root: Path, environment: dict[str, str]) -> str | None:
     # The profile leaves nothing to chance: a mutant that is killed once is killed every time.
-    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
     done = _run([sys.executable, "-m", "pytest", *options, *map(str, files)], root, environment)
     if done.returncode == 0:
         return None

@@ -42,7 +42,7 @@ def killer(broken: Broken) -> str | None:
         root = Path(name).resolve()
         copy_of_package(root, tests=["tests"])
         change(broken.mutant, root)
-        options = ["-x", "-q", "-rf", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+        options = ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", *options, *broken.tests]
         env = clean_environment(root)
         try:

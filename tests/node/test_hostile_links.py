@@ -17,7 +17,7 @@ from typing import Any, cast
 import attrs
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, memory_stream_pair
 
@@ -37,6 +37,7 @@ from distkv.wire.records import encode_record
 from distkv.wire.replies import Hello, addressed, encode_end, encode_error, encode_hello, encode_start
 from tests.node.gossip_samples import A, update
 from tests.node.nodes import OVER_SOCKETS, Node, new_world, run, solo_node, until
+from tests.profiles import examples
 from tests.property import strategies
 
 FOLLOW = {"follow": True}
@@ -267,7 +268,7 @@ _ANY_FIELDS = st.dictionaries(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@examples(15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(sorted(set(LIES) - {"frame above the limit"})) | _ANY_FIELDS | st.binary(), max_size=8))
 def test_any_row_of_lies_and_nonsense_is_survived(said: list[str | bytes | dict[str, object]]) -> None:
     def lie_of(one: str | bytes | dict[str, object]) -> Lie:
@@ -300,7 +301,7 @@ _FIELDS: dict[str, st.SearchStrategy[object]] = {
 _REQUESTS = st.tuples(st.sampled_from(["follow", "held", "stop"]), st.fixed_dictionaries({}, optional=_FIELDS))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_REQUESTS, min_size=1, max_size=12), st.booleans())
 def test_whatever_a_client_says_of_follows_it_is_answered_and_changes_nothing(
     requests: list[tuple[str, dict[str, object]]], over_sockets: bool

@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from distkv.wire import packing
 from distkv.wire.codec import tick_maps_map
 from tests.node.nodes import Client, Node, Reply, new_world, run, solo_node
+from tests.profiles import examples
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -48,7 +49,7 @@ def check_mixed(replies: list[Reply | None]) -> None:
 
 
 @given(st.lists(st.integers(1, 400), max_size=30))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_requests_cut_anywhere_are_answered_alike(cuts: list[int]) -> None:
     async def main() -> None:
         async with solo_node() as node, await greeted(node) as client:

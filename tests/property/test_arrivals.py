@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.update import Store
@@ -47,7 +47,6 @@ async def was_woken(expectation: Expectation) -> bool:
     return not patience.cancelled_caught
 
 
-@settings(deadline=None)
 @given(st.lists(st.builds(Doing, arriving | known, behind | beside, st.booleans()), max_size=12))
 def test_expectation_is_woken_when_another_tick_is_held(doings: list[Doing]) -> None:
     def is_here(store: Store, doing: Doing) -> bool:

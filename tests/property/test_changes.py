@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.engine.changes import WON_UNKNOWN, Changes, PageBounds
@@ -24,6 +24,7 @@ from distkv.wire.records import decode_records, encode_record
 from distkv.wire.states import path_key
 from distkv.wire.values import pack_value
 from tests.node.nodes import run
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +91,7 @@ async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(fleets, links, links, st.sampled_from(PATHS), bounds)
 def test_each_tick_is_in_one_page_or_elsewhere_or_absent(
     fleet: dict[tuple[NodeName, int], Kept],

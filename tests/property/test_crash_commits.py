@@ -12,7 +12,7 @@ from functools import partial
 import attrs
 import pytest
 import trio
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from distkv.errors import DistkvError
@@ -26,6 +26,7 @@ from distkv.wire.codec import tick_maps_map
 from distkv.wire.values import unpack_value
 from tests.node.claims import Claims, check_order, claims_of
 from tests.node.nodes import SEGMENT_BYTES, Node, World, new_world, replayed, run, until
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
@@ -225,7 +226,7 @@ def crashes(crashing: str, commit_s: float, seed: int = 0) -> Iterator[tuple[Pla
 @pytest.mark.parametrize("commit_s", [0.0005, 0.008], ids=["fast", "slow"])
 @pytest.mark.parametrize("crashing", [FOUNDER, JOINER])
 @given(seed=st.integers(0, 1 << 20))  # in hypothesis also because it makes trio's scheduling repeatable
-@settings(max_examples=1, deadline=None)
+@examples(1)
 def test_disk_crashing_anywhere_undoes_nothing_that_anybody_saw(crashing: str, commit_s: float, seed: int) -> None:
     for plan, after in crashes(crashing, commit_s, seed):
         for tear in TEARS:
@@ -242,7 +243,7 @@ DRAWN_S = (0.0005, 0.003, 0.01, 0.01, 0.03, 0.03, 0.1)
 
 @pytest.mark.parametrize("looked_at", [FOUNDER, JOINER])
 @given(seed=st.integers(0, 1 << 20))
-@settings(max_examples=8, deadline=None, phases=[Phase.generate])  # a smaller seed is no simpler run
+@examples(8, phases=[Phase.generate])  # a smaller seed is no simpler run
 def test_nothing_leaves_before_its_own_commit_while_others_are_under_way(looked_at: str, seed: int) -> None:
     rng = random.Random(seed)
     plan = Plan(looked_at, lambda: rng.choice(DRAWN_S), seed=seed)
@@ -306,7 +307,7 @@ async def check_after_restart(world: World, node: Node, before: Claims, acknowle
     st.integers(0, 1000),
     st.one_of(st.sampled_from(TEARS), st.integers(0, 3000).map(tear_at)),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_node_restarting_after_any_crash_keeps_its_word_and_converges(
     crashing: str, commit_s: float, crash_at: int, seed: int, tear: Tear
 ) -> None:

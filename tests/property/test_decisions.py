@@ -6,7 +6,7 @@ from random import Random
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.ready import CoreSettings, LocalDecision, LocalSet, Ready, WriteDone
@@ -16,6 +16,7 @@ from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, Start
 from distkv.wire.request import Dismiss, Restore, SetValue
+from tests.profiles import examples
 from tests.property.histories import outcome
 
 pytestmark = pytest.mark.slow
@@ -95,7 +96,7 @@ DECISIONS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 15), st.boolean
 """Who decides about which loser, whether it is restored, and whether all hear of it before the next one decides."""
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(WRITES, DECISIONS)
 def test_named_losers_are_closed_on_all_nodes_and_the_others_stay_open(
     writes: list[tuple[int, bytes | None, int | None]], decisions: list[tuple[int, int, bool, bool]]
@@ -124,7 +125,7 @@ def test_named_losers_are_closed_on_all_nodes_and_the_others_stay_open(
     assert found[0] - before <= made | hidden  # of two who decide at once one loses
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(WRITES, DECISIONS)
 def test_decisions_leave_what_the_protocol_says_of_all_events(
     writes: list[tuple[int, bytes | None, int | None]], decisions: list[tuple[int, int, bool, bool]]

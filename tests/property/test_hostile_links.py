@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from distkv.core.gossip import TICKS_AHEAD
@@ -22,6 +22,7 @@ from distkv.wire.following import ITEM_EVENTS_MAX, FollowItem, encode_known, enc
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from distkv.wire.replies import decode_reply
+from tests.profiles import examples
 from tests.property import strategies
 from tests.unit.core.test_links import linked
 
@@ -85,7 +86,7 @@ _Item: TypeAlias = tuple[list[tuple[list[tuple[NodeName, int]], int, str]], dict
 _ITEMS: st.SearchStrategy[list[_Item]] = st.lists(st.tuples(st.lists(_EVENTS, max_size=4), _KNOWN), max_size=12)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@examples(40, suppress_health_check=[HealthCheck.too_slow])
 @given(_ITEMS)
 def test_whatever_is_told_only_near_ticks_of_the_followed_writer_count(items: list[_Item]) -> None:
     fleet = linked("b", "c")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from distkv.errors import LogDamagedError
@@ -11,6 +11,7 @@ from distkv.storage.base import SECTOR_BYTES
 from distkv.storage.log import open_log
 from distkv.storage.memory import MemoryDisk
 from distkv.storage.segment import HEADER_BYTES, BatchSpan, parse_batch, parse_header, segment_name, segment_numbers
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def _flip(disk: MemoryDisk, name: str, bit: int) -> None:
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_bit_flipped_in_any_but_the_last_batch_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -65,7 +66,7 @@ def test_bit_flipped_in_any_but_the_last_batch_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_bit_flipped_in_a_segment_header_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -82,7 +83,7 @@ def _is_the_only_one_of_its_sector(disk: MemoryDisk, name: str, bit: int) -> boo
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_bit_flipped_anywhere_is_damage_or_costs_nothing(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -99,7 +100,7 @@ def test_bit_flipped_anywhere_is_damage_or_costs_nothing(
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_bit_flipped_in_the_last_batch_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -113,7 +114,7 @@ def test_bit_flipped_in_the_last_batch_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_file_that_lost_its_end_or_all_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -132,7 +133,7 @@ def test_file_that_lost_its_end_or_all_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_bytes_overwritten_anywhere_are_damage_or_lose_the_last_batch_at_most(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:

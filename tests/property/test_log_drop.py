@@ -7,11 +7,12 @@ import random
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.storage.log import SegmentedLog, open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk, keep_all, keep_none, tear_at
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +104,7 @@ lives = st.builds(
 
 
 @given(st.lists(lives, min_size=1, max_size=4))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_crash_anywhere_keeps_every_record_that_is_not_settled(history: list[Life]) -> None:
     disk, world = MemoryDisk(), World()
     for life in history:
@@ -118,7 +119,7 @@ def test_crash_anywhere_keeps_every_record_that_is_not_settled(history: list[Lif
 
 
 @given(st.lists(steps, max_size=20), st.sampled_from([150, 300, 1000]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_log_holds_one_segment_more_than_what_is_not_settled(
     todo: list[list[bytes] | Settle], segment_bytes: int
 ) -> None:

@@ -6,12 +6,13 @@ import random
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.storage.base import SECTOR_BYTES
 from distkv.storage.segment import SegmentHeader, content_end, encode_batch, new_mark, parse_batch
 from distkv.storage.tail import tail_damage
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def _expect_torn(data: bytes, whole: bytes, header: SegmentHeader, start: int) -
 
 
 @given(formats, records, st.integers(60, 2000), st.integers(0, 1 << 30))
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_any_choice_of_sectors_is_a_torn_write(
     header: SegmentHeader, batch: list[bytes], start: int, seed: int
 ) -> None:
@@ -53,7 +54,7 @@ def test_any_choice_of_sectors_is_a_torn_write(
 
 
 @given(formats, records, st.integers(60, 2000))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_any_beginning_is_a_torn_write(header: SegmentHeader, batch: list[bytes], start: int) -> None:
     written = encode_batch(header, start, 7, batch)
     whole = _segment(written, start)
@@ -62,7 +63,7 @@ def test_any_beginning_is_a_torn_write(header: SegmentHeader, batch: list[bytes]
 
 
 @given(formats, records, st.integers(60, 2000), st.integers(0, 1 << 30), st.integers(1, 6000))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_torn_write_that_was_cut_in_part_is_one_still(
     header: SegmentHeader, batch: list[bytes], start: int, seed: int, cut_bytes: int
 ) -> None:
@@ -77,7 +78,7 @@ def test_torn_write_that_was_cut_in_part_is_one_still(
 
 
 @given(records, st.integers(60, 2000), st.data())
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_flipped_bit_is_damage_unless_it_was_the_only_one_of_its_sector(
     batch: list[bytes], start: int, data: st.DataObject
 ) -> None:

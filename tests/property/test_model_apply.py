@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.model.event import (
@@ -25,6 +25,7 @@ from distkv.model.event import (
 from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
+from tests.profiles import examples
 from tests.property.histories import (
     NAMES,
     PATHS,
@@ -44,7 +45,7 @@ from tests.property.strategies import events
 
 pytestmark = pytest.mark.slow
 
-few = settings(max_examples=100, deadline=None)
+few = examples(100)
 
 
 def _some(events: list[Event], chance: random.Random) -> list[Event]:
@@ -203,7 +204,7 @@ crowded_events = events(
 )
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(crowded_events, crowded_events, crowded_events)
 def test_order_of_any_three_events_goes_in_no_circle(a: Event, b: Event, c: Event) -> None:
     """'The fence before the tock among events of one token' would be no order: this test shows the circle."""
@@ -211,7 +212,7 @@ def test_order_of_any_three_events_goes_in_no_circle(a: Event, b: Event, c: Even
     assert [is_above(a, b), is_above(b, a), order(a) == order(b)].count(True) == 1
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.lists(crowded_events, max_size=8))
 def test_sorted_events_are_in_the_order_of_their_keys(found: list[Event]) -> None:
     expected = sorted(map(order, found), reverse=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.model.event import Link, NodeName, Tick
 from distkv.model.ledger import Ledger
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, lives, up_to
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
-few = settings(max_examples=120, deadline=None)
+few = examples(120)
 
 LIFE = 1 << 32
 nodes = st.sampled_from([NodeName("a"), NodeName("b")])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import BadPathError
 from distkv.model.path import Name, Path
+from tests.profiles import examples
 
-few = settings(max_examples=200, deadline=None)
+few = examples(200)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.text(". :_etfnxy0123456789", max_size=6)
 names: st.SearchStrategy[Name] = st.one_of(

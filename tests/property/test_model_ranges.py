@@ -5,14 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.model.ranges import Ranges
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
-few = settings(max_examples=120, deadline=None)
+few = examples(120)
 
 ticks = st.integers(0, 40)
 pairs = st.tuples(ticks, ticks)

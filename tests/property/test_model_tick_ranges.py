@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.model.event import COUNT_BITS, Link, NodeName, Tick
@@ -18,8 +18,9 @@ from distkv.model.tick_ranges import (
     through,
     without,
 )
+from tests.profiles import examples
 
-few = settings(max_examples=120, deadline=None)
+few = examples(120)
 
 nodes = st.sampled_from([NodeName("c"), NodeName("a"), NodeName("b")])
 links = st.sets(st.tuples(nodes, st.integers(1, 8).map(Tick)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.deletion import Deletion, outlives
@@ -18,6 +18,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import Header, State, TickMaps
 from distkv.wire.values import pack_value
+from tests.profiles import examples
 from tests.property.histories import assert_consistent
 
 NAMES = tuple(map(NodeName, "abcd"))
@@ -123,7 +124,7 @@ class Fleet:
             assert not shown & self.gone[node.me]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(0, 1 << 32), st.integers(0, 120), st.sampled_from([2, 3, 5]))
 def test_what_a_purged_deletion_knew_of_never_comes_back(seed: int, count: int, chain_length: int) -> None:
     fleet = Fleet(random.Random(seed), chain_length)
@@ -134,7 +135,7 @@ def test_what_a_purged_deletion_knew_of_never_comes_back(seed: int, count: int, 
         assert_consistent(node.tree)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.integers(0, 1 << 32), st.integers(0, 120), st.sampled_from([2, 3, 5]))
 def test_nodes_that_compare_ledgers_come_to_the_same_whoever_purged_what(
     seed: int, count: int, chain_length: int

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.ready import PathChange
@@ -34,6 +34,7 @@ from distkv.wire.records import decode_record, encode_record
 from distkv.wire.states import path_key
 from distkv.wire.values import pack_value
 from tests.node.nodes import run as run_in_virtual_time
+from tests.profiles import examples
 from tests.property.histories import History, assert_consistent, histories
 from tests.property.store_runs import ME, Run, look_of, ran, replayed
 
@@ -162,7 +163,7 @@ def check(run: Run, host: Host) -> None:
 
 
 @given(histories(), st.randoms(use_true_random=False), st.integers(0, 30))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_node_that_settled_and_was_killed_anywhere_is_what_its_whole_log_says(
     history: History, chance: random.Random, steps: int
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, SettingsError
@@ -20,12 +20,13 @@ from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
 from distkv.spark.asof import Cut, read_time
+from tests.profiles import examples
 from tests.property.folds import Folded, fold_events, folded, rising
 from tests.property.histories import PATHS, History, histories, tree_of
 
 pytestmark = pytest.mark.slow
 
-few = settings(max_examples=100, deadline=None)
+few = examples(100)
 
 A, B = NodeName("a"), NodeName("b")
 X, Y = Path(["x"]), Path(["y", 1.5, "a.b"])

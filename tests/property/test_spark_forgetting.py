@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock, Writer, new_event, order
@@ -20,12 +20,13 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, ranges_of
 from distkv.spark.forgetting import FILE, ROW_COLUMNS, Settled, forgetter, settled
+from tests.profiles import examples
 from tests.property.folds import Folded, fold_events, rising
 from tests.property.histories import NAMES, History, histories, outcomes
 
 pytestmark = pytest.mark.slow
 
-some = settings(max_examples=100, deadline=None)
+some = examples(100)
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 X = Path(["x"])
@@ -161,7 +162,7 @@ def anything(seed: int, count: int, nodes: int) -> list[Event]:
     return sorted(found, key=order)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(0, 1 << 32), st.integers(1, 120), st.integers(1, 40), st.floats(0, 1), st.floats(0, 1))
 def test_path_with_more_open_losers_than_are_kept_gives_the_same_tree(
     seed: int, count: int, nodes: int, part: float, whole: float

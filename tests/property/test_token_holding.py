@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from tests.profiles import seeds
 from tests.property.holding_client import HoldingClient
 from tests.property.test_token_serving import TOKENS, disturb, end_faults, live, show
 from tests.property.token_clients import TTL_MS, calm_ms
@@ -37,7 +38,7 @@ def play(seed: int) -> tuple[TokenFleet, list[HoldingClient]]:
     return fleet, clients
 
 
-@pytest.mark.parametrize("seed", [*range(30), 229])
+@pytest.mark.parametrize("seed", seeds(30, [229]))
 def test_faults_let_no_two_sessions_hold_and_all_is_granted_in_the_end(seed: int) -> None:
     fleet, clients = play(seed)
     for client in clients:

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from distkv.core.tokens.state import ServerStanding
+from tests.profiles import seeds
 from tests.property.token_clients import LEASE_MS, TTL_MS, Client, calm_ms
 from tests.property.token_fleet import Site, TokenFleet
 
@@ -128,7 +129,7 @@ def show(fleet: TokenFleet) -> str:
     return f"at {fleet.now:.0f}: {fleet.oracle.state}, {fleet.notes}"
 
 
-@pytest.mark.parametrize("seed", [*range(40), 382])
+@pytest.mark.parametrize("seed", seeds(40, [382]))
 def test_faults_let_no_two_hold_and_all_is_granted_in_the_end(seed: int) -> None:
     fleet = play(seed)
     assert fleet.believed.grants > 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.core.update import Store
@@ -13,12 +13,13 @@ from distkv.model.event import Event, Kind, NodeName, Tick, life_of
 from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.wire.values import unpack_value
+from tests.profiles import examples
 from tests.property.histories import PATHS, History, assert_consistent, histories
 from tests.property.store_runs import ME, look_of, ran, replayed
 
 pytestmark = pytest.mark.slow
 
-few = settings(max_examples=80, deadline=None)
+few = examples(80)
 
 
 @few

@@ -11,12 +11,13 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.config import Limits
 from distkv.wire.values import unpack_value
 from tests.node.nodes import Client, Node, Reply, new_world, run
+from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +140,7 @@ def check(plan: Plan, node: Node, reader: Reader, first: int) -> None:
 
 
 @given(plans)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_watcher_knows_the_tree_and_missed_nothing_without_being_told(plan: Plan) -> None:
     run(partial(follow, plan))
 

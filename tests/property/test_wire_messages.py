@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError
@@ -15,11 +15,11 @@ from distkv.wire.gossip import decode_message, encode_message
 from distkv.wire.message import Message, Record
 from distkv.wire.records import decode_record, decode_records, encode_record
 from distkv.wire.replies import decode_reply
+from tests.profiles import examples
 from tests.property.strategies import messages, mutated, odd_objects, payloads, records, seqs
 
 pytestmark = pytest.mark.slow
 
-calm = settings(deadline=None)
 kinds = st.sampled_from(["update", "info", "ping"])
 
 
@@ -27,13 +27,11 @@ def _kind(message: Message) -> str:
     return type(message).__name__.lower()
 
 
-@calm
 @given(messages)
 def test_message_comes_back_as_it_was(message: Message) -> None:
     assert repr(decode_message(_kind(message), encode_message(message))) == repr(message)
 
 
-@calm
 @given(payloads, seqs)
 def test_payload_comes_back_as_it_was(payload: Payload, seq: int) -> None:
     fields = decode_reply(encode_payload(seq, payload))
@@ -41,7 +39,6 @@ def test_payload_comes_back_as_it_was(payload: Payload, seq: int) -> None:
     assert repr(read_payload(fields)) == repr(payload)
 
 
-@calm
 @given(st.lists(records, max_size=5))
 def test_records_come_back_as_they_were(log: list[Record]) -> None:
     encoded = [encode_record(record) for record in log]
@@ -56,19 +53,17 @@ def _check_stable(kind: str, data: bytes) -> None:
         assert repr(decode_message(kind, encode_message(message))) == repr(message)
 
 
-@calm
 @given(kinds, st.binary(max_size=100))
 def test_any_bytes_are_a_message_or_a_decode_error(kind: str, data: bytes) -> None:
     _check_stable(kind, data)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(kinds, mutated(messages.map(encode_message)))
 def test_damaged_message_is_another_message_or_a_decode_error(kind: str, data: bytes) -> None:
     _check_stable(kind, data)
 
 
-@calm
 @given(messages, st.data())
 def test_message_with_anything_in_one_field_is_a_message_or_a_decode_error(
     message: Message, data: st.DataObject
@@ -79,7 +74,6 @@ def test_message_with_anything_in_one_field_is_a_message_or_a_decode_error(
     _check_stable(_kind(message), packing.pack(fields))
 
 
-@calm
 @given(payloads, st.data())
 def test_payload_with_anything_in_one_field_is_a_payload_or_a_decode_error(
     payload: Payload, data: st.DataObject
@@ -95,7 +89,6 @@ def test_payload_with_anything_in_one_field_is_a_payload_or_a_decode_error(
         assert read_payload(fields) is not None
 
 
-@calm
 @given(mutated(records.map(encode_record)) | st.binary(max_size=60))
 def test_damaged_record_is_another_record_or_a_decode_error(data: bytes) -> None:
     with contextlib.suppress(DecodeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, RequestError, TooLargeError
@@ -14,11 +14,11 @@ from distkv.wire.asking import encode_request
 from distkv.wire.frames import BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.request import Request
+from tests.profiles import examples
 from tests.property.strategies import mutated, odd_objects, requests
 
 pytestmark = pytest.mark.slow
 
-calm = settings(deadline=None)
 encoded = requests.map(encode_request)
 cuts = st.lists(st.integers(0, 400), max_size=12)
 
@@ -52,19 +52,16 @@ def _next_or_none(reader: FrameReader) -> bytes | None:
     return None
 
 
-@calm
 @given(requests)
 def test_request_comes_back_as_it_was(request: Request) -> None:
     assert repr(decode_request(encode_request(request))) == repr(request)
 
 
-@calm
 @given(st.lists(encoded, max_size=6), cuts)
 def test_frames_do_not_depend_on_how_the_stream_is_cut(frames: list[bytes], lengths: list[int]) -> None:
     assert _read(_pieces(b"".join(frames), lengths)) == (frames, "open")
 
 
-@calm
 @given(st.lists(encoded | mutated(encoded), max_size=6), cuts, st.integers(1, 300))
 def test_damage_and_size_end_a_stream_at_the_same_frame_however_it_is_cut(
     frames: list[bytes], lengths: list[int], limit: int
@@ -91,14 +88,13 @@ def _check_answerable(frame: bytes) -> None:
         assert repr(decode_request(encode_request(found))) == repr(found)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(mutated(encoded) | st.binary(max_size=80))
 def test_any_frame_is_a_request_or_an_error_to_answer_with(stream: bytes) -> None:
     for frame in _read([stream])[0]:
         _check_answerable(frame)
 
 
-@calm
 @given(encoded, st.data())
 def test_request_with_anything_in_one_field_is_a_request_or_an_error_to_answer_with(
     frame: bytes, data: st.DataObject

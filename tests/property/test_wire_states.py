@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError
@@ -28,6 +28,7 @@ from distkv.wire.states import (
     entry_of_record,
     path_key,
 )
+from tests.profiles import examples
 from tests.property.histories import History, assert_consistent, histories, picture, tree_of
 from tests.property.strategies import counts, events, lives, mutated, node_names, paths, ticks, times, tocks
 
@@ -87,7 +88,7 @@ def test_keys_are_equal_exactly_for_equal_paths(one: Path, other: Path) -> None:
 
 
 @given(histories())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_tree_that_was_taken_apart_and_loaded_is_the_same(history: History) -> None:
     tree = tree_of(history.events)
     loaded = Tree()

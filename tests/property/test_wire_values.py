@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import BadValueError
 from distkv.wire.values import canonical, check_value, pack_value, unpack_value
 from tests.property.strategies import mutated, raw_values, values
 
-calm = settings(deadline=None)
 
-
-@calm
 @given(values)
 def test_value_that_is_stored_comes_back_exactly(value: object) -> None:
     assert repr(unpack_value(pack_value(value))) == repr(value)
 
 
-@calm
 @given(raw_values)
 def test_canonical_bytes_pass_everywhere_unchanged(raw: bytes) -> None:
     check_value(raw)
@@ -26,7 +22,6 @@ def test_canonical_bytes_pass_everywhere_unchanged(raw: bytes) -> None:
     assert pack_value(unpack_value(raw)) == raw
 
 
-@calm
 @given(st.binary(max_size=60) | mutated(raw_values))
 def test_any_bytes_are_a_value_that_survives_or_a_bad_value(raw: bytes) -> None:
     try:

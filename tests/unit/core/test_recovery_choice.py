@@ -13,6 +13,7 @@ from distkv.core.recovery import PEERS_MAX, Recovery
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
+from tests.profiles import seeds
 
 CLOCK_MS = 5000
 
@@ -39,7 +40,7 @@ def pulls_from(recovery: Recovery, missing: TickRanges) -> str | None:
 # -- pulls
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_gap_is_due_after_half_a_second_to_one_and_a_half(seed: int) -> None:
     recovery = machine("a", seed=seed)
     recovery.gap_seen(1000)
@@ -90,14 +91,14 @@ def test_one_pull_is_under_way_at_a_time() -> None:
     assert (recovery.wake_ms(), recovery.is_pulling) == (None, True)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_origin_is_last_when_another_is_known_to_have_it(seed: int) -> None:
     recovery = machine("a", "b", "c", seed=seed)
     recovery.maps_came(NodeName("b"), ranges(a=[1, 2]))
     assert pulls_from(recovery, ranges(a=[2])) == "b"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_origin_is_first_when_nobody_is_known_to_have_it(seed: int) -> None:
     recovery = machine("a", "b", "c", seed=seed)
     recovery.maps_came(NodeName("b"), ranges(a=[1]))
@@ -142,7 +143,7 @@ def test_dead_peer_comes_after_a_live_one() -> None:
     assert peer.name == "b"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_who_said_that_it_lacks_all_comes_last(seed: int) -> None:
     recovery = machine("a", "b", seed=seed)
     recovery.pull_started()
@@ -183,7 +184,7 @@ def test_pull_that_ended_with_everything_there_leaves_nothing_due() -> None:
 # -- exchanges
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_difference_starts_an_exchange_after_a_second_of_quiet(seed: int) -> None:
     recovery = machine("a", seed=seed)
     recovery.differs(NodeName("a"), 9_900, 10_000)
@@ -238,7 +239,7 @@ def test_exchange_that_failed_makes_room_for_the_next() -> None:
     assert recovery.next_exchange(2000) is not None
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_exchange_that_failed_is_had_with_another_one_at_once(seed: int) -> None:
     recovery = machine("a", "b", seed=seed)
     recovery.differs(NodeName("a"), 0, 10_000)

@@ -26,6 +26,7 @@ from distkv.model.ranges import Ranges
 from distkv.wire.message import EventBatch, Info, Message, PingChain, PingLink, PullEnd, State, Update
 from distkv.wire.values import unpack_value
 from tests.fleet import Fleet, NetworkFaults, grown
+from tests.profiles import seeds
 
 CLOCK_MS = 5000
 
@@ -73,7 +74,7 @@ def _unheard(fleet: Fleet, name: str, *paths: str) -> None:
 # -- gaps
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_gap_is_pulled_within_half_a_second_to_one_and_a_half(seed: int) -> None:
     fleet = grown("a", "b", "c", seed=seed)
     fleet.run(20_000)  # no exchange is planned any more

@@ -13,6 +13,7 @@ from distkv.core.slots import Slots
 from distkv.core.update import Store
 from distkv.model.event import NodeName
 from distkv.wire.message import ResetRecord, SlotRecord
+from tests.profiles import seeds
 
 
 def test_value_that_is_kept_already_has_no_record() -> None:
@@ -35,7 +36,7 @@ def test_services_do_not_see_the_keys_of_others() -> None:
     assert (slots.of("s"), slots.of("t"), slots.of("u")) == ({"k": b"1"}, {"k": b"2"}, {})
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_replaying_the_records_gives_the_same_slots(seed: int) -> None:
     rng, slots, records = random.Random(seed), Slots(), list[SlotRecord]()
     for _ in range(60):

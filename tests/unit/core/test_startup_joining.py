@@ -34,6 +34,7 @@ from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
 from tests.fleet import WALL, Fleet, NetworkFaults, downloading, grown
+from tests.profiles import seeds
 
 CLOCK_MS = 5000
 
@@ -70,7 +71,7 @@ def _asking(fleet: Fleet, name: str) -> int:
 # -- how it finds somebody
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_first_initial_ping_leaves_between_half_a_clock_and_one(seed: int) -> None:
     fleet = Fleet(seed)
     fleet.start("new")
@@ -238,7 +239,7 @@ def test_gap_of_the_transport_does_not_make_an_empty_node_spin() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_broken_download_is_tried_again_from_another_sponsor(seed: int) -> None:
     fleet = grown("a", "b", seed=seed)
     for number in range(1000):

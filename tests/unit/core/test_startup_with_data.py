@@ -16,6 +16,7 @@ from distkv.model.ranges import Ranges
 from distkv.wire.message import Header, Info, Message, Ping, Start, State, TickMaps, Update
 from distkv.wire.request import SetValue
 from tests.fleet import Fleet, NetworkFaults, grown, meet_namesake
+from tests.profiles import seeds
 
 CLOCK_MS = 5000
 
@@ -179,7 +180,7 @@ def _all_restart(fleet: Fleet, wiped: str = "") -> None:
         fleet.start(name)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_three_restarted_together_are_ready_within_two_clocks(seed: int) -> None:
     fleet = grown("a", "b", "c", seed=seed)
     for number in range(50):
@@ -189,7 +190,7 @@ def test_three_restarted_together_are_ready_within_two_clocks(seed: int) -> None
     assert fleet["a"].tree.live_count == 50 + 5
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("wiped", ["a", "b", "c"])
 def test_one_wiped_while_all_restart_comes_back_in_a_new_life(seed: int, wiped: str) -> None:
     fleet = grown("a", "b", "c", seed=seed)

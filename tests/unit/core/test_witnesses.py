@@ -13,6 +13,7 @@ from distkv.model.ranges import Ranges
 from distkv.sim.network import NetworkFaults
 from distkv.wire.message import Info
 from tests.fleet import Fleet, grown
+from tests.profiles import seeds
 
 CLOCK_MS = 5000
 
@@ -153,7 +154,7 @@ def test_readiness_waits_for_a_silent_host_a_fifth_of_a_clock_only() -> None:
     assert serving(fleet, "b") == CLOCK_MS // 5
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_readiness_waits_for_all_answers(seed: int) -> None:
     fleet = grown("a", "b", "c", "d", seed=seed)
     fleet.crash("b")

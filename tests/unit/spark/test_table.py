@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import (
@@ -29,6 +29,7 @@ from distkv.model.tick_ranges import TickRanges, joined, ranges_of
 from distkv.spark.table.folder import Folders
 from distkv.spark.table.manifest import DataFile, Manifest
 from distkv.spark.table.store import Table, open_table, sync_file
+from tests.profiles import examples
 from tests.unit.spark.event_files import (
     NETWORK,
     CountedFolders,
@@ -571,7 +572,7 @@ def attempt(place: Path, deed: str, parts: Iterable[Links], folders: LosingFolde
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(deeds)
 def test_crashes_and_power_failures_leave_one_of_two_tables(given: list[tuple[str, int, int | None, set[int]]]) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -1,0 +1,30 @@
+"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `times`.
+
+Knows: the words of the command line.  Does not know what they do.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from testing import times
+from testing.parts import PARTS
+from testing.whole import run_parts
+
+
+def main(words: list[str]) -> int:
+    """The exit code: 1 when something failed, 2 when a word is unknown."""
+    if words == ["times"]:
+        return times.show()
+    unknown = [word for word in words if word not in PARTS]
+    if unknown:
+        print(f"no part is called {', '.join(unknown)}: name some of {', '.join(PARTS)}, or times", file=sys.stderr)
+        return 2
+    try:
+        return run_parts(words or list(PARTS))
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
