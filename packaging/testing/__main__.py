@@ -1,13 +1,14 @@
-"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `times`.
+"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `times`, or `soak`.
 
 Knows: the words of the command line.  Does not know what they do.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
-from testing import times
+from testing import soak, times
 from testing.parts import PARTS
 from testing.whole import run_parts
 
@@ -16,9 +17,12 @@ def main(words: list[str]) -> int:
     """The exit code: 1 when something failed, 2 when a word is unknown."""
     if words == ["times"]:
         return times.show()
+    if words == ["soak"]:
+        return soak.main(os.environ)
     unknown = [word for word in words if word not in PARTS]
     if unknown:
-        print(f"no part is called {', '.join(unknown)}: name some of {', '.join(PARTS)}, or times", file=sys.stderr)
+        known = ", ".join([*PARTS, "times", "soak"])
+        print(f"no part is called {', '.join(unknown)}: there are {known}", file=sys.stderr)
         return 2
     try:
         return run_parts(words or list(PARTS))
