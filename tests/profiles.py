@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from hypothesis import settings
 
-EXAMPLES: Final = 50
+EXAMPLES: Final = 25
 """Of a property that does not say how many, in the profile `test`."""
-TIMES: Final = 8
+TIMES: Final = 10
 """So many times as much in the profile `soak`."""
 
 _soak: list[int] = []

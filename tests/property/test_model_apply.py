@@ -45,7 +45,7 @@ from tests.property.strategies import events
 
 pytestmark = pytest.mark.slow
 
-few = examples(100)
+few = examples(25)
 
 
 def _some(events: list[Event], chance: random.Random) -> list[Event]:
@@ -204,7 +204,7 @@ crowded_events = events(
 )
 
 
-@examples(2000)
+@examples(500)
 @given(crowded_events, crowded_events, crowded_events)
 def test_order_of_any_three_events_goes_in_no_circle(a: Event, b: Event, c: Event) -> None:
     """'The fence before the tock among events of one token' would be no order: this test shows the circle."""
@@ -212,7 +212,7 @@ def test_order_of_any_three_events_goes_in_no_circle(a: Event, b: Event, c: Even
     assert [is_above(a, b), is_above(b, a), order(a) == order(b)].count(True) == 1
 
 
-@examples(500)
+@examples(125)
 @given(st.lists(crowded_events, max_size=8))
 def test_sorted_events_are_in_the_order_of_their_keys(found: list[Event]) -> None:
     expected = sorted(map(order, found), reverse=True)

@@ -15,7 +15,7 @@ from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
-few = examples(120)
+few = examples(30)
 
 LIFE = 1 << 32
 nodes = st.sampled_from([NodeName("a"), NodeName("b")])

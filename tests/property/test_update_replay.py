@@ -19,7 +19,7 @@ from tests.property.store_runs import ME, look_of, ran, replayed
 
 pytestmark = pytest.mark.slow
 
-few = examples(80)
+few = examples(20)
 
 
 @few
