@@ -12,6 +12,7 @@ from tests.mutants.logged import LOGGED
 from tests.mutants.run import MUTANTS, ROOT, Mutant
 from tests.mutants.shell import BROKEN
 from tests.mutants.simulated import SIMULATED
+from tests.offenders import assert_none
 
 LISTS = {"run": MUTANTS, "logged": LOGGED, "simulated": [one.mutant for one in SIMULATED]}
 LISTS["shell"] = [one.mutant for one in BROKEN]
@@ -39,25 +40,25 @@ def _is_there(test: str) -> bool:
 def test_words_of_a_mutant_stand_once() -> None:
     assert all(LISTS.values())
     counts = [(name, _count(mutant)) for name, mutant in EVERY]
-    assert [(name, count) for name, count in counts if count != 1] == [], "correct it in the list that has it"
+    assert_none([(name, count) for name, count in counts if count != 1], "correct it in the list that has it")
 
 
 def test_mutants_change_something() -> None:
-    assert [name for name, mutant in EVERY if mutant.old == mutant.new] == []
+    assert_none([name for name, mutant in EVERY if mutant.old == mutant.new])
 
 
 def test_names_of_mutants_stand_once_in_their_list() -> None:
-    assert {name: count for name, count in Counter(name for name, _ in EVERY).items() if count > 1} == {}
+    assert_none({name: count for name, count in Counter(name for name, _ in EVERY).items() if count > 1})
 
 
 def test_tests_that_notice_a_mutant_are_there() -> None:
     named = [(one.mutant.name, test) for one in BROKEN for test in one.tests]
     assert named
-    assert [(name, test) for name, test in named if not _is_there(test)] == []
+    assert_none([(name, test) for name, test in named if not _is_there(test)])
 
 
 def test_test_that_is_not_there_is_found() -> None:
-    gone = ["tests/none.py", "tests/mutants/test_words.py::test_none", "tests/scenarios/test_scenarios.py::none[lost]"]
+    gone = ["none.py", "tests/mutants/test_words.py::test_none", "tests/scenarios/test_scenarios.py::none[lost]"]
     gone += ["tests/scenarios/test_scenarios.py::test_scenario_gives_the_expected_trace[none]"]
     there = "tests/scenarios/test_scenarios.py::test_scenario_gives_the_expected_trace[lost]"
     assert [test for test in [*gone, there] if not _is_there(test)] == gone

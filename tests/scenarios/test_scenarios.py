@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from distkv.sim.player import play
+from tests.offenders import assert_none
 from tests.scenarios.files import FILES, FOUND, cited, read
 
 LINES_MAX = 60
@@ -27,13 +28,13 @@ def test_scenario_gives_the_expected_trace(path: Path, request: pytest.FixtureRe
 
 def test_scenarios_say_which_rule_they_show() -> None:
     assert FILES
-    assert [path.name for path in FILES if not cited(path)] == []
+    assert_none([path.name for path in FILES if not cited(path)])
 
 
 def test_scenarios_end_with_the_state() -> None:
-    assert [path.name for path in FILES if read(path).blocks[-1].commands[-1].text != "state"] == []
+    assert_none([path.name for path in FILES if read(path).blocks[-1].commands[-1].text != "state"])
 
 
 def test_scenarios_are_short() -> None:
     lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert {name: length for name, length in lengths.items() if length > LINES_MAX} == {}
+    assert_none({name: length for name, length in lengths.items() if length > LINES_MAX})

@@ -9,6 +9,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from tests.offenders import assert_none
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "changelog" / "README.rst"
 FRAGMENTS = sorted(path for path in README.parent.iterdir() if path != README)
@@ -31,15 +33,15 @@ def test_name_without_a_plus_or_a_known_type_is_found() -> None:
 
 
 def test_fragment_names_have_a_word_and_a_known_type() -> None:
-    assert _misnamed([path.name for path in FRAGMENTS]) == []
+    assert_none(_misnamed([path.name for path in FRAGMENTS]))
 
 
 def test_fragments_are_sentences() -> None:
     texts = {path.name: path.read_text(encoding="utf-8").rstrip() for path in FRAGMENTS}
-    assert [name for name, text in texts.items() if not text.endswith(".")] == []
+    assert_none([name for name, text in texts.items() if not text.endswith(".")])
 
 
 def test_readme_explains_each_type() -> None:
     text, types = README.read_text(encoding="utf-8"), _types()
     assert types
-    assert [name for name in types if f"``{name}``" not in text] == []
+    assert_none([name for name in types if f"``{name}``" not in text])

@@ -12,6 +12,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from tests.offenders import assert_none
+
 ROOT = Path(__file__).parents[2]
 
 PURE = ("errors", "naming", "config", "model", "wire", "core")
@@ -37,7 +39,7 @@ def test_every_pure_layer_is_held_to_purity() -> None:
 
 def test_purity_forbids_what_is_not_pure() -> None:
     impure = {"anyio", "datetime", "logging", "os", "random", "socket", "threading", "time", "trio"}
-    assert impure - {*_contracts()["pure"]["forbidden_modules"]} == set()
+    assert_none(impure - {*_contracts()["pure"]["forbidden_modules"]})
 
 
 def test_layers_without_a_loop_are_held_to_it() -> None:
@@ -47,4 +49,4 @@ def test_layers_without_a_loop_are_held_to_it() -> None:
 
 def test_layers_contract_is_exhaustive() -> None:
     contracts = _contracts()
-    assert [name for name in ("layers", "core", "sim") if contracts[name]["exhaustive"] is not True] == []
+    assert_none([name for name in ("layers", "core", "sim") if contracts[name]["exhaustive"] is not True])

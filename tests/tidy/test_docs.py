@@ -53,6 +53,7 @@ from distkv.wire.message import (
 )
 from distkv.wire.replies import Hello, encode_hello
 from distkv.wire.request import GetState
+from tests.offenders import assert_none
 from tests.process.pages import console_blocks
 from tests.process.readers import ELSEWHERE, READERS
 from tests.tidy.documents import DOCS, DOCUMENTS, PAGES, parsed, rows, section, text_of
@@ -69,7 +70,7 @@ def _text(name: str) -> str:
 
 
 def test_document_parses_without_a_warning() -> None:
-    assert {file_name(path): complaints for path in DOCUMENTS if (complaints := parsed(path)[1])} == {}
+    assert_none({file_name(path): complaints for path in DOCUMENTS if (complaints := parsed(path)[1])})
 
 
 def _linked_files(path: Path) -> list[str]:
@@ -80,7 +81,7 @@ def _linked_files(path: Path) -> list[str]:
 def test_links_to_files_have_a_target() -> None:
     linked = [(path, place) for path in DOCUMENTS for place in _linked_files(path)]
     assert linked
-    assert [(file_name(path), place) for path, place in linked if not (path.parent / place).exists()] == []
+    assert_none([(file_name(path), place) for path, place in linked if not (path.parent / place).exists()])
 
 
 def _named(pattern: str) -> list[tuple[str, str]]:
@@ -91,7 +92,7 @@ def _named(pattern: str) -> list[tuple[str, str]]:
 def test_named_source_files_exist() -> None:
     named = _named(r"``((?:distkv|tests|packaging|docs)/[\w/.-]+\.\w+)``")
     assert named
-    assert [(file, name) for file, name in named if not (ROOT / name).exists()] == []
+    assert_none([(file, name) for file, name in named if not (ROOT / name).exists()])
 
 
 def test_index_names_every_page() -> None:
@@ -105,13 +106,13 @@ def test_every_page_with_commands_has_readers_who_type_them() -> None:
 
 
 def test_commands_stand_in_blocks_that_are_looked_for() -> None:
-    assert _named(r":: (?:bash|sh|shell|shell-session|zsh)$") == []
+    assert_none(_named(r":: (?:bash|sh|shell|shell-session|zsh)$"))
 
 
 def test_every_block_of_commands_has_a_reader() -> None:
     counts = {name: (len(readers), len(console_blocks(ROOT / name))) for name, readers in READERS.items()}
     assert counts
-    assert {name: (here, blocks) for name, (here, blocks) in counts.items() if here not in (1, blocks)} == {}
+    assert_none({name: (here, blocks) for name, (here, blocks) in counts.items() if here not in (1, blocks)})
 
 
 def test_make_targets_that_are_named_exist() -> None:
@@ -119,7 +120,7 @@ def test_make_targets_that_are_named_exist() -> None:
     targets = {target for rule in rules for target in rule.split()}
     named = _named(r"``make ([a-z]+)")
     assert named
-    assert [(file, target) for file, target in named if target not in targets] == []
+    assert_none([(file, target) for file, target in named if target not in targets])
 
 
 def _excerpts() -> Iterator[tuple[str, str]]:
@@ -142,7 +143,7 @@ def _has_lines(name: str, code: str) -> bool:
 
 def test_quoted_code_is_still_there() -> None:
     gone = [(name, code) for name, code in _excerpts() if not _has_lines(name, code)]
-    assert gone == [], "no such lines stand there any more: bring docs/architecture.rst in line"
+    assert_none(gone, "no such lines stand there any more: bring docs/architecture.rst in line")
 
 
 def test_architecture_names_every_layer() -> None:
@@ -278,7 +279,8 @@ def _listed_fields(title: str) -> list[set[str]]:
 
 def test_protocol_lists_the_fields_that_are_sent() -> None:
     listed = {title: _listed_fields(title) for title in FIELDS}
-    assert {title: found for title, found in listed.items() if found != [FIELDS[title]]} == {}
+    wrong = {title: found for title, found in listed.items() if found != [FIELDS[title]]}
+    assert_none({title: f"{found} on the page, {FIELDS[title]} in messages" for title, found in wrong.items()})
 
 
 # -- client protocol ----------------------------------------------------------------------------------------------

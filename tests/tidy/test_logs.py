@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from distkv.cli.logs import SOURCES
+from tests.offenders import assert_none
 from tests.tidy.sources import PRODUCT, Source, in_each
 
 MODULES = [path for path in PRODUCT if path.name != "logs.py"]
@@ -51,7 +52,7 @@ def test_what_is_logged_is_an_id_with_fields() -> None:
     templates = _templates()
     assert templates
     wrong = {file: [one for one in found if not EVENT.fullmatch(one)] for file, found in templates.items()}
-    assert {file: found for file, found in wrong.items() if found} == {}
+    assert_none({file: found for file, found in wrong.items() if found})
 
 
 def test_sources_that_log_can_be_named() -> None:

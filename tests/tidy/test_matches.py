@@ -11,6 +11,7 @@ import builtins
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from tests.offenders import assert_none
 from tests.tidy.sources import PRODUCT, Source, in_each
 
 OPEN = {
@@ -74,8 +75,8 @@ _incomplete_ones = in_each(PRODUCT)(_incomplete)
 
 def test_match_over_types_ends_in_assert_never() -> None:
     found = {(file, subject) for file, subjects in _incomplete_ones().items() for subject in subjects}
-    assert found - {*OPEN} == set(), "end it in `case _: assert_never(…)`, or use isinstance to pick out a few types"
-    assert {*OPEN} - found == set(), "it is complete now: no exception is needed"
+    assert_none(found - {*OPEN}, "end it in `case _: assert_never(…)`, or use isinstance to pick out a few types")
+    assert_none({*OPEN} - found, "it is complete now: no exception is needed")
 
 
 def _seen_in(text: str) -> list[str]:

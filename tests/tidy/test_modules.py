@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
+from tests.offenders import assert_none
 from tests.tidy.sources import PRODUCT, ROOT, SCRIPTS, TESTS, Source, file_name, in_each
 
 LINES_MAX = 500
@@ -27,7 +28,7 @@ def _says_nothing(source: Source) -> bool:
 
 
 def test_module_says_what_it_is() -> None:
-    assert [*_says_nothing()] == [], "give the module a docstring: what it knows, what not, its invariant"
+    assert_none([*_says_nothing()], "give the module a docstring: what it knows, what not, its invariant")
 
 
 @in_each(PRODUCT + TESTS + SCRIPTS)
@@ -36,12 +37,12 @@ def _promises(source: Source) -> list[int]:
 
 
 def test_module_promises_no_later_work() -> None:
-    assert _promises() == {}, "in these lines: do it, or write an issue and a strict xfail test"
+    assert_none(_promises(), "in these lines: do it, or write an issue and a strict xfail test")
 
 
 def test_module_names_are_nouns_of_the_field() -> None:
     places = [path.relative_to(ROOT) for path in PRODUCT + TESTS + SCRIPTS]
-    assert [str(place) for place in places if NOT_NOUNS & {*place.parts[:-1], place.stem}] == []
+    assert_none([str(place) for place in places if NOT_NOUNS & {*place.parts[:-1], place.stem}])
 
 
 @in_each(PRODUCT)
@@ -51,7 +52,7 @@ def _length(source: Source) -> int:
 
 def test_module_is_short() -> None:
     long = {file: lines for file, lines in _length().items() if lines > LINES_MAX}
-    assert long == {}, "past this, the state inside wants cutting, not only the file"
+    assert_none(long, "past this, the state inside wants cutting, not only the file")
 
 
 @in_each(PRODUCT)
@@ -65,7 +66,7 @@ def _broad_excepts(source: Source) -> list[int]:
 
 def test_except_names_what_it_expects() -> None:
     found = {file: lines for file, lines in _broad_excepts().items() if "daemon" not in file.split("/")}
-    assert found == {}, "in these lines: only the daemon, the last place that can, catches everything"
+    assert_none(found, "in these lines: only the daemon, the last place that can, catches everything")
 
 
 def _catches_anything(expected: ast.expr | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
+from tests.offenders import assert_none
 from tests.tidy.sources import PRODUCT, Source, in_each
 
 BOTH_SIDES = {"ChangePage", "Entry", "Watch"}
@@ -34,7 +35,7 @@ def test_class_names_stand_once() -> None:
     places = _places()
     assert len(places) > 500, "the package is not where this test looks"
     twice = {name: where for name, where in places.items() if len(where) > 1}
-    assert {name: where for name, where in twice.items() if name not in BOTH_SIDES} == {}
+    assert_none({name: where for name, where in twice.items() if name not in BOTH_SIDES})
 
 
 def test_what_stands_on_both_sides_is_of_the_client_once() -> None:
@@ -42,4 +43,4 @@ def test_what_stands_on_both_sides_is_of_the_client_once() -> None:
     assert places.keys() == BOTH_SIDES
     of_client = {name: sum(file.startswith("distkv/client/") for file in where) for name, where in places.items()}
     wrong = {name: where for name, where in places.items() if (len(where), of_client[name]) != (2, 1)}
-    assert wrong == {}
+    assert_none(wrong)

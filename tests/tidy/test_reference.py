@@ -20,6 +20,8 @@ from tests.process.pages import ROOT, pages
 sys.path.append(str(ROOT / "docs"))
 import reference  # the extension that `make docs` uses
 
+from tests.offenders import assert_none
+
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
 """The text of each, by its name."""
 
@@ -33,19 +35,19 @@ def test_everything_that_is_generated_has_its_page() -> None:
 
 def test_generated_text_that_is_kept_is_up_to_date() -> None:
     old = [page for page, text in PAGES.items() if text != reference.written(text)]
-    assert old == [], "run: python docs/reference.py"
+    assert_none(old, "run: python docs/reference.py")
 
 
 def test_pages_that_readme_links_to_can_be_read_where_they_lie() -> None:
     linked = re.findall(r"<(docs/[\w/.-]+\.rst)>", PAGES["README.rst"])
     assert linked
-    assert [name for name in linked if reference.MARKER.search(PAGES[name])] == []
+    assert_none([name for name in linked if reference.MARKER.search(PAGES[name])])
 
 
 def test_graphs_that_pages_show_can_be_drawn(tmp_path: Path) -> None:
     files = {file for text in PAGES.values() for file in reference.GRAPH.findall(text)}
     assert files
-    assert [file for file in files if not _is_drawn(file, tmp_path)] == []
+    assert_none([file for file in files if not _is_drawn(file, tmp_path)])
 
 
 def _is_drawn(file: str, to: Path) -> bool:
@@ -89,7 +91,7 @@ def test_commands_that_are_named_exist() -> None:
     known = {name for name, _ in reference.commands()}
     named = _named(r"``(distkv(?: (?:client|config|node))? [a-z]+)")
     assert named
-    assert [(page, name) for page, name in named if name not in known] == []
+    assert_none([(page, name) for page, name in named if name not in known])
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
@@ -103,7 +105,7 @@ def test_every_setting_is_in_the_reference() -> None:
 def test_every_setting_says_what_it_is() -> None:
     said = {key: reference.setting_docstring(setting) for key, setting in SETTINGS.items()}
     assert said
-    assert {key: words for key, words in said.items() if not words.endswith((".", "`"))} == {}
+    assert_none({key: words for key, words in said.items() if not words.endswith((".", "`"))})
 
 
 def test_reference_shows_defaults_and_rules_of_settings() -> None:
@@ -118,4 +120,4 @@ def test_settings_that_are_named_exist() -> None:
     sections = {key.partition(".")[0] for key in SETTINGS if "." in key}
     named = _named(rf"``((?:{'|'.join(sections)})\.\w+)``")
     assert named
-    assert [(page, key) for page, key in named if key not in {*SETTINGS, AUTH_FILE}] == []
+    assert_none([(page, key) for page, key in named if key not in {*SETTINGS, AUTH_FILE}])

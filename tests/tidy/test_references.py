@@ -9,6 +9,8 @@ import functools
 import re
 from pathlib import Path
 
+from tests.offenders import assert_none
+
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).relative_to(ROOT)
 FILES = sorted(
@@ -38,8 +40,8 @@ def _found(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
 def test_files_that_are_named_exist() -> None:
     named = _found(NAMED)
     assert named
-    assert [(file, name) for file, name in named if not _is_there(name)] == []
+    assert_none([(file, name) for file, name in named if not _is_there(name)])
 
 
 def test_documents_from_elsewhere_are_not_cited() -> None:
-    assert _found(FOREIGN) == []
+    assert_none(_found(FOREIGN))

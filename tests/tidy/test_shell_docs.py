@@ -17,6 +17,7 @@ from distkv.cli.output import Form
 from distkv.cli.values import read_argument
 from distkv.errors import BadValueError, DistkvError, RequestError
 from distkv.wire.json_form import to_json
+from tests.offenders import assert_none
 from tests.process.terminals import START
 from tests.tidy.documents import DOCS, rows, section
 
@@ -30,7 +31,7 @@ def _rows(title: str) -> list[list[str]]:
 def test_every_shell_has_its_line_and_starts_with_it_in_tests() -> None:
     lines = _rows("Completion")
     assert [row[0] for row in lines] == list(Shell)
-    assert [row[1] for row in lines if f"{row[1]}\n" not in START[row[0]][1]] == []
+    assert_none([row[1] for row in lines if f"{row[1]}\n" not in START[row[0]][1]])
 
 
 def test_every_form_of_output_is_told() -> None:
@@ -57,7 +58,7 @@ def _read(word: str) -> tuple[str, str]:
 
 def test_values_are_read_as_the_table_says() -> None:
     told = {(word, kind, "-s" if kind == "refused" else shown) for word, kind, shown in _values()}
-    assert told - {(word, *_read(word)) for word, _, _ in told} == set()
+    assert_none(told - {(word, *_read(word)) for word, _, _ in told})
 
 
 def test_exit_codes_are_those_of_the_command() -> None:

@@ -12,6 +12,7 @@ from distkv.sim import run
 from distkv.sim.cost import FIGURES
 from distkv.sim.draft import draw
 from distkv.sim.scenario import RARE, REST_MS, Fault
+from tests.offenders import assert_none
 from tests.tidy.sources import PRODUCT, ROOT, Source, in_each
 
 PAGE = (ROOT / "docs" / "simulation.rst").read_text(encoding="utf-8")
@@ -56,7 +57,7 @@ def test_page_has_every_rule() -> None:
         if rule not in shown:
             absent.append(rule)
         shown = shown.replace(rule, "")
-    assert absent == []
+    assert_none(absent)
     assert shown.split() == []
 
 
@@ -72,7 +73,7 @@ def test_page_has_the_numbers_of_the_code() -> None:
         f"one in four of {', '.join(f'``{fault}``' for fault in Fault if fault in RARE)}",
         f"paths with {LOSERS_MAX} open losers",
     )
-    assert [words for words in sentences if words not in WORDS] == []
+    assert_none([words for words in sentences if words not in WORDS])
 
 
 def test_page_says_how_scenarios_are_drawn() -> None:
@@ -95,4 +96,4 @@ def test_page_says_how_scenarios_are_drawn() -> None:
         f"stream holds {min(streams)} to {max(streams)} events",
         f"agents carry {min(packets):g} to {max(packets):g} packets a second",
     )
-    assert [words for words in sentences if words not in WORDS] == []
+    assert_none([words for words in sentences if words not in WORDS])

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import TypeGuard
 
+from tests.offenders import assert_none
 from tests.tidy.sources import TESTS, Source, in_each
 
 WITH_TESTS = [path for path in TESTS if path.name.startswith("test_")]
@@ -87,16 +88,16 @@ def _hidden(source: Source) -> list[str]:
 
 
 def test_every_test_can_fail() -> None:
-    assert _that_cannot_fail() == {}
+    assert_none(_that_cannot_fail())
 
 
 def test_no_test_sleeps_in_real_time() -> None:
-    assert _sleeping() == {}, "in these lines: wait for a condition, with a deadline"
+    assert_none(_sleeping(), "in these lines: wait for a condition, with a deadline")
 
 
 def test_no_test_mocks() -> None:
-    assert _mocks() == {}, "give it a fake that the product ships"
+    assert_none(_mocks(), "give it a fake that the product ships")
 
 
 def test_no_test_hides_behind_another_of_the_same_name() -> None:
-    assert _hidden() == {}
+    assert_none(_hidden())
