@@ -19,10 +19,10 @@ def test_package_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 def test_files_are_taken_while_there_is_time() -> None:
     each_s = COLLECTION_S + UNKNOWN_S / PROCESSES
-    files = [f"tests/unit/no/test_{number}.py" for number in range(9)]
+    files = [f"no/test_{number}.py" for number in range(9)]
     assert count_in(files, 4.5 * each_s) == 4
     assert count_in(files, 99 * each_s) == 9
 
 
 def test_one_file_is_taken_however_little_time_there_is() -> None:
-    assert count_in(["tests/unit/no/test_a.py", "tests/unit/no/test_b.py"], 0) == 1
+    assert count_in(["no/test_a.py", "no/test_b.py"], 0) == 1

@@ -6,8 +6,8 @@ from testing.times import Cost, FileCost, lines_of_parts
 
 COSTS = [
     Cost("lint", "ruff check .", 1.4, 2.0, []),
-    Cost("fast", "pytest a", 100.0, 190.0, [FileCost("tests/a.py", 1000, 90.0, 180.0)]),
-    Cost("fast", "pytest b", 50.6, 90.0, [FileCost("tests/b.py", 234, 40.0, 80.0)]),
+    Cost("fast", "pytest a", 100.0, 190.0, [FileCost("a.py", 1000, 90.0, 180.0)]),
+    Cost("fast", "pytest b", 50.6, 90.0, [FileCost("b.py", 234, 40.0, 80.0)]),
 ]
 
 

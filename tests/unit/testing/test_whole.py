@@ -11,7 +11,7 @@ from testing.whole import END_LINES, WIDTH, Failure, end, run_steps
 
 def _failures(count: int) -> list[Failure]:
     lines = [f"line {line}" for line in range(40)]
-    return [Failure(f"tests/test_a.py::test_{number}", lines) for number in range(count)]
+    return [Failure(f"test_a.py::test_{number}", lines) for number in range(count)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 20, 21, 500])
