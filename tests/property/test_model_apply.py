@@ -63,6 +63,7 @@ def _conflicts_of(tree: Tree) -> dict[Path, tuple[Event, tuple[Event, ...]]]:
 @few
 @given(histories(), st.randoms(use_true_random=False))
 def test_any_order_and_repetition_gives_winner_and_losers_of_the_text(history: History, chance: random.Random) -> None:
+    """The highest of all that were seen wins, however they came (docs/protocol, APPLY-1)."""
     events = _some(history.events, chance)
     expected = {path: (found.winner, found.losers) for path, found in outcomes(events).items()}
     assert _conflicts_of(tree_of(events)) == expected
@@ -73,6 +74,7 @@ def test_any_order_and_repetition_gives_winner_and_losers_of_the_text(history: H
 def test_any_order_and_repetition_gives_the_digest_computed_from_scratch(
     history: History, chance: random.Random
 ) -> None:
+    """It depends on winners and open losers only (docs/protocol, DIGEST-1)."""
     events = _some(history.events, chance)
     assert tree_of(events).digest == digest_of(outcomes(events).values())
 

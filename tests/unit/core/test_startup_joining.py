@@ -167,6 +167,7 @@ def test_sponsor_registers_before_it_takes_the_snapshot() -> None:
 
 
 def test_joiner_whose_clock_is_years_ahead_is_refused_and_not_registered() -> None:
+    """No later life could follow the one that it would get (docs/protocol, REG-7)."""
     fleet = grown("a")
     reply = fleet.step("a", JoinerAsked(NodeName("b"), WALL + 1e9, "b:1")).reply
     assert isinstance(reply, RequestError)
@@ -343,6 +344,7 @@ def test_one_download_is_asked_for_at_a_time(is_answered: bool) -> None:
 
 
 def test_joiner_whose_registration_was_replaced_meanwhile_is_not_ready() -> None:
+    """It starts again, with another sponsor (docs/protocol, REG-4)."""
     fleet = grown("a")
     ask = _asking(fleet, "new")
     fleet.step("new", PeerAnswered(ask, _sponsored(fleet, "a", "new")))
