@@ -38,6 +38,11 @@ def examples(count: int, **more: Any) -> settings:
     return settings(max_examples=count * TIMES if _soak else count, **more)
 
 
+def size(few: int, many: int) -> int:
+    """Of something whose size is not the point: few of them in `make test`, many in a soak."""
+    return many if _soak else few
+
+
 def seeds(count: int, found: Iterable[int] = ()) -> list[int]:
     """The seeds of a test: the first `count` and those that failed once; in a soak many that begin at its number."""
     if _soak:
