@@ -1,4 +1,4 @@
-"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `times`, or `soak`.
+"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `quick`, `times`, `soak`.
 
 Knows: the words of the command line.  Does not know what they do.
 """
@@ -10,7 +10,7 @@ import sys
 
 from testing import soak, times
 from testing.parts import PARTS
-from testing.whole import run_parts
+from testing.whole import run_parts, run_quick
 
 
 def main(words: list[str]) -> int:
@@ -20,14 +20,20 @@ def main(words: list[str]) -> int:
     if words == ["soak"]:
         return soak.main(os.environ)
     unknown = [word for word in words if word not in PARTS]
-    if unknown:
-        known = ", ".join([*PARTS, "times", "soak"])
-        print(f"no part is called {', '.join(unknown)}: there are {known}", file=sys.stderr)
-        return 2
+    if unknown and words != ["quick"]:
+        known = ", ".join(PARTS)
+        return _refuse(f"no part is called {', '.join(unknown)}: name some of {known}; or quick, times, soak")
     try:
-        return run_parts(words or list(PARTS))
+        return run_quick(os.environ.get("ONLY", "")) if unknown else run_parts(words or list(PARTS))
+    except ValueError as error:
+        return _refuse(f"ONLY: {error}")
     except KeyboardInterrupt:
         return 130
+
+
+def _refuse(what: str) -> int:
+    print(what, file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import IO, Final
 
 import attrs
 
-from testing.steps import ROOT, Step
+from testing.steps import NOT_FOUND, ROOT, Step
 
 LINES_MAX: Final = 20_000
 """So many lines of it are kept, the last ones."""
@@ -59,20 +59,22 @@ def run_bounded(one: Step, environment: Mapping[str, str], within_s: float, grac
 
     Raises:
         KeyboardInterrupt: a second Ctrl-C.
-        FileNotFoundError: there is no such program.
     """
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     lines: deque[str] = deque(maxlen=LINES_MAX)
     began, used = time.monotonic(), _childrens_s()
-    process = subprocess.Popen(
-        one.words,
-        cwd=ROOT,
-        env={**environment, **one.environment, MARK: mark},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            one.words,
+            cwd=ROOT,
+            env={**environment, **one.environment, MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Ran(NOT_FOUND, 0.0, 0.0, (str(error),))
     assert process.stdout is not None
     reader = threading.Thread(target=_show, args=(process.stdout, lines), daemon=True)
     reader.start()
