@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Final
 
-from tests.property import test_token_holding, test_token_serving, test_token_whole
+from tests.property import test_token_consensus, test_token_holding, test_token_serving, test_token_whole
 from tests.property.holding_client import HoldingClient
 
 PLAYS: Final[dict[str, Callable[[int], object]]] = {
@@ -24,6 +24,7 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "queue": test_token_whole.test_nobody_passes_who_keeps_his_place_under_faults,
     "watchers": test_token_whole.test_watchers_know_in_the_end_who_holds_what,
     "serving": test_token_serving.play,
+    "consensus": test_token_consensus.play,
     "holding": test_token_holding.test_faults_let_no_two_sessions_hold_and_all_is_granted_in_the_end,
 }
 
