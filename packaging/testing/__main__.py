@@ -1,4 +1,5 @@
-"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `quick`, `times`, `soak`.
+"""`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named; or `quick`, `times`,
+`soak`, `loaded COMMAND`.
 
 Knows: the words of the command line.  Does not know what they do.
 """
@@ -9,6 +10,7 @@ import os
 import sys
 
 from testing import soak, times
+from testing.loaded import run_loaded
 from testing.parts import PARTS
 from testing.whole import run_parts, run_quick
 
@@ -19,10 +21,14 @@ def main(words: list[str]) -> int:
         return times.show()
     if words == ["soak"]:
         return soak.main(os.environ)
+    if words[:1] == ["loaded"] and len(words) > 1:
+        return run_loaded(words[1:])
     unknown = [word for word in words if word not in PARTS]
     if unknown and words != ["quick"]:
         known = ", ".join(PARTS)
-        return _refuse(f"no part is called {', '.join(unknown)}: name some of {known}; or quick, times, soak")
+        return _refuse(
+            f"no part is called {', '.join(unknown)}: name some of {known}; or quick, times, soak, loaded COMMAND"
+        )
     try:
         return run_quick(os.environ.get("ONLY", "")) if unknown else run_parts(words or list(PARTS))
     except ValueError as error:

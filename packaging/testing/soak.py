@@ -24,6 +24,7 @@ import attrs
 from testing.bounded import Stopped, run_bounded
 from testing.failures import failures, read_told
 from testing.kinds import KINDS, Kind
+from testing.parts import packages
 from testing.record import RECORD, Failure, RecordError, Row, alone, append, commit, load, now
 from testing.tables import table
 from testing.times import machine
@@ -51,7 +52,7 @@ def main(variables: Mapping[str, str], record: Path = RECORD) -> int:
     try:
         wish = read_wish(variables)
         with alone(record):
-            return soak(wish, record)
+            return soak(possible(wish), record)
     except (WishError, RecordError) as error:
         print(f"soak: {error}", file=sys.stderr)
         return 2
@@ -75,6 +76,22 @@ def read_wish(variables: Mapping[str, str]) -> Wish:
     if not 0 < found < math.inf:
         raise WishError(f"HOURS={hours}: give a number above 0, such as 2 or 0.5")
     return Wish(found, tuple(KINDS[name] for name in dict.fromkeys(names)) or tuple(KINDS.values()))
+
+
+def possible(wish: Wish) -> Wish:
+    """What of it can be run here; what is missing is installed first, if this user may.
+
+    Raises:
+        WishError: nothing of it.
+    """
+    packages(*dict.fromkeys(need for kind in wish.kinds for need in kind.needs))
+    lacks = {kind.name: why for kind in wish.kinds if (why := kind.lacks())}
+    said = "; ".join(f"{name}: {why}" for name, why in lacks.items())
+    if len(lacks) == len(wish.kinds):
+        raise WishError(f"nothing of this can be run here: {said}")
+    if lacks:
+        print(f"soak: left out: {said}")
+    return attrs.evolve(wish, kinds=tuple(kind for kind in wish.kinds if kind.name not in lacks))
 
 
 def soak(wish: Wish, record: Path) -> int:
