@@ -7,6 +7,7 @@ Knows: the words of the command line.  Does not know what they do.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from testing import soak, times
@@ -20,6 +21,8 @@ def main(words: list[str]) -> int:
     if words == ["times"]:
         return times.show()
     if words == ["soak"]:
+        for end in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the slice ends, and all is printed
+            signal.signal(end, signal.default_int_handler)
         return soak.main(os.environ)
     if words[:1] == ["loaded"] and len(words) > 1:
         return run_loaded(words[1:])

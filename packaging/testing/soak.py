@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -100,10 +99,9 @@ def soak(wish: Wish, record: Path) -> int:
     Raises:
         RecordError: a line of the record cannot be read; nothing was run.
     """
+    kinds = {kind.name: kind for kind in wish.kinds}
     rows, end_s, own = load(record), time.monotonic() + wish.hours * HOUR_S, list[Row]()
-    print(f"soak: {wish.hours:g} h of {','.join(kind.name for kind in wish.kinds)}; record: {record}")
-    for stop in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, signal.default_int_handler)
+    print(f"soak: {wish.hours:g} h of {','.join(kinds)}; record: {record}")
     is_asked = False
     try:
         while not is_asked:
@@ -111,10 +109,11 @@ def soak(wish: Wish, record: Path) -> int:
             turn = next_turn(wish.kinds, rows + own, left_s, machine(), _day(), is_first=not own)
             if turn is None:
                 break
-            row, is_asked = run_turn(KINDS[turn.slice.kind], turn)
+            kind = kinds[turn.slice.kind]
+            row, is_asked = run_turn(kind, turn)
             append(row, record)
             own.append(row)
-            print(_line(row), flush=True)
+            print(_line(kind, row), flush=True)
     except KeyboardInterrupt:  # between two slices
         pass
     print("", *lines_of_record(rows + own), *lines_of_failures(own), sep="\n")
@@ -164,9 +163,9 @@ def _day() -> int:
 # -- for people ---------------------------------------------------------------------------------------------------
 
 
-def _line(row: Row) -> str:
+def _line(kind: Kind, row: Row) -> str:
     state = "" if row.is_finished else ", unfinished"
-    return f"-- {row.kind}: {row.count} {KINDS[row.kind].counts}, {len(row.failed)} failed, {row.wall_s:.0f} s{state}"
+    return f"-- {row.kind}: {row.count} {kind.counts}, {len(row.failed)} failed, {row.wall_s:.0f} s{state}"
 
 
 def lines_of_record(rows: Sequence[Row]) -> Iterator[str]:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 SECONDS = 30.0
 SEED = "18256"
-"""Of the first 60,000 one that draws every kind of fault in so short a time, and wipes each disk once, ten seconds apart."""
+"""One that draws every kind of fault in so short a time, and wipes each disk once, ten seconds apart."""
 
 
 @pytest.fixture(scope="module")
