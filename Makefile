@@ -4,12 +4,14 @@
 PYTHON := python3
 NAME := demo
 PORT := 27586
-export PYTHON NAME PORT
+ONLY :=
+export PYTHON NAME PORT ONLY
 
 .PHONY: help quick run test lint docs fast process browser netns spark lowest bench clean
 
 help:
-	@echo "make quick    while something is changed: lint, types, unit tests, scenarios, a sample of the rest; under a minute"
+	@echo "make quick    while something is changed: lint, types, and the nearest tests that a minute has room for;"
+	@echo "              make quick ONLY=wire,client takes these packages instead of what git says was changed"
 	@echo "make run      install into .venv and run one node in the foreground (NAME=$(NAME) PORT=$(PORT))"
 	@echo "make test     set up all that the tests need, then everything below"
 	@echo "make lint     style, types, import rules, changelog fragments"

@@ -30,7 +30,9 @@ elif installed dev || installed "$purpose"; then
     exit 0
 fi
 
-echo "installing distkv into .venv ($purpose)"
+echo "installing distkv into .venv ($purpose): once, some minutes by a slow line"
+began=$(date +%s)
 if [ "$purpose" = dev ]; then what='.[dev]'; else what=.; fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable "$what"
 echo "$wanted" >".venv/installed-$purpose"
+echo "installed in $(($(date +%s) - began)) s"

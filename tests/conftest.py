@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -34,6 +35,12 @@ TOLD_LINES = 40
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
 """How many tests of each file `--quick` left out."""
 
+LATE = pytest.StashKey[Counter[str]]()
+"""How many tests of each file were not begun, because the time of `--budget` was over."""
+
+BEGAN_S = time.monotonic()
+"""With pytest itself; its processes start together."""
+
 
 USED = pytest.StashKey[float]()
 """Of the processor, by this process and those that it waited for, up to the last phase of a test."""
@@ -44,12 +51,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite-scenarios", action="store_true", help="write into tests/scenarios/*.txt what they give now"
     )
     parser.addoption("--quick", action="store_true", help="leave out the tests that are marked as slow")
+    parser.addoption("--budget", type=float, metavar="SECONDS", help="begin no test later than that")
     parser.addoption("--soak", type=int, metavar="NUMBER", help="many seeds and examples, drawn from this number")
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads its option
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[LEFT_OUT] = {}
+    config.stash[LATE] = Counter()
     soak = config.getoption("--soak")
     profiles.choose(soak)
     if soak is not None:
@@ -72,10 +81,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_java)
         if folder in ("process", "spark") and shutil.which("serf") is None:
             item.add_marker(no_serf)
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
     if config.getoption("--quick"):
         _leave_out_slow(config, items)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,6 +94,15 @@ def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[LEFT_OUT] = Counter(item.location[0] for item in slow)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    budget_s = item.config.getoption("--budget")
+    if budget_s is None or time.monotonic() - BEGAN_S < budget_s:
+        return None
+    item.config.stash[LATE][item.location[0]] += 1
+    return True  # nothing is left to be done for it
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[USED] = _processor_s()
 
@@ -92,12 +110,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):  # a process of pytest-xdist: what it found is told by the first one
         session.config.workeroutput["left_out"] = dict(session.config.stash[LEFT_OUT])
+        session.config.workeroutput["late"] = dict(session.config.stash[LATE])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """All processes of pytest-xdist collect the same."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
+    """All processes of pytest-xdist collect the same; each comes too late for others."""
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[LEFT_OUT] = output.get("left_out", {})
+    node.config.stash[LATE].update(output.get("late", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -132,6 +153,8 @@ def _tell_left_out(terminalreporter: pytest.TerminalReporter, config: pytest.Con
     terminalreporter.line(f"tests/{{{','.join(sorted(path.name for path in others))}}}")
     for file, count in sorted(config.stash[LEFT_OUT].items()):
         terminalreporter.line(f"{count} slow ones of {file}")
+    for file, count in sorted(config.stash[LATE].items()):
+        terminalreporter.line(f"{count} of {file}: no time was left")
 
 
 @pytest.hookimpl(wrapper=True)

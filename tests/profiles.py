@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from hypothesis import settings
 
-EXAMPLES: Final = 50
+EXAMPLES: Final = 25
 """Of a property that does not say how many, in the profile `test`."""
-TIMES: Final = 8
+TIMES: Final = 10
 """So many times as much in the profile `soak`."""
 
 _soak: list[int] = []
@@ -36,6 +36,11 @@ def choose(soak: int | None) -> None:
 def examples(count: int, **more: Any) -> settings:
     """For a property of which `make test` tries so many examples. `more`: other settings of hypothesis."""
     return settings(max_examples=count * TIMES if _soak else count, **more)
+
+
+def size(few: int, many: int) -> int:
+    """Of something whose size is not the point: few of them in `make test`, many in a soak."""
+    return many if _soak else few
 
 
 def seeds(count: int, found: Iterable[int] = ()) -> list[int]:

@@ -22,6 +22,8 @@ import attrs
 ROOT: Final = Path(__file__).parents[2]
 KEPT_LINES: Final = 40
 """Of a command that failed and is no test: its end."""
+NOT_FOUND: Final = 127
+"""As a shell ends where there is no such command."""
 
 
 @attrs.frozen
@@ -63,14 +65,17 @@ def run(one: Step, environment: Mapping[str, str]) -> Ended:
     """
     last: deque[str] = deque(maxlen=KEPT_LINES)
     began = time.monotonic()
-    process = subprocess.Popen(
-        one.words,
-        cwd=ROOT,
-        env={**environment, **one.environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    try:
+        process = subprocess.Popen(
+            one.words,
+            cwd=ROOT,
+            env={**environment, **one.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    except OSError as error:
+        return Ended(one, NOT_FOUND, 0.0, 0.0, (str(error),))
     assert process.stdout is not None
     try:
         for line in process.stdout:

@@ -11,14 +11,15 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 
+from testing import quick
 from testing.parts import PARTS
-from testing.steps import run
+from testing.steps import Step, run
 from testing.times import Cost, FileCost, keep, lines_of_parts
 
 END_LINES: Final = 50
@@ -36,8 +37,31 @@ class Failure:
     last: Sequence[str]
 
 
-def run_parts(names: Sequence[str]) -> int:
-    """Run these parts; 1 when something failed.
+def run_parts(names: Sequence[str], *, is_kept: bool = True) -> int:
+    """Run these parts, and keep what they cost unless that tells nothing; 1 when something failed.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C.
+    """
+    failures, costs = run_steps((part, one) for part in names for one in PARTS[part]())
+    if is_kept:
+        keep(costs, is_whole=list(names) == list(PARTS))
+    return _say(failures, costs, f"passed: {' '.join(names)}")
+
+
+def run_quick(only: str) -> int:
+    """Run what is nearest to a change; 1 when something failed.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C.
+        ValueError: `only` names a package that is not there.
+    """
+    failures, costs = run_steps(("quick", one) for one in quick.steps(only))
+    return _say(failures, costs, "passed, but for what was left out")
+
+
+def run_steps(steps: Iterable[tuple[str, Step]]) -> tuple[list[Failure], list[Cost]]:
+    """Run commands, each of a part, also after one that failed; what failed, and what each cost.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
@@ -45,23 +69,22 @@ def run_parts(names: Sequence[str]) -> int:
     failures: list[Failure] = []
     costs: list[Cost] = []
     with tempfile.TemporaryDirectory(prefix="distkv-tests-") as folder:
-        for part in names:
-            for number, step in enumerate(PARTS[part]()):
-                print(f"\n== {step.text}", flush=True)
-                told = Path(folder) / f"{part}-{number}"
-                ended = run(step, environment(told))
-                failed, files = _read(told)
-                failures += failed
-                if ended.code and not failed:  # no test, or the tests did not come to an end
-                    failures.append(Failure(f"{step.text} ended with {ended.code}", ended.last))
-                costs.append(Cost(part, step.text, ended.wall_s, ended.cpu_s, files))
-    keep(costs, is_whole=list(names) == list(PARTS))
+        for number, (part, one) in enumerate(steps):
+            print(f"\n== {one.text}", flush=True)
+            told = Path(folder) / str(number)
+            ended = run(one, environment(told))
+            failed, files = _read(told)
+            failures += failed
+            if ended.code and not failed:  # no test, or the tests did not come to an end
+                failures.append(Failure(f"{one.text} ended with {ended.code}", ended.last))
+            costs.append(Cost(part, one.text, ended.wall_s, ended.cpu_s, files))
+    return failures, costs
+
+
+def _say(failures: Sequence[Failure], costs: Sequence[Cost], well: str) -> int:
     print("", *lines_of_parts(costs), "", sep="\n")
-    if failures:
-        print(*end(failures), sep="\n")
-        return 1
-    print(f"passed: {' '.join(names)}")
-    return 0
+    print(*(end(failures) if failures else [well]), sep="\n")
+    return int(bool(failures))
 
 
 def environment(told: Path) -> dict[str, str]:

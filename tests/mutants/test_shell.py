@@ -1,7 +1,7 @@
 """The tests of the shell notice when a rule of engine, services or storage is missing; all mutants run by one command,
 see `shell.py`.
 
-Knows: two mutants that are killed quickly, and that all of them still find their words and their tests.
+Knows: two mutants that are killed quickly.  Whether all find their words and their tests is looked at by `test_words`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,10 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.broken import Broken
-from tests.mutants.run import ROOT, Mutant
+from tests.mutants.run import Mutant
 from tests.mutants.shell import BROKEN, killer
 
 QUICK = ("waits-for-the-next", "reply-early")
-
-
-@pytest.mark.parametrize("one", BROKEN, ids=lambda one: one.mutant.name)
-def test_words_of_a_mutant_stand_in_the_source_once(one: Broken) -> None:
-    source = (ROOT / "distkv" / one.mutant.file).read_text(encoding="utf-8")
-    assert source.count(one.mutant.old) == 1, f"correct {one.mutant.name} in the list of tests/mutants that has it"
-
-
-@pytest.mark.parametrize("one", BROKEN, ids=lambda one: one.mutant.name)
-def test_tests_that_notice_a_mutant_are_there(one: Broken) -> None:
-    for test in one.tests:
-        file, _, name = test.partition("::")
-        path = ROOT / file
-        assert path.exists(), f"{one.mutant.name} names {file}"
-        function, _, case = name.partition("[")
-        assert not function or f"def {function}(" in path.read_text(encoding="utf-8")
-        assert not case or (path.parent / f"{case.removesuffix(']')}.txt").exists()
 
 
 @pytest.mark.slow

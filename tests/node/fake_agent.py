@@ -46,6 +46,8 @@ class FakeAgent:
     """Commands that are refused with this text."""
     sent: list[tuple[float, str, bytes]] = attrs.field(factory=list)
     """(time, name, payload) of the events that were accepted."""
+    may_coalesce: bool = False
+    """Whether a later event could have taken the place of one of them."""
     commands: list[str] = attrs.field(factory=list)
     connections: list[Connection] = attrs.field(factory=list)
     dials: list[float] = attrs.field(factory=list)
@@ -128,6 +130,7 @@ class FakeAgent:
             case _ if not connection.is_known:
                 return "Authentication required", NO_BODY
             case "event":
+                self.may_coalesce |= body["Coalesce"] is not False
                 return self._event(str(body["Name"]), _bytes(body["Payload"])), NO_BODY
             case "stats":
                 return "", {"serf": {"event_queue": str(self.queue)}, "agent": {"name": self.members[0][0]}}

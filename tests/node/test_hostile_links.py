@@ -268,7 +268,7 @@ _ANY_FIELDS = st.dictionaries(
 )
 
 
-@examples(15, suppress_health_check=[HealthCheck.too_slow])
+@examples(10, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(sorted(set(LIES) - {"frame above the limit"})) | _ANY_FIELDS | st.binary(), max_size=8))
 def test_any_row_of_lies_and_nonsense_is_survived(said: list[str | bytes | dict[str, object]]) -> None:
     def lie_of(one: str | bytes | dict[str, object]) -> Lie:
@@ -301,7 +301,7 @@ _FIELDS: dict[str, st.SearchStrategy[object]] = {
 _REQUESTS = st.tuples(st.sampled_from(["follow", "held", "stop"]), st.fixed_dictionaries({}, optional=_FIELDS))
 
 
-@examples(60, suppress_health_check=[HealthCheck.too_slow])
+@examples(15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_REQUESTS, min_size=1, max_size=12), st.booleans())
 def test_whatever_a_client_says_of_follows_it_is_answered_and_changes_nothing(
     requests: list[tuple[str, dict[str, object]]], over_sockets: bool

@@ -263,6 +263,7 @@ async def test_messages_are_heard_our_own_too(autojump_clock: MockClock) -> None
 
 @pytest.mark.trio
 async def test_hostile_events_are_counted_by_reason_and_dropped(autojump_clock: MockClock) -> None:
+    """What does not decode is dropped as a whole (docs/protocol, MSG-3)."""
     async with bench() as b:
         for kind in ("update", "info", "ping"):
             for payload in (b"", b"\xc1", b"\x90", b"\x80", b"\xff" * 400, b"\x81\xa4node\x01"):
@@ -306,6 +307,7 @@ async def test_updates_share_packets_that_fit(autojump_clock: MockClock) -> None
 
 @pytest.mark.trio
 async def test_large_update_is_announced_at_once(autojump_clock: MockClock) -> None:
+    """The transport cannot carry it (docs/protocol, UPD-1)."""
     async with bench() as b:
         b.transport.broadcast(update(A, 1, 5000))
         await trio.sleep(0.001)
@@ -370,9 +372,11 @@ async def test_updates_during_a_cut_are_announced_after_it(autojump_clock: MockC
 
 @pytest.mark.trio
 async def test_events_are_named_after_the_root(autojump_clock: MockClock) -> None:
+    """And none takes the place of another one (docs/protocol, MSG-1)."""
     async with bench(SerfConfig(root="zoo")) as b:
         b.transport.broadcast(ping(A, 1))
         await b.agent.inject("distkv.ping", encode_message(ping(B, 1)))
         await trio.sleep(1)
         assert [name for _, name, _ in b.agent.sent] == ["zoo.ping"]
+        assert not b.agent.may_coalesce
         assert b.reports.of(Heard) == [Heard(ping(A, 1))]

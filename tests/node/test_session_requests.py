@@ -49,7 +49,7 @@ def check_mixed(replies: list[Reply | None]) -> None:
 
 
 @given(st.lists(st.integers(1, 400), max_size=30))
-@examples(60)
+@examples(15)
 def test_requests_cut_anywhere_are_answered_alike(cuts: list[int]) -> None:
     async def main() -> None:
         async with solo_node() as node, await greeted(node) as client:

@@ -25,6 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 def test_no_acknowledged_write_is_lost(found: Found, record_property: Callable[[str, object], None]) -> None:
+    """Only the exceptions are excused (docs/protocol, KEEP-1, KEEP-2)."""
     record_property("told", found.summary)
     assert not found.lost(), f"{found.lost()}\n{found.summary}"
 

@@ -119,7 +119,7 @@ places = st.tuples(paths, nodes, st.integers(0, 24))
 @given(
     st.lists(st.one_of(events, events, prunes, st.just("reopen")), max_size=10), places, st.sampled_from([1, 3, 1000])
 )
-@examples(80)
+@examples(20)
 def test_archive_holds_what_the_model_holds(
     steps: list[Events | Prune | str], place: tuple[bytes, str, int], chunk: int
 ) -> None:
@@ -143,7 +143,7 @@ def test_archive_holds_what_the_model_holds(
 
 
 @given(st.lists(events, min_size=1, max_size=6), st.lists(st.floats(0, 1), min_size=1, max_size=4), places)
-@examples(40)
+@examples(10)
 def test_wal_cut_anywhere_leaves_the_model_after_some_batch(
     todo: list[Events], cuts: list[float], place: tuple[bytes, str, int]
 ) -> None:

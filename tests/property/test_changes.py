@@ -91,7 +91,7 @@ async def at_once(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
-@examples(150)
+@examples(37)
 @given(fleets, links, links, st.sampled_from(PATHS), bounds)
 def test_each_tick_is_in_one_page_or_elsewhere_or_absent(
     fleet: dict[tuple[NodeName, int], Kept],

@@ -307,7 +307,7 @@ async def check_after_restart(world: World, node: Node, before: Claims, acknowle
     st.integers(0, 1000),
     st.one_of(st.sampled_from(TEARS), st.integers(0, 3000).map(tear_at)),
 )
-@examples(60)
+@examples(15)
 def test_node_restarting_after_any_crash_keeps_its_word_and_converges(
     crashing: str, commit_s: float, crash_at: int, seed: int, tear: Tear
 ) -> None:

@@ -86,7 +86,7 @@ _Item: TypeAlias = tuple[list[tuple[list[tuple[NodeName, int]], int, str]], dict
 _ITEMS: st.SearchStrategy[list[_Item]] = st.lists(st.tuples(st.lists(_EVENTS, max_size=4), _KNOWN), max_size=12)
 
 
-@examples(40, suppress_health_check=[HealthCheck.too_slow])
+@examples(10, suppress_health_check=[HealthCheck.too_slow])
 @given(_ITEMS)
 def test_whatever_is_told_only_near_ticks_of_the_followed_writer_count(items: list[_Item]) -> None:
     fleet = linked("b", "c")

@@ -57,7 +57,7 @@ def _expect_at_most_one_more(found: list[Batch], acknowledged: list[Batch], todo
 
 
 @given(batches, segment_sizes, st.integers(0, 60), tears, st.booleans(), batches)
-@examples(400)
+@examples(100)
 def test_power_loss_anywhere_keeps_every_acknowledged_batch(
     todo: list[Batch], segment_bytes: int, crash_at: int, tear: Tear, keep_names: bool, more: list[Batch]
 ) -> None:
@@ -78,7 +78,7 @@ def test_power_loss_anywhere_keeps_every_acknowledged_batch(
 
 
 @given(batches, segment_sizes, st.integers(0, 60), st.lists(st.tuples(st.integers(0, 12), tears), max_size=4), tears)
-@examples(300)
+@examples(75)
 def test_power_loss_while_opening_keeps_every_acknowledged_batch(
     todo: list[Batch], segment_bytes: int, crash_at: int, openings: list[tuple[int, Tear]], last: Tear
 ) -> None:
@@ -96,7 +96,7 @@ def test_power_loss_while_opening_keeps_every_acknowledged_batch(
 @given(batches, segment_sizes, st.integers(0, 60), st.booleans(), tears, batches)
 @example([[b""] * 4, [bytes(10)]], 150, 3, False, keep_all, [[b""]]).via("the first segment's length was not synced")
 @example([[b""] * 4, [bytes(10)]], 150, 24, False, keep_all, [[b""]]).via("a longer spare's length was not synced")
-@examples(300)
+@examples(75)
 def test_failed_disk_or_kill_then_power_loss_keeps_what_was_shown(
     todo: list[Batch], segment_bytes: int, fault_at: int, killed: bool, tear: Tear, more: list[Batch]
 ) -> None:

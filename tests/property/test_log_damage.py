@@ -52,7 +52,7 @@ def _flip(disk: MemoryDisk, name: str, bit: int) -> None:
 
 
 @given(some_batches, segment_sizes, st.data())
-@examples(250)
+@examples(62)
 def test_bit_flipped_in_any_but_the_last_batch_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -66,7 +66,7 @@ def test_bit_flipped_in_any_but_the_last_batch_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@examples(200)
+@examples(50)
 def test_bit_flipped_in_a_segment_header_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -83,7 +83,7 @@ def _is_the_only_one_of_its_sector(disk: MemoryDisk, name: str, bit: int) -> boo
 
 
 @given(some_batches, segment_sizes, st.data())
-@examples(250)
+@examples(62)
 def test_bit_flipped_anywhere_is_damage_or_costs_nothing(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -100,7 +100,7 @@ def test_bit_flipped_anywhere_is_damage_or_costs_nothing(
 
 
 @given(some_batches, segment_sizes, st.data())
-@examples(250)
+@examples(62)
 def test_bit_flipped_in_the_last_batch_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -114,7 +114,7 @@ def test_bit_flipped_in_the_last_batch_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@examples(250)
+@examples(62)
 def test_file_that_lost_its_end_or_all_is_damage(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:
@@ -133,7 +133,7 @@ def test_file_that_lost_its_end_or_all_is_damage(
 
 
 @given(some_batches, segment_sizes, st.data())
-@examples(250)
+@examples(62)
 def test_bytes_overwritten_anywhere_are_damage_or_lose_the_last_batch_at_most(
     batches: list[list[bytes]], segment_bytes: int, data: st.DataObject
 ) -> None:

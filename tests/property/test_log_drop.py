@@ -104,7 +104,7 @@ lives = st.builds(
 
 
 @given(st.lists(lives, min_size=1, max_size=4))
-@examples(400)
+@examples(100)
 def test_crash_anywhere_keeps_every_record_that_is_not_settled(history: list[Life]) -> None:
     disk, world = MemoryDisk(), World()
     for life in history:
@@ -119,7 +119,7 @@ def test_crash_anywhere_keeps_every_record_that_is_not_settled(history: list[Lif
 
 
 @given(st.lists(steps, max_size=20), st.sampled_from([150, 300, 1000]))
-@examples(150)
+@examples(37)
 def test_log_holds_one_segment_more_than_what_is_not_settled(
     todo: list[list[bytes] | Settle], segment_bytes: int
 ) -> None:

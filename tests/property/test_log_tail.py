@@ -39,7 +39,7 @@ def _expect_torn(data: bytes, whole: bytes, header: SegmentHeader, start: int) -
 
 
 @given(formats, records, st.integers(60, 2000), st.integers(0, 1 << 30))
-@examples(500)
+@examples(125)
 def test_any_choice_of_sectors_is_a_torn_write(
     header: SegmentHeader, batch: list[bytes], start: int, seed: int
 ) -> None:
@@ -54,7 +54,7 @@ def test_any_choice_of_sectors_is_a_torn_write(
 
 
 @given(formats, records, st.integers(60, 2000))
-@examples(40)
+@examples(10)
 def test_any_beginning_is_a_torn_write(header: SegmentHeader, batch: list[bytes], start: int) -> None:
     written = encode_batch(header, start, 7, batch)
     whole = _segment(written, start)
@@ -63,7 +63,7 @@ def test_any_beginning_is_a_torn_write(header: SegmentHeader, batch: list[bytes]
 
 
 @given(formats, records, st.integers(60, 2000), st.integers(0, 1 << 30), st.integers(1, 6000))
-@examples(300)
+@examples(75)
 def test_torn_write_that_was_cut_in_part_is_one_still(
     header: SegmentHeader, batch: list[bytes], start: int, seed: int, cut_bytes: int
 ) -> None:
@@ -78,7 +78,7 @@ def test_torn_write_that_was_cut_in_part_is_one_still(
 
 
 @given(records, st.integers(60, 2000), st.data())
-@examples(500)
+@examples(125)
 def test_flipped_bit_is_damage_unless_it_was_the_only_one_of_its_sector(
     batch: list[bytes], start: int, data: st.DataObject
 ) -> None:

@@ -15,7 +15,7 @@ from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
-few = examples(120)
+few = examples(30)
 
 LIFE = 1 << 32
 nodes = st.sampled_from([NodeName("a"), NodeName("b")])
@@ -77,6 +77,7 @@ def _ran(todo: list[tuple[str, Link, int]]) -> tuple[Ledger, Plain]:
 @few
 @given(doings)
 def test_ledger_agrees_with_plain_sets(todo: list[tuple[str, Link, int]]) -> None:
+    """What is held, missing and lost is what plain sets say (docs/protocol, LEDGER-1, LEDGER-2)."""
     ledger, plain = _ran(todo)
     assert _flat(ledger.held()) == plain.held
     assert _flat(ledger.missing()) == plain.missing()
@@ -131,6 +132,7 @@ def test_held_beside_agrees_with_plain_sets(
 def test_hashes_are_equal_exactly_when_the_same_ticks_are_held(
     one: list[tuple[str, Link, int]], two: list[tuple[str, Link, int]]
 ) -> None:
+    """Nodes compare the hash instead of the ranges (docs/protocol, LEDGER-4)."""
     (a, x), (b, y) = _ran(one), _ran(two)
     assert (a.hash() == b.hash()) == (x.held == y.held)
     for link in x.held | y.held:
@@ -142,6 +144,7 @@ def test_hashes_are_equal_exactly_when_the_same_ticks_are_held(
 @few
 @given(st.lists(st.tuples(st.integers(1, 4 * LIFE), st.integers(1, 2 * LIFE)), max_size=4))
 def test_lives_cut_ranges_where_a_life_ends(given: list[tuple[int, int]]) -> None:
+    """No range that is sent crosses into the next life (docs/protocol, RANGE-1)."""
     ranges = Ranges((begin, begin + size) for begin, size in given)
     pieces = list(lives(ranges))
     assert Ranges(pieces) == ranges

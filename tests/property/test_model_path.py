@@ -11,7 +11,7 @@ from distkv.errors import BadPathError
 from distkv.model.path import Name, Path
 from tests.profiles import examples
 
-few = examples(200)
+few = examples(50)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.text(". :_etfnxy0123456789", max_size=6)
 names: st.SearchStrategy[Name] = st.one_of(

@@ -13,7 +13,7 @@ from tests.profiles import examples
 
 pytestmark = pytest.mark.slow
 
-few = examples(120)
+few = examples(30)
 
 ticks = st.integers(0, 40)
 pairs = st.tuples(ticks, ticks)

@@ -20,7 +20,7 @@ from distkv.model.tick_ranges import (
 )
 from tests.profiles import examples
 
-few = examples(120)
+few = examples(30)
 
 nodes = st.sampled_from([NodeName("c"), NodeName("a"), NodeName("b")])
 links = st.sets(st.tuples(nodes, st.integers(1, 8).map(Tick)))

@@ -124,7 +124,7 @@ class Fleet:
             assert not shown & self.gone[node.me]
 
 
-@examples(150)
+@examples(37)
 @given(st.integers(0, 1 << 32), st.integers(0, 120), st.sampled_from([2, 3, 5]))
 def test_what_a_purged_deletion_knew_of_never_comes_back(seed: int, count: int, chain_length: int) -> None:
     fleet = Fleet(random.Random(seed), chain_length)
@@ -135,7 +135,7 @@ def test_what_a_purged_deletion_knew_of_never_comes_back(seed: int, count: int, 
         assert_consistent(node.tree)
 
 
-@examples(80)
+@examples(20)
 @given(st.integers(0, 1 << 32), st.integers(0, 120), st.sampled_from([2, 3, 5]))
 def test_nodes_that_compare_ledgers_come_to_the_same_whoever_purged_what(
     seed: int, count: int, chain_length: int

@@ -163,7 +163,7 @@ def check(run: Run, host: Host) -> None:
 
 
 @given(histories(), st.randoms(use_true_random=False), st.integers(0, 30))
-@examples(150)
+@examples(37)
 def test_node_that_settled_and_was_killed_anywhere_is_what_its_whole_log_says(
     history: History, chance: random.Random, steps: int
 ) -> None:

@@ -26,7 +26,7 @@ from tests.property.histories import PATHS, History, histories, tree_of
 
 pytestmark = pytest.mark.slow
 
-few = examples(100)
+few = examples(25)
 
 A, B = NodeName("a"), NodeName("b")
 X, Y = Path(["x"]), Path(["y", 1.5, "a.b"])

@@ -26,7 +26,7 @@ from tests.property.histories import NAMES, History, histories, outcomes
 
 pytestmark = pytest.mark.slow
 
-some = examples(100)
+some = examples(25)
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 X = Path(["x"])
@@ -162,7 +162,7 @@ def anything(seed: int, count: int, nodes: int) -> list[Event]:
     return sorted(found, key=order)
 
 
-@examples(150)
+@examples(37)
 @given(st.integers(0, 1 << 32), st.integers(1, 120), st.integers(1, 40), st.floats(0, 1), st.floats(0, 1))
 def test_path_with_more_open_losers_than_are_kept_gives_the_same_tree(
     seed: int, count: int, nodes: int, part: float, whole: float

@@ -140,7 +140,7 @@ def check(plan: Plan, node: Node, reader: Reader, first: int) -> None:
 
 
 @given(plans)
-@examples(120)
+@examples(30)
 def test_watcher_knows_the_tree_and_missed_nothing_without_being_told(plan: Plan) -> None:
     run(partial(follow, plan))
 

@@ -58,7 +58,7 @@ def test_any_bytes_are_a_message_or_a_decode_error(kind: str, data: bytes) -> No
     _check_stable(kind, data)
 
 
-@examples(300)
+@examples(75)
 @given(kinds, mutated(messages.map(encode_message)))
 def test_damaged_message_is_another_message_or_a_decode_error(kind: str, data: bytes) -> None:
     _check_stable(kind, data)

@@ -88,7 +88,7 @@ def _check_answerable(frame: bytes) -> None:
         assert repr(decode_request(encode_request(found))) == repr(found)
 
 
-@examples(300)
+@examples(75)
 @given(mutated(encoded) | st.binary(max_size=80))
 def test_any_frame_is_a_request_or_an_error_to_answer_with(stream: bytes) -> None:
     for frame in _read([stream])[0]:

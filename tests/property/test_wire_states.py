@@ -88,7 +88,7 @@ def test_keys_are_equal_exactly_for_equal_paths(one: Path, other: Path) -> None:
 
 
 @given(histories())
-@examples(80)
+@examples(20)
 def test_tree_that_was_taken_apart_and_loaded_is_the_same(history: History) -> None:
     tree = tree_of(history.events)
     loaded = Tree()

@@ -9,10 +9,12 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
+from tests.offenders import assert_none
 
 ROOT = Path(__file__).parents[2]
-FRAGMENTS = sorted(path for path in (ROOT / "changelog").iterdir() if path.name != "README.rst")
+README = ROOT / "changelog" / "README.rst"
+FRAGMENTS = sorted(path for path in README.parent.iterdir() if path != README)
+"""None after a release."""
 
 
 def _types() -> list[str]:
@@ -20,17 +22,26 @@ def _types() -> list[str]:
         return [entry["directory"] for entry in tomllib.load(file)["tool"]["towncrier"]["type"]]
 
 
-@pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
-def test_fragment_name_has_a_word_and_a_known_type(path: Path) -> None:
-    types = "|".join(_types())
-    assert re.fullmatch(rf"\+[a-z-]+\.({types})(\.\d+)?\.rst", path.name)
+def _misnamed(names: list[str]) -> list[str]:
+    pattern = re.compile(rf"\+[a-z-]+\.({'|'.join(_types())})(\.\d+)?\.rst")
+    return [name for name in names if not pattern.fullmatch(name)]
 
 
-@pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
-def test_fragment_is_a_sentence(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").rstrip().endswith(".")
+def test_name_without_a_plus_or_a_known_type_is_found() -> None:
+    wrong = ["watches.added.rst", "+watches.new.rst", "+watches.added.txt", "+7.added.rst"]
+    assert _misnamed(["+watches.added.rst", "+watches.fixed.2.rst", *wrong]) == wrong
 
 
-@pytest.mark.parametrize("name", _types())
-def test_readme_explains_each_type(name: str) -> None:
-    assert f"``{name}``" in (ROOT / "changelog" / "README.rst").read_text(encoding="utf-8")
+def test_fragment_names_have_a_word_and_a_known_type() -> None:
+    assert_none(_misnamed([path.name for path in FRAGMENTS]))
+
+
+def test_fragments_are_sentences() -> None:
+    texts = {path.name: path.read_text(encoding="utf-8").rstrip() for path in FRAGMENTS}
+    assert_none([name for name, text in texts.items() if not text.endswith(".")])
+
+
+def test_readme_explains_each_type() -> None:
+    text, types = README.read_text(encoding="utf-8"), _types()
+    assert types
+    assert_none([name for name in types if f"``{name}``" not in text])

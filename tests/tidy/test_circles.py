@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "distkv"
-
-
-def _name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+from tests.offenders import assert_none
+from tests.tidy.sources import PRODUCT, Source, file_name, in_each
 
 
-def _imported(source: ast.AST) -> Iterator[str]:
+def _name(file: str) -> str:
+    """The module that a file has."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imported(source: Source) -> Iterator[str]:
     """The names of what a module imports: of `from a import b` first a.b, which may be a module, then a."""
-    for node in ast.walk(source):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.module is not None
-            assert node.level == 0, "this test does not read relative imports"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-            yield node.module
+            module = "." * node.level + (node.module or "")
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+            yield module
 
 
-def _graph(sources: Mapping[str, str]) -> dict[str, set[str]]:
-    """Module -> the modules that it imports."""
-    graph = {name: {*_imported(ast.parse(source))} & {*sources} - {name} for name, source in sources.items()}
+@in_each(PRODUCT)
+def _imports(source: Source) -> set[str]:
+    return {*_imported(source)}
+
+
+def _graph(imports: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Module -> the modules that it imports, of those that there are."""
+    graph = {name: imported & {*imports} - {name} for name, imported in imports.items()}
     if "distkv" in graph:
         graph["distkv"] = set()  # its table of names is loaded when somebody asks for one of them
     return graph
@@ -56,16 +60,20 @@ def _reached(name: str, graph: Mapping[str, set[str]]) -> set[str]:
 
 
 def test_circle_is_found_however_it_is_closed() -> None:
-    sources = {
+    texts = {
         "a": "import b",
         "b": "def f():\n    from c import x",
         "c": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import y",
         "d": "import a",
     }
-    assert _circles(_graph(sources)) == [{"a", "b", "c"}]
+    imports = {name: {*_imported(Source.of(text))} for name, text in texts.items()}
+    assert _circles(_graph(imports)) == [{"a", "b", "c"}]
 
 
 def test_no_modules_import_each_other() -> None:
-    sources = {_name(path): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
-    assert len(sources) > 300, "the package is not where this test looks"
-    assert _circles(_graph(sources)) == []
+    imports = _imports()
+    assert len(PRODUCT) > 300, "the package is not where this test looks"
+    relative = {file: names for file in imports if (names := [name for name in imports[file] if name.startswith(".")])}
+    assert_none(relative, "this test does not read relative imports")
+    files = map(file_name, PRODUCT)
+    assert_none(_circles(_graph({_name(file): imports.get(file, set()) for file in files})))

@@ -7,7 +7,6 @@ commands, `test_reference` looks at what is generated, and `make docs` builds it
 from __future__ import annotations
 
 import inspect
-import io
 import re
 import textwrap
 import tomllib
@@ -18,8 +17,6 @@ from random import Random
 
 import pytest
 from docutils import nodes
-from docutils.core import publish_doctree
-from docutils.parsers.rst import Directive, directives
 
 from distkv import errors
 from distkv.config import Limits
@@ -56,87 +53,46 @@ from distkv.wire.message import (
 )
 from distkv.wire.replies import Hello, encode_hello
 from distkv.wire.request import GetState
+from tests.offenders import assert_none
 from tests.process.pages import console_blocks
 from tests.process.readers import ELSEWHERE, READERS
-
-ROOT = Path(__file__).parents[2]
-README = ROOT / "README.rst"
-DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.rst"))
-BESIDE = ("CONTRIBUTING.rst", "tests/README.rst", "changelog/README.rst", "packaging/bench/README.rst")
-"""Documents for those who change distkv; no pages of the documentation."""
-DOCUMENTS = [README, *PAGES, *(ROOT / name for name in BESIDE)]
+from tests.tidy.documents import DOCS, DOCUMENTS, PAGES, parsed, rows, section, text_of
+from tests.tidy.sources import ROOT, file_name
 
 LABEL = re.compile(r"\* \[([A-Z]+)-([0-9]+)\] ")
 
-def _name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
 
 def _text(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
-
-
-class _Ignored(Directive):
-    """What only Sphinx knows."""
-
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        return []
-
-
-directives.register_directive("toctree", _Ignored)
-directives.register_directive("literalinclude", _Ignored)
-
-
-def _parsed(path: Path) -> tuple[nodes.document, str]:
-    """The document, and what docutils has to complain about."""
-    complaints = io.StringIO()
-    settings = {
-        "warning_stream": complaints,
-        "report_level": 2,
-        "halt_level": 5,
-        "syntax_highlight": "none",
-        "_disable_config": True,
-    }
-    found = publish_doctree(path.read_text(encoding="utf-8"), source_path=str(path), settings_overrides=settings)
-    return found, complaints.getvalue()
-
-
-def _section(path: Path, title: str) -> nodes.section:
-    """The one section whose title begins so."""
-    document, _ = _parsed(path)
-    found = [part for part in document.findall(nodes.section) if part[0].astext().startswith(title)]
-    assert len(found) == 1, f"{_name(path)} has {len(found)} sections that begin with {title!r}"
-    return found[0]
-
-
-def _rows(part: nodes.Element) -> list[list[str]]:
-    """The rows of all tables in a part of a document, without heads."""
-    bodies = part.findall(nodes.tbody)
-    return [[cell.astext() for cell in row] for body in bodies for row in body.findall(nodes.row)]
+    return text_of(DOCS / name)
 
 
 # -- form ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
-def test_document_parses_without_a_warning(path: Path) -> None:
-    assert _parsed(path)[1] == ""
+def test_document_parses_without_a_warning() -> None:
+    assert_none({file_name(path): complaints for path in DOCUMENTS if (complaints := parsed(path)[1])})
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
-def test_links_to_files_have_a_target(path: Path) -> None:
-    uris = [part["refuri"] for part in _parsed(path)[0].findall(nodes.reference) if "refuri" in part]
-    places = [uri for uri in uris if "://" not in uri and not uri.startswith("mailto:")]
-    assert [place for place in places if not (path.parent / place).exists()] == []
+def _linked_files(path: Path) -> list[str]:
+    uris = [part["refuri"] for part in parsed(path)[0].findall(nodes.reference) if "refuri" in part]
+    return [uri for uri in uris if "://" not in uri and not uri.startswith("mailto:")]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
-def test_named_source_files_exist(path: Path) -> None:
-    named = re.findall(r"``((?:distkv|tests|packaging|docs)/[\w/.-]+\.\w+)``", path.read_text(encoding="utf-8"))
-    assert [name for name in named if not (ROOT / name).exists()] == []
+def test_links_to_files_have_a_target() -> None:
+    linked = [(path, place) for path in DOCUMENTS for place in _linked_files(path)]
+    assert linked
+    assert_none([(file_name(path), place) for path, place in linked if not (path.parent / place).exists()])
+
+
+def _named(pattern: str) -> list[tuple[str, str]]:
+    """What documents name in this way, with the name of the document."""
+    return [(file_name(path), name) for path in DOCUMENTS for name in re.findall(pattern, text_of(path), re.MULTILINE)]
+
+
+def test_named_source_files_exist() -> None:
+    named = _named(r"``((?:distkv|tests|packaging|docs)/[\w/.-]+\.\w+)``")
+    assert named
+    assert_none([(file, name) for file, name in named if not (ROOT / name).exists()])
 
 
 def test_index_names_every_page() -> None:
@@ -145,26 +101,26 @@ def test_index_names_every_page() -> None:
 
 
 def test_every_page_with_commands_has_readers_who_type_them() -> None:
-    assert {_name(page) for page in DOCUMENTS if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
+    assert {file_name(page) for page in DOCUMENTS if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
     assert [test for page, test in ELSEWHERE.items() if Path(page).name not in (ROOT / test).read_text("utf-8")] == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
-def test_commands_stand_in_blocks_that_are_looked_for(path: Path) -> None:
-    assert re.findall(r":: (?:bash|sh|shell|shell-session|zsh)$", path.read_text("utf-8"), re.MULTILINE) == []
+def test_commands_stand_in_blocks_that_are_looked_for() -> None:
+    assert_none(_named(r":: (?:bash|sh|shell|shell-session|zsh)$"))
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_every_block_of_commands_has_a_reader(name: str) -> None:
-    assert len(READERS[name]) in (1, len(console_blocks(ROOT / name)))
+def test_every_block_of_commands_has_a_reader() -> None:
+    counts = {name: (len(readers), len(console_blocks(ROOT / name))) for name, readers in READERS.items()}
+    assert counts
+    assert_none({name: (here, blocks) for name, (here, blocks) in counts.items() if here not in (1, blocks)})
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
-def test_make_targets_that_are_named_exist(path: Path) -> None:
-    targets = re.findall(r"``make ([a-z]+)", path.read_text(encoding="utf-8"))
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    rules = re.findall(r"^([a-z ]+):", makefile, re.MULTILINE)
-    assert set(targets) - {target for rule in rules for target in rule.split()} == set()
+def test_make_targets_that_are_named_exist() -> None:
+    rules = re.findall(r"^([a-z ]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
+    named = _named(r"``make ([a-z]+)")
+    assert named
+    assert_none([(file, target) for file, target in named if target not in targets])
 
 
 def _excerpts() -> Iterator[tuple[str, str]]:
@@ -174,28 +130,33 @@ def _excerpts() -> Iterator[tuple[str, str]]:
 
 
 def test_architecture_quotes_code() -> None:
-    assert len(list(_excerpts())) == _text("architecture.rst").count("code-block:: python")
+    count = len(list(_excerpts()))
+    assert count > 0
+    assert count == _text("architecture.rst").count("code-block:: python")
 
 
-@pytest.mark.parametrize(("name", "code"), list(_excerpts()))
-def test_quoted_code_is_still_there(name: str, code: str) -> None:
+def _has_lines(name: str, code: str) -> bool:
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     length = len(code.splitlines())
-    runs = (textwrap.dedent("\n".join(lines[at : at + length])) for at in range(len(lines)))
-    assert code in runs, f"{name} has no such lines any more: bring docs/architecture.rst in line"
+    return any(code == textwrap.dedent("\n".join(lines[at : at + length])) for at in range(len(lines)))
+
+
+def test_quoted_code_is_still_there() -> None:
+    gone = [(name, code) for name, code in _excerpts() if not _has_lines(name, code)]
+    assert_none(gone, "no such lines stand there any more: bring docs/architecture.rst in line")
 
 
 def test_architecture_names_every_layer() -> None:
     package = ROOT / "distkv"
     layers = {path.name for path in package.iterdir() if (path / "__init__.py").exists()} | {"config", "errors"}
-    assert {row[0] for row in _rows(_section(DOCS / "architecture.rst", "Layers"))} == layers
+    assert {row[0] for row in rows(section(DOCS / "architecture.rst", "Layers"))} == layers
 
 
 # -- for those who change it --------------------------------------------------------------------------------------
 
 
 def _blocks_of_text(path: Path) -> list[str]:
-    return [part.astext() for part in _parsed(path)[0].findall(nodes.literal_block)]
+    return [part.astext() for part in parsed(path)[0].findall(nodes.literal_block)]
 
 
 def test_map_has_the_layers_of_the_import_contract() -> None:
@@ -209,7 +170,8 @@ def test_map_has_the_layers_of_the_import_contract() -> None:
 
 def test_readme_of_tests_has_every_folder() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("**/test_*.py"))}
-    assert {row[0] for row in _rows(_parsed(ROOT / "tests" / "README.rst")[0])} == folders
+    table = next(parsed(ROOT / "tests" / "README.rst")[0].findall(nodes.table))
+    assert {row[0] for row in rows(table)} == folders
 
 
 # -- protocol -----------------------------------------------------------------------------------------------------
@@ -245,18 +207,21 @@ def transitions_table(transitions: Mapping[tuple[StrEnum, StrEnum], StrEnum], wo
     return "\n".join([rule, lines[0], rule, *lines[1:], rule])
 
 
-@pytest.mark.parametrize(
-    ("machine", "drawn"),
-    [
-        ("election", transitions_table(election.TRANSITIONS, "phase")),
-        ("startup", transitions_table(startup.TRANSITIONS, "state")),
-        ("handover", transitions_table(handover.TRANSITIONS, "phase")),
-        ("server tree", transitions_table(phase.TRANSITIONS, "phase")),
-    ],
-)
-def test_table_of_a_machine_is_that_of_the_code(machine: str, drawn: str) -> None:
+MACHINES = {
+    "election": transitions_table(election.TRANSITIONS, "phase"),
+    "startup": transitions_table(startup.TRANSITIONS, "state"),
+    "handover": transitions_table(handover.TRANSITIONS, "phase"),
+    "server tree": transitions_table(phase.TRANSITIONS, "phase"),
+}
+
+
+def _shown_table(machine: str) -> str:
     _, _, rest = _text("protocol.rst").partition(f".. begin transitions of {machine}\n")
-    assert rest.partition(".. end transitions")[0].strip() == drawn
+    return rest.partition(".. end transitions")[0].strip()
+
+
+def test_table_of_a_machine_is_that_of_the_code() -> None:
+    assert {machine: _shown_table(machine) for machine in MACHINES} == MACHINES
 
 
 NODE, TICK, TOCK = NodeName("a"), Tick(1), Tock(1)
@@ -306,11 +271,17 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("title", FIELDS)
-def test_protocol_lists_the_fields_that_are_sent(title: str) -> None:
-    document, _ = _parsed(DOCS / "protocol.rst")
-    titles = [part for part in document.findall(nodes.section) if re.match(rf"{title}(:|$)", part[0].astext())]
-    assert [{row[0] for row in _rows(part)} for part in titles] == [FIELDS[title]]
+def _listed_fields(title: str) -> list[set[str]]:
+    """Those of each section that has this title."""
+    sections = parsed(DOCS / "protocol.rst")[0].findall(nodes.section)
+    titled = [part for part in sections if re.match(rf"{title}(:|$)", part[0].astext())]
+    return [{row[0] for row in rows(part)} for part in titled]
+
+
+def test_protocol_lists_the_fields_that_are_sent() -> None:
+    listed = {title: _listed_fields(title) for title in FIELDS}
+    wrong = {title: found for title, found in listed.items() if found != [FIELDS[title]]}
+    assert_none({title: f"{found} on the page, {FIELDS[title]} in messages" for title, found in wrong.items()})
 
 
 # -- client protocol ----------------------------------------------------------------------------------------------
@@ -321,19 +292,19 @@ def _actions() -> set[str]:
 
 
 def test_client_protocol_has_a_section_for_every_action() -> None:
-    part = _section(DOCS / "client-protocol.rst", "Requests and replies")
+    part = section(DOCS / "client-protocol.rst", "Requests and replies")
     assert {inner[0].astext() for inner in part.findall(nodes.section)} - {"Requests and replies"} == _actions()
 
 
 def test_client_protocol_lists_every_code() -> None:
     kinds = [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, errors.DistkvError)]
-    rows = _rows(_section(DOCS / "client-protocol.rst", "Codes"))
-    assert sorted(row[0] for row in rows) == sorted({kind.code for kind in kinds})
+    listed = rows(section(DOCS / "client-protocol.rst", "Codes"))
+    assert sorted(row[0] for row in listed) == sorted({kind.code for kind in kinds})
 
 
 def test_client_protocol_lists_the_fields_of_the_greeting() -> None:
     sent = packing.unpack(encode_hello(Hello((0, 1, 0), NODE, TICK, TOCK, State.READY, HASH, 0)))
-    assert {row[0] for row in _rows(_section(DOCS / "client-protocol.rst", "Greeting"))} == _names(sent)
+    assert {row[0] for row in rows(section(DOCS / "client-protocol.rst", "Greeting"))} == _names(sent)
 
 
 @pytest.mark.trio
@@ -342,4 +313,4 @@ async def test_client_protocol_lists_the_fields_of_get_state() -> None:
     driver = Driver(Replica(settings, Random(0)), Committer(open_log(MemoryDisk())), None, PeerCaller(), Limits())
     driver.begin()
     sent = packing.unpack(get_state(driver, GetState(1)))
-    assert {row[0] for row in _rows(_section(DOCS / "client-protocol.rst", "get_state"))} == _names(sent) - {"seq"}
+    assert {row[0] for row in rows(section(DOCS / "client-protocol.rst", "get_state"))} == _names(sent) - {"seq"}

@@ -10,12 +10,9 @@ import ast
 import builtins
 from collections.abc import Iterator
 from itertools import zip_longest
-from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[2]
-PRODUCT = sorted((ROOT / "distkv").rglob("*.py"))
+from tests.offenders import assert_none
+from tests.tidy.sources import PRODUCT, Source, in_each
 
 OPEN = {
     ("distkv/client/questions.py", "wanted"): "a program hands in anything; it is told what is no operation",
@@ -58,9 +55,9 @@ def _is_complete(found: ast.Match, behind: ast.stmt | None) -> bool:
     return behind is not None and _never(behind) == subject
 
 
-def _matches(source: str) -> Iterator[tuple[ast.Match, ast.stmt | None]]:
+def _matches(source: Source) -> Iterator[tuple[ast.Match, ast.stmt | None]]:
     """Each `match` over types, with the statement behind it."""
-    for parent in ast.walk(ast.parse(source)):
+    for parent in source.nodes:
         for name in ("body", "orelse", "finalbody"):
             block = getattr(parent, name, None)
             if isinstance(block, list):
@@ -69,46 +66,46 @@ def _matches(source: str) -> Iterator[tuple[ast.Match, ast.stmt | None]]:
                         yield statement, behind
 
 
-def _incomplete(source: str) -> list[str]:
+def _incomplete(source: Source) -> list[str]:
     return [ast.unparse(found.subject) for found, behind in _matches(source) if not _is_complete(found, behind)]
 
 
+_incomplete_ones = in_each(PRODUCT)(_incomplete)
+
+
 def test_match_over_types_ends_in_assert_never() -> None:
-    found = {
-        (str(path.relative_to(ROOT)), subject)
-        for path in PRODUCT
-        for subject in _incomplete(path.read_text(encoding="utf-8"))
-    }
-    assert found - {*OPEN} == set(), "end it in `case _: assert_never(…)`, or use isinstance to pick out a few types"
-    assert {*OPEN} - found == set(), "it is complete now: no exception is needed"
+    found = {(file, subject) for file, subjects in _incomplete_ones().items() for subject in subjects}
+    assert_none(found - {*OPEN}, "end it in `case _: assert_never(…)`, or use isinstance to pick out a few types")
+    assert_none({*OPEN} - found, "it is complete now: no exception is needed")
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
+def _seen_in(text: str) -> list[str]:
+    return _incomplete(Source.of(text))
+
+
+def test_what_lets_a_type_pass_unseen_is_found() -> None:
+    for rest in (
         "",
         "\n    case _: pass",
         "\n    case _: assert_never(other)",
         "\n    case _ if one: assert_never(what)",
         "\nassert_never(other)",
         "\nprint()\nassert_never(what)",
-    ],
-)
-def test_what_lets_a_type_pass_unseen_is_found(rest: str) -> None:
-    source = f"match what:\n    case Update() | Ping(chain=_): print(){rest}"
-    assert _incomplete(source) == ["what"]
-    assert _incomplete(f"def hear(what):\n    if what:\n{_indented(source)}") == ["what"]
+    ):
+        text = f"match what:\n    case Update() | Ping(chain=_): print(){rest}"
+        assert _seen_in(text) == ["what"], text
+        assert _seen_in(f"def hear(what):\n    if what:\n{_indented(text)}") == ["what"], text
 
 
-@pytest.mark.parametrize("rest", ["\n    case _: assert_never(what)", "\nassert_never(what)"])
-def test_what_lets_no_type_pass_is_complete(rest: str) -> None:
-    assert _incomplete(f"match what:\n    case Update() as update: print(){rest}") == []
+def test_what_lets_no_type_pass_is_complete() -> None:
+    rests = ("\n    case _: assert_never(what)", "\nassert_never(what)")
+    assert [rest for rest in rests if _seen_in(f"match what:\n    case Update() as update: print(){rest}")] == []
 
 
-@pytest.mark.parametrize("pattern", ["'update'", "Kind.UPDATE", "{'seq': 1}", "list()", "(None, str() as name)"])
-def test_match_over_values_may_end_as_it_likes(pattern: str) -> None:
-    assert _incomplete(f"match what:\n    case {pattern}: print()") == []
+def test_match_over_values_may_end_as_it_likes() -> None:
+    patterns = ("'update'", "Kind.UPDATE", "{'seq': 1}", "list()", "(None, str() as name)")
+    assert [pattern for pattern in patterns if _seen_in(f"match what:\n    case {pattern}: print()")] == []
 
 
-def _indented(source: str) -> str:
-    return "".join(f"        {line}\n" for line in source.splitlines())
+def _indented(text: str) -> str:
+    return "".join(f"        {line}\n" for line in text.splitlines())

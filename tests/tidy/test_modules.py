@@ -6,77 +6,67 @@ Knows: the source text and its syntax tree.  Does not import what it reads.
 from __future__ import annotations
 
 import ast
-import functools
 import re
-from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[2]
-PRODUCT = sorted((ROOT / "distkv").rglob("*.py"))
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
-SCRIPTS = sorted([*(ROOT / "packaging").rglob("*.py"), *(ROOT / "docs").glob("*.py")])
+from tests.offenders import assert_none
+from tests.tidy.sources import PRODUCT, ROOT, SCRIPTS, TESTS, Source, file_name, in_each
 
 LINES_MAX = 500
 NOT_NOUNS = {"common", "helper", "helpers", "misc", "tools", "util", "utils"}
 PROMISES = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b")
 
 
-def _name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+def test_modules_are_where_the_rules_look() -> None:
+    assert len(PRODUCT) > 300
+    assert len(TESTS) > 300
+    assert {file_name(path.parent) for path in SCRIPTS} >= {"docs", "packaging"}
 
 
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=_name(path))
+@in_each(PRODUCT + TESTS + SCRIPTS)
+def _says_nothing(source: Source) -> bool:
+    return not ast.get_docstring(source.tree)
 
 
-@functools.cache
-def _imports(path: Path) -> set[str]:
-    """The top-level packages that a module imports, anywhere in it."""
-    found: set[str] = set()
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.Import):
-            found.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
+def test_module_says_what_it_is() -> None:
+    assert_none([*_says_nothing()], "give the module a docstring: what it knows, what not, its invariant")
 
 
-def _importers(package: str) -> list[str]:
-    return [_name(path) for path in PRODUCT if package in _imports(path)]
+@in_each(PRODUCT + TESTS + SCRIPTS)
+def _promises(source: Source) -> list[int]:
+    return [number for number, line in enumerate(source.text.splitlines(), 1) if PROMISES.search(line)]
 
 
-@pytest.mark.parametrize("path", PRODUCT + TESTS + SCRIPTS, ids=_name)
-def test_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(_tree(path)), "give the module a docstring: what it knows, what not, its invariant"
-
-
-@pytest.mark.parametrize("path", PRODUCT + TESTS + SCRIPTS, ids=_name)
-def test_module_promises_no_later_work(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = [number for number, line in enumerate(lines, 1) if PROMISES.search(line)]
-    assert not found, f"lines {found}: do it, or write an issue and a strict xfail test"
+def test_module_promises_no_later_work() -> None:
+    assert_none(_promises(), "in these lines: do it, or write an issue and a strict xfail test")
 
 
 def test_module_names_are_nouns_of_the_field() -> None:
     places = [path.relative_to(ROOT) for path in PRODUCT + TESTS + SCRIPTS]
-    assert [str(place) for place in places if NOT_NOUNS & {*place.parts[:-1], place.stem}] == []
+    assert_none([str(place) for place in places if NOT_NOUNS & {*place.parts[:-1], place.stem}])
 
 
-@pytest.mark.parametrize("path", PRODUCT, ids=_name)
-def test_module_is_short(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LINES_MAX, "past this, the state inside wants cutting, not only the file"
+@in_each(PRODUCT)
+def _length(source: Source) -> int:
+    return len(source.text.splitlines())
 
 
-@pytest.mark.parametrize("path", [path for path in PRODUCT if "daemon" not in path.parts], ids=_name)
-def test_except_names_what_it_expects(path: Path) -> None:
-    found = [
+def test_module_is_short() -> None:
+    long = {file: lines for file, lines in _length().items() if lines > LINES_MAX}
+    assert_none(long, "past this, the state inside wants cutting, not only the file")
+
+
+@in_each(PRODUCT)
+def _broad_excepts(source: Source) -> list[int]:
+    return [
         node.lineno
-        for node in ast.walk(_tree(path))
+        for node in source.nodes
         if isinstance(node, ast.ExceptHandler) and _catches_anything(node.type) and not _passes_on(node)
     ]
-    assert not found, f"lines {found}: only the daemon, the last place that can, catches everything"
+
+
+def test_except_names_what_it_expects() -> None:
+    found = {file: lines for file, lines in _broad_excepts().items() if "daemon" not in file.split("/")}
+    assert_none(found, "in these lines: only the daemon, the last place that can, catches everything")
 
 
 def _catches_anything(expected: ast.expr | None) -> bool:
@@ -89,6 +79,22 @@ def _passes_on(handler: ast.ExceptHandler) -> bool:
     """Whether it only cleans up: its last word is a bare `raise`."""
     last = handler.body[-1]
     return isinstance(last, ast.Raise) and last.exc is None
+
+
+@in_each(PRODUCT)
+def _imports(source: Source) -> set[str]:
+    """The top-level packages that a module imports, anywhere in it."""
+    found: set[str] = set()
+    for node in source.nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def _importers(package: str) -> list[str]:
+    return [file for file, packages in _imports().items() if package in packages]
 
 
 def test_msgpack_is_imported_by_wire_only() -> None:

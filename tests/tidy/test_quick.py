@@ -5,6 +5,7 @@ Knows: the option `--quick` of tests/conftest.py, and what packaging/venv.sh com
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 SEEDS = "tests/property/test_simulated_seeds.py"
 
 
+@functools.cache
 def _collected(*words: str) -> tuple[int, str]:
     """How many seeds would be run, and all that is said."""
     done = subprocess.run(

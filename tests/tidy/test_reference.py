@@ -13,8 +13,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-
 from distkv.cli.main import run
 from distkv.cli.settings import AUTH_FILE, SETTINGS
 from tests.process.pages import ROOT, pages
@@ -22,38 +20,42 @@ from tests.process.pages import ROOT, pages
 sys.path.append(str(ROOT / "docs"))
 import reference  # the extension that `make docs` uses
 
-PAGES = list(pages())
+from tests.offenders import assert_none
 
-
-def _name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
+"""The text of each, by its name."""
 
 
 def test_everything_that_is_generated_has_its_page() -> None:
-    asked = [name for page in PAGES for name in reference.MARKER.findall(page.read_text(encoding="utf-8"))]
+    asked = [name for text in PAGES.values() for name in reference.MARKER.findall(text)]
     assert sorted(asked) == sorted(reference.GENERATED)
-    kept = [found[1] for page in PAGES for found in reference.KEPT.findall(page.read_text(encoding="utf-8"))]
+    kept = [found[1] for text in PAGES.values() for found in reference.KEPT.findall(text)]
     assert sorted(kept) == sorted(reference.WRITTEN)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=_name)
-def test_generated_text_that_is_kept_is_up_to_date(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text == reference.written(text), "run: python docs/reference.py"
+def test_generated_text_that_is_kept_is_up_to_date() -> None:
+    old = [page for page, text in PAGES.items() if text != reference.written(text)]
+    assert_none(old, "run: python docs/reference.py")
 
 
 def test_pages_that_readme_links_to_can_be_read_where_they_lie() -> None:
-    linked = re.findall(r"<(docs/[\w/.-]+\.rst)>", (ROOT / "README.rst").read_text(encoding="utf-8"))
+    linked = re.findall(r"<(docs/[\w/.-]+\.rst)>", PAGES["README.rst"])
     assert linked
-    assert [name for name in linked if reference.MARKER.search((ROOT / name).read_text(encoding="utf-8"))] == []
+    assert_none([name for name in linked if reference.MARKER.search(PAGES[name])])
 
 
-@pytest.mark.parametrize("file", sorted({file for page in PAGES for file in reference.GRAPH.findall(page.read_text())}))
-def test_graph_that_a_page_shows_can_be_drawn(file: str, tmp_path: Path) -> None:
-    reference.draw_graph(file, tmp_path)
-    drawn = ElementTree.parse(tmp_path / f"{Path(file).stem}.svg").getroot()
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}circle")) >= 10
-    assert (tmp_path / f"{Path(file).stem}.html").stat().st_size > 10_000
+def test_graphs_that_pages_show_can_be_drawn(tmp_path: Path) -> None:
+    files = {file for text in PAGES.values() for file in reference.GRAPH.findall(text)}
+    assert files
+    assert_none([file for file in files if not _is_drawn(file, tmp_path)])
+
+
+def _is_drawn(file: str, to: Path) -> bool:
+    """Whether its picture has messages, and its page something to read."""
+    reference.draw_graph(file, to)
+    picture = ElementTree.parse(to / f"{Path(file).stem}.svg").getroot()
+    circles = picture.findall("{http://www.w3.org/2000/svg}circle")
+    return len(circles) >= 10 and (to / f"{Path(file).stem}.html").stat().st_size > 10_000
 
 
 def test_picture_of_a_graph_leads_to_its_page() -> None:
@@ -80,12 +82,16 @@ def test_reference_has_a_section_for_every_command() -> None:
     assert sorted(sections) == sorted(_shown_commands())
 
 
-@pytest.mark.parametrize("path", PAGES, ids=_name)
-def test_commands_that_are_named_exist(path: Path) -> None:
+def _named(pattern: str) -> list[tuple[str, str]]:
+    """A page, and what it names so, also across the end of a line."""
+    return [(page, name) for page, text in PAGES.items() for name in re.findall(pattern, " ".join(text.split()))]
+
+
+def test_commands_that_are_named_exist() -> None:
     known = {name for name, _ in reference.commands()}
-    text = " ".join(path.read_text(encoding="utf-8").split())
-    named = re.findall(r"``(distkv(?: (?:client|config|node))? [a-z]+)", text)
-    assert [name for name in named if name not in known] == []
+    named = _named(r"``(distkv(?: (?:client|config|node))? [a-z]+)")
+    assert named
+    assert_none([(page, name) for page, name in named if name not in known])
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
@@ -96,9 +102,10 @@ def test_every_setting_is_in_the_reference() -> None:
     assert sorted(keys) == sorted([*SETTINGS, AUTH_FILE])
 
 
-@pytest.mark.parametrize("key", SETTINGS)
-def test_setting_says_what_it_is(key: str) -> None:
-    assert reference.setting_docstring(SETTINGS[key]).endswith((".", "`"))
+def test_every_setting_says_what_it_is() -> None:
+    said = {key: reference.setting_docstring(setting) for key, setting in SETTINGS.items()}
+    assert said
+    assert_none({key: words for key, words in said.items() if not words.endswith((".", "`"))})
 
 
 def test_reference_shows_defaults_and_rules_of_settings() -> None:
@@ -109,8 +116,8 @@ def test_reference_shows_defaults_and_rules_of_settings() -> None:
     assert body.strip().endswith("Must be 0.5 to 3600 seconds.")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=_name)
-def test_settings_that_are_named_exist(path: Path) -> None:
+def test_settings_that_are_named_exist() -> None:
     sections = {key.partition(".")[0] for key in SETTINGS if "." in key}
-    named = re.findall(rf"``((?:{'|'.join(sections)})\.\w+)``", path.read_text(encoding="utf-8"))
-    assert set(named) - {*SETTINGS, AUTH_FILE} == set()
+    named = _named(rf"``((?:{'|'.join(sections)})\.\w+)``")
+    assert named
+    assert_none([(page, key) for page, key in named if key not in {*SETTINGS, AUTH_FILE}])

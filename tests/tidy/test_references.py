@@ -5,10 +5,11 @@ Knows: how such names look.  Does not look into them; `test_docs` sees to the na
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
-import pytest
+from tests.offenders import assert_none
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).relative_to(ROOT)
@@ -25,16 +26,22 @@ FOREIGN = re.compile(r"(?<![\w/.{}-])(?:[\w-]+\.md\b|(?:design|specs|issues?)/\w
 """What a reader of the repository does not have."""
 
 
+@functools.cache
 def _is_there(name: str) -> bool:
     place = ROOT / name
     return place.exists() or any(place.parent.glob(f"{place.name}.*")) or any(place.parent.glob(f"{place.name}*"))
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_files_that_are_named_exist(file: Path) -> None:
-    assert [name for name in NAMED.findall((ROOT / file).read_text("utf-8")) if not _is_there(name)] == []
+def _found(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    """A file, and what stands in it."""
+    return [(str(file), text) for file in FILES for text in pattern.findall((ROOT / file).read_text("utf-8"))]
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_documents_from_elsewhere_are_not_cited(file: Path) -> None:
-    assert FOREIGN.findall((ROOT / file).read_text("utf-8")) == []
+def test_files_that_are_named_exist() -> None:
+    named = _found(NAMED)
+    assert named
+    assert_none([(file, name) for file, name in named if not _is_there(name)])
+
+
+def test_documents_from_elsewhere_are_not_cited() -> None:
+    assert_none(_found(FOREIGN))

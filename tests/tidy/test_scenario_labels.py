@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.offenders import assert_none
 from tests.scenarios.files import FILES, cited
 
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol.rst").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "protocol.rst").read_text(encoding="utf-8")
 SECTIONS = (
     "Ping election",
     "Start-up",
@@ -70,26 +72,34 @@ ELSEWHERE = {
 """Rules that no scenario can show, why, and what shows them."""
 
 
-def _sections() -> dict[str, list[str]]:
+def sections() -> dict[str, list[str]]:
     """The labels of each section."""
     parts = re.split(r"^(.+)\n-{3,}\n", PAGE, flags=re.MULTILINE)
     titles, bodies = parts[1::2], parts[2::2]
     return {t: re.findall(r"^\* \[(\w+-[0-9]+)\]", body, re.MULTILINE) for t, body in zip(titles, bodies, strict=True)}
 
 
+def known() -> set[str]:
+    """The labels of all sentences."""
+    return {label for labels in sections().values() for label in labels}
+
+
+def shown() -> set[str]:
+    """The labels that scenarios cite."""
+    return {label for path in FILES for label in cited(path)}
+
+
 def test_every_sentence_of_the_sections_has_a_scenario() -> None:
-    labels = {label for title in SECTIONS for label in _sections()[title]} | {label for label, _ in TRAPS}
-    shown = {label for path in FILES for label in cited(path)}
-    assert sorted(labels - shown - ELSEWHERE.keys()) == []
+    labels = {label for title in SECTIONS for label in sections()[title]} | {label for label, _ in TRAPS}
+    assert_none(sorted(labels - shown() - ELSEWHERE.keys()))
 
 
 def test_scenarios_cite_labels_that_exist() -> None:
-    known = {label for labels in _sections().values() for label in labels}
-    assert {path.stem: cited(path) - known for path in FILES if cited(path) - known} == {}
+    labels = known()
+    assert labels
+    assert_none({path.stem: cited(path) - labels for path in FILES if cited(path) - labels})
 
 
 def test_rules_that_are_shown_elsewhere_have_no_scenario() -> None:
-    shown = {label for path in FILES for label in cited(path)}
-    assert ELSEWHERE.keys() & shown == set()
-    root = Path(__file__).parents[2]
-    assert [why for why in ELSEWHERE.values() if not (root / why.rpartition(" ")[2]).exists()] == []
+    assert_none(ELSEWHERE.keys() & shown())
+    assert_none([why for why in ELSEWHERE.values() if not (ROOT / why.rpartition(" ")[2]).exists()])

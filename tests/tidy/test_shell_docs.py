@@ -6,11 +6,8 @@ Knows: its tables.  Does not judge what it says.
 from __future__ import annotations
 
 import inspect
-from pathlib import Path
 
-import pytest
 from docutils import nodes
-from docutils.core import publish_doctree
 
 from distkv import errors
 from distkv.cli import exits
@@ -20,26 +17,21 @@ from distkv.cli.output import Form
 from distkv.cli.values import read_argument
 from distkv.errors import BadValueError, DistkvError, RequestError
 from distkv.wire.json_form import to_json
+from tests.offenders import assert_none
 from tests.process.terminals import START
+from tests.tidy.documents import DOCS, rows, section
 
-PAGE = Path(__file__).parents[2] / "docs" / "shell.rst"
-
-
-def _section(title: str) -> nodes.section:
-    document = publish_doctree(PAGE.read_text(encoding="utf-8"), settings_overrides={"_disable_config": True})
-    (found,) = [part for part in document.findall(nodes.section) if part[0].astext() == title]
-    return found
+PAGE = DOCS / "shell.rst"
 
 
 def _rows(title: str) -> list[list[str]]:
-    bodies = _section(title).findall(nodes.tbody)
-    return [[cell.astext() for cell in row] for body in bodies for row in body.findall(nodes.row)]
+    return rows(section(PAGE, title))
 
 
 def test_every_shell_has_its_line_and_starts_with_it_in_tests() -> None:
-    rows = _rows("Completion")
-    assert [row[0] for row in rows] == list(Shell)
-    assert [row[1] for row in rows if f"{row[1]}\n" not in START[row[0]][1]] == []
+    lines = _rows("Completion")
+    assert [row[0] for row in lines] == list(Shell)
+    assert_none([row[1] for row in lines if f"{row[1]}\n" not in START[row[0]][1]])
 
 
 def test_every_form_of_output_is_told() -> None:
@@ -54,17 +46,19 @@ def test_table_of_values_has_the_words_that_look_like_numbers() -> None:
     assert len(_values()) >= 25
 
 
-@pytest.mark.parametrize("row", _values(), ids=lambda row: row[0])
-def test_value_is_read_as_the_table_says(row: list[str]) -> None:
-    word, kind, shown = row
-    if kind == "refused":
-        with pytest.raises(BadValueError, match="-s"):
-            read_argument(word)
-        return
-    value = read_argument(word)
-    assert to_json(value) == shown
+def _read(word: str) -> tuple[str, str]:
+    """What the command makes of a word: its kind, and how it is shown; of one that is refused, how it would be text."""
+    try:
+        value = read_argument(word)
+    except BadValueError as error:
+        return "refused", "-s" if "-s" in str(error) else str(error)
     kinds = {str: "text", int: "a number", float: "a number", list: "a list", dict: "a map"}
-    assert ("true" if value is True else kinds[type(value)]) == kind
+    return "true" if value is True else kinds[type(value)], to_json(value)
+
+
+def test_values_are_read_as_the_table_says() -> None:
+    told = {(word, kind, "-s" if kind == "refused" else shown) for word, kind, shown in _values()}
+    assert_none(told - {(word, *_read(word)) for word, _, _ in told})
 
 
 def test_exit_codes_are_those_of_the_command() -> None:
@@ -86,5 +80,5 @@ def _refusal(code: str) -> DistkvError:
 
 
 def test_sources_and_levels_of_logs_are_named() -> None:
-    named = {literal.astext() for literal in _section("What a server logs").findall(nodes.literal)}
+    named = {literal.astext() for literal in section(PAGE, "What a server logs").findall(nodes.literal)}
     assert {*SOURCES, *LEVEL_NAMES} <= named

@@ -6,54 +6,19 @@ Knows: the syntax trees of tests.  Does not know whether a test is a good one.
 from __future__ import annotations
 
 import ast
-import functools
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections import Counter
 from typing import TypeGuard
 
-import attrs
-import pytest
+from tests.offenders import assert_none
+from tests.tidy.sources import TESTS, Source, in_each
 
-TESTS = Path(__file__).parents[1]
-MODULES = sorted(TESTS.rglob("*.py"))
+WITH_TESTS = [path for path in TESTS if path.name.startswith("test_")]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 CHECKS = re.compile(r"^_?(assert|check|expect|must|raises|fail|verify|wait|run_state_machine)")
 """Calls by these names make a test fail when something does not hold."""
-
-
-def _name(path: Path) -> str:
-    return str(path.relative_to(TESTS))
-
-
-@attrs.frozen
-class _Found:
-    """What the rules look at: a file is read and walked once for all of them, and its tree is not kept."""
-
-    cannot_fail: list[str]
-    sleeping: list[int]
-    imported: set[str]
-    scopes: list[list[str]]
-    """The names of the tests of the module, and of each class in it."""
-
-
-@functools.cache
-def _found(path: Path) -> _Found:
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=_name(path))))
-    functions = [node for node in nodes if isinstance(node, Function)]
-    own = {function.name: function for function in functions}
-    return _Found(
-        [test.name for test in functions if _is_test(test) and not _can_fail(test, own)],
-        [node.lineno for node in nodes if isinstance(node, ast.Call) and _sleeps(node)],
-        {name for node in nodes for name in _imported(node)},
-        [
-            [inner.name for inner in scope.body if _is_test(inner)]
-            for scope in nodes
-            if isinstance(scope, ast.Module | ast.ClassDef)
-        ],
-    )
 
 
 def _is_test(node: ast.AST) -> TypeGuard[Function]:
@@ -86,31 +51,53 @@ def _sleeps(call: ast.Call) -> bool:
     return _called(call) == "sleep" and ast.unparse(call.func) in {"time.sleep", "asyncio.sleep", "sleep"}
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (alias.name for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        yield node.module or ""
+def _functions(source: Source) -> list[Function]:
+    return [node for node in source.nodes if isinstance(node, Function)]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.name.startswith("test_")], ids=_name)
-def test_every_test_can_fail(path: Path) -> None:
-    assert _found(path).cannot_fail == []
+@in_each(WITH_TESTS)
+def _that_cannot_fail(source: Source) -> list[str]:
+    functions = _functions(source)
+    own = {function.name: function for function in functions}
+    return [test.name for test in functions if _is_test(test) and not _can_fail(test, own)]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_no_test_sleeps_in_real_time(path: Path) -> None:
-    blocking = _found(path).sleeping
-    assert not blocking, f"lines {blocking}: wait for a condition, with a deadline"
+@in_each(TESTS)
+def _sleeping(source: Source) -> list[int]:
+    return [node.lineno for node in source.nodes if isinstance(node, ast.Call) and _sleeps(node)]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_no_test_mocks(path: Path) -> None:
-    names = _found(path).imported
-    assert not [name for name in names if "mock" in name.split(".")], "give it a fake that the product ships"
+@in_each(TESTS)
+def _mocks(source: Source) -> list[str]:
+    """What is imported by that name."""
+    names: set[str] = set()
+    for node in source.nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return [name for name in names if "mock" in name.split(".")]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.name.startswith("test_")], ids=_name)
-def test_no_test_hides_behind_another_of_the_same_name(path: Path) -> None:
-    for names in _found(path).scopes:
-        assert len(names) == len(set(names))
+@in_each(WITH_TESTS)
+def _hidden(source: Source) -> list[str]:
+    """Names that two tests of the module have, or of one class in it."""
+    scopes = [node for node in source.nodes if isinstance(node, ast.Module | ast.ClassDef)]
+    counts = [Counter(inner.name for inner in scope.body if _is_test(inner)) for scope in scopes]
+    return [name for names in counts for name, count in names.items() if count > 1]
+
+
+def test_every_test_can_fail() -> None:
+    assert_none(_that_cannot_fail())
+
+
+def test_no_test_sleeps_in_real_time() -> None:
+    assert_none(_sleeping(), "in these lines: wait for a condition, with a deadline")
+
+
+def test_no_test_mocks() -> None:
+    assert_none(_mocks(), "give it a fake that the product ships")
+
+
+def test_no_test_hides_behind_another_of_the_same_name() -> None:
+    assert_none(_hidden())

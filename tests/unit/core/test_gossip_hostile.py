@@ -103,6 +103,7 @@ HARMLESS = [
 
 @pytest.mark.parametrize(("sketch", "note"), HARMLESS)
 def test_message_that_may_not_change_anything_is_counted(sketch: Sketch, note: str) -> None:
+    """Strangers, and tocks far ahead, are not believed (docs/protocol, REG-6, TOCK-3)."""
     fleet = _settled()
     before = _state(fleet)
     ready = _heard(fleet, sketch)
@@ -147,6 +148,7 @@ def test_message_of_another_network_does_not_move_the_tock() -> None:
 
 
 def test_event_far_ahead_in_an_update_that_is_not_is_dropped_alone() -> None:
+    """The jump is limited for each event, too (docs/protocol, TOCK-3)."""
     fleet = _settled()
     head = header(fleet, "b")
     tick = fleet["b"].tick
@@ -185,6 +187,7 @@ def test_no_winner_falls_by_hearsay() -> None:
     ],
 )
 def test_what_gossip_may_not_change_is_asked_for_over_tcp(sketch: Sketch) -> None:
+    """What comes by an exchange is believed (docs/protocol, REG-6, TOCK-3, INFO-2)."""
     fleet = _settled()
     began_ms = fleet.now_ms
     _heard(fleet, sketch)
@@ -231,6 +234,7 @@ def test_flood_of_every_kind_leaves_the_fleet_well() -> None:
 
 
 def test_empty_node_makes_nothing_of_an_update() -> None:
+    """A node without data ignores it (docs/protocol, UPD-2)."""
     fleet = _settled()
     fleet.start("new", up=False)
     heard = update("b", tick=3)(fleet)
@@ -246,6 +250,7 @@ def test_empty_node_takes_any_tock_because_it_cannot_know_better() -> None:
 
 
 def test_known_by_gossip_is_not_believed() -> None:
+    """Ranges move over TCP only (docs/protocol, INFO-3)."""
     fleet = _settled()
     before = fleet["a"].tree.ledger.held()
     ready = _heard(fleet, info("b"))
@@ -255,6 +260,7 @@ def test_known_by_gossip_is_not_believed() -> None:
 
 @pytest.mark.parametrize("sketch", [info("b", tick=1 << 30), update("b", tick=1 << 30)], ids=["info", "update"])
 def test_tick_of_a_registered_node_far_ahead_is_asked_about_and_not_believed(sketch: Sketch) -> None:
+    """More than a million ahead is not heard of by gossip (docs/protocol, INFO-2, LEDGER-3)."""
     fleet = _settled()
     before = _state(fleet)
     now_ms = fleet.now_ms
@@ -276,6 +282,7 @@ def test_same_ticks_with_another_digest_raise_an_alarm() -> None:
 
 
 def test_one_tick_with_two_contents_is_counted() -> None:
+    """Only a fault can do this (docs/protocol, ORDER-4)."""
     fleet = _settled()
     here = fleet["a"].tree.get(Path(["y"]))
     assert here is not None

@@ -524,6 +524,7 @@ def test_retired_node_need_not_be_asked() -> None:
 
 
 def test_what_came_during_a_download_that_broke_off_is_taken_over_first() -> None:
+    """A node that downloads applies the updates that it hears (docs/protocol, UPD-2)."""
     fleet = downloading("a", "b")
     fleet.run(400)
     sponsor = next(ask.addr for _, name, ask in reversed(fleet.asked) if isinstance(ask.what, AskSnapshot))

@@ -245,16 +245,19 @@ def test_peer_that_says_that_we_went_back_is_believed_for_this_life(behind: int 
 
 
 def test_registered_node_that_becomes_ready_writes_nothing() -> None:
+    """The entry of its life has its address (docs/protocol, REG-5)."""
     assert lives_of(stored()).became_ready() == []
 
 
 def test_node_with_another_address_registers_it() -> None:
+    """The entry of its life has another address (docs/protocol, REG-5)."""
     store = stored()
     store.register(ME, LIFE, ELSEWHERE, 0.0)
     assert lives_of(store).became_ready() == [Duty.REGISTER]
 
 
 def test_node_that_is_not_registered_registers() -> None:
+    """There is no entry of its name (docs/protocol, REG-5)."""
     store = Store(ME, 5)
     store.own.begin_life(LIFE)
     assert lives_of(store).became_ready() == [Duty.REGISTER]

@@ -60,6 +60,7 @@ def test_writes_of_a_batch_have_consecutive_ticks_and_one_ready() -> None:
 
 
 def test_every_write_of_a_batch_is_told_to_others_and_to_watchers() -> None:
+    """Each event is broadcast in an update, once (docs/protocol, UPD-1)."""
     ready = step(ready_replica(), put("a", ONE), put("b", TWO))
     told = [message.events for message in ready.messages if isinstance(message, Update)]
     assert told == [(event,) for event in events(ready)]
@@ -121,7 +122,7 @@ def test_batch_before_the_node_is_ready_is_refused() -> None:
 
 
 def test_batch_that_does_not_fit_into_a_life_begins_a_new_one() -> None:
-    """Otherwise its ticks would not be consecutive, or run into the bits of the next life."""
+    """Otherwise its ticks would not be consecutive, or run into the bits of the next life (docs/protocol, TICK-5)."""
     replica = ready_replica()
     mine = Event(Path(["x"]), Kind.SET, ONE, ((NodeName("me"), Tick(LIFE - 3)),), Tock(9), 0.0)
     replica.replay(EventRecord(mine, 0.0))

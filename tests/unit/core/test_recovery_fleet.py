@@ -87,6 +87,7 @@ def test_gap_is_pulled_within_half_a_second_to_one_and_a_half(seed: int) -> None
 
 
 def test_announced_tick_makes_a_gap() -> None:
+    """What was not told in an update is announced by the sender's tick (docs/protocol, UPD-1)."""
     fleet = grown("a", "b")
     fleet.run(1000)
     _unheard(fleet, "b", *(f"x.{number}" for number in range(100)))
@@ -96,12 +97,14 @@ def test_announced_tick_makes_a_gap() -> None:
 
 
 def test_announcement_carries_the_own_tick_only() -> None:
+    """No ranges move by gossip (docs/protocol, INFO-3)."""
     fleet = grown("a", "b")
     fleet.set("b", "x", 1)
     ready = fleet.step("b", AnnounceDue())
     (info,) = ready.messages
     assert isinstance(info, Info)
     assert info.ticks == {NodeName("b"): [fleet["b"].tick]}
+    assert (info.known, info.missing, info.lost) == (None, None, None)
 
 
 def test_node_that_has_written_nothing_in_its_life_announces_nothing() -> None:
@@ -135,6 +138,7 @@ def test_pull_that_breaks_off_is_taken_up_again() -> None:
 
 
 def test_last_update_of_a_quiet_node_is_found_by_the_digest_of_its_ping() -> None:
+    """Digests find what nobody announces (docs/protocol, UPD-1)."""
     fleet = grown("a", "b", "c")
     fleet.run(1000)
     _unheard(fleet, "b", "x")

@@ -252,6 +252,7 @@ def test_writer_keeps_its_own_content_though_another_one_is_higher() -> None:
 
 
 def test_others_take_what_the_writer_holds_though_theirs_is_higher() -> None:
+    """What the node of that name holds counts (docs/protocol, ORDER-4)."""
     store = holding(B, HIGHER)
     assert store.release(LOWER, A)
     store.remote(LOWER)

@@ -34,7 +34,7 @@ from distkv.model.event import NodeName, life_of
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Ping, SnapshotHead, State, TickMaps, Update
 from tests.fleet import WALL, Fleet, NetworkFaults, downloading, grown
-from tests.profiles import seeds
+from tests.profiles import seeds, size
 
 CLOCK_MS = 5000
 
@@ -167,6 +167,7 @@ def test_sponsor_registers_before_it_takes_the_snapshot() -> None:
 
 
 def test_joiner_whose_clock_is_years_ahead_is_refused_and_not_registered() -> None:
+    """No later life could follow the one that it would get (docs/protocol, REG-7)."""
     fleet = grown("a")
     reply = fleet.step("a", JoinerAsked(NodeName("b"), WALL + 1e9, "b:1")).reply
     assert isinstance(reply, RequestError)
@@ -198,14 +199,14 @@ def test_joiner_gets_tombstones_and_open_losers() -> None:
 
 
 @pytest.mark.slow
-def test_10000_entries_are_there_within_two_clocks() -> None:
-    fleet = grown("a", "b")
-    for number in range(10_000):
+def test_thousands_of_entries_are_there_within_two_clocks() -> None:
+    fleet, count = grown("a", "b"), size(3_000, 10_000)
+    for number in range(count):
         fleet.set("a", f"x.{number}", number)
     fleet.faults = NetworkFaults(answer_ms=(10, 40))
     fleet.start("new")
     assert fleet.run_until(lambda: fleet["new"].is_serving, 2 * CLOCK_MS)
-    assert fleet["new"].tree.live_count >= 10_000
+    assert fleet["new"].tree.live_count >= count
 
 
 @pytest.mark.slow
@@ -239,10 +240,10 @@ def test_gap_of_the_transport_does_not_make_an_empty_node_spin() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(10))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_broken_download_is_tried_again_from_another_sponsor(seed: int) -> None:
     fleet = grown("a", "b", seed=seed)
-    for number in range(1000):
+    for number in range(size(300, 1000)):
         fleet.set("a", f"x.{number}", number)
     fleet.run(2000)
     fleet.start("new")
@@ -343,6 +344,7 @@ def test_one_download_is_asked_for_at_a_time(is_answered: bool) -> None:
 
 
 def test_joiner_whose_registration_was_replaced_meanwhile_is_not_ready() -> None:
+    """It starts again, with another sponsor (docs/protocol, REG-4)."""
     fleet = grown("a")
     ask = _asking(fleet, "new")
     fleet.step("new", PeerAnswered(ask, _sponsored(fleet, "a", "new")))

@@ -453,6 +453,7 @@ def test_two_dead_origins_do_not_keep_the_others_from_being_asked() -> None:
 
 
 def test_write_below_a_null_name_is_refused() -> None:
+    """Only the system writes there (docs/protocol, PATH-3)."""
     fleet = grown("a")
     reply = fleet.step("a", LocalSet(SetValue(1, Path((None, "node", "a")), b"\x01"))).reply
     assert "belongs to the system" in str(reply)

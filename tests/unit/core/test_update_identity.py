@@ -14,7 +14,7 @@ from distkv.model.event import COUNT_BITS, LIFE_MAX, Event, Kind, NodeName, Tick
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import CeilingRecord, EventRecord, KnownRecord, LifeRecord, LostRecord, Record, ResetRecord
-from distkv.wire.values import pack_value
+from distkv.wire.values import pack_value, unpack_value
 
 ME, OTHER = NodeName("me"), NodeName("other")
 HERE = Path(("p",))
@@ -48,12 +48,14 @@ def test_log_of_another_node_is_refused() -> None:
 
 
 def test_ticks_of_a_life_count_from_one() -> None:
+    """The count begins anew in each life (docs/protocol, TICK-2)."""
     store = store_in(3)
     ticks = [store.write(HERE, Kind.SET, b"\x01", 0.0).event.tick for _ in range(3)]
     assert ticks == [3 * LIFE + 1, 3 * LIFE + 2, 3 * LIFE + 3]
 
 
 def test_write_is_above_every_tock_heard() -> None:
+    """The tock is the Lamport clock of the network (docs/protocol, TOCK-1)."""
     store = store_in()
     store.remote(said(OTHER, 1, 900))
     assert store.write(HERE, Kind.SET, b"\x01", 0.0).event.tock == 901
@@ -229,8 +231,12 @@ def test_network_is_kept_when_its_entry_is_overwritten_by_nonsense() -> None:
 
 
 def test_registered_node_is_in_the_registry() -> None:
+    """And so for everybody who holds its entry (docs/protocol, REG-1)."""
     store = store_in()
     store.register(OTHER, 7, "host:1", 5.0)
+    head = store.tree.head(Path((None, "node", OTHER)))
+    assert head is not None
+    assert unpack_value(head.value) == {"life": 7, "addr": "host:1", "since": 5.0}
     assert store.registry.nodes == {OTHER: Registration(7, "host:1", 5.0)}
 
 

@@ -50,12 +50,14 @@ def event(*links: Link, tock: int = 1, kind: Kind = Kind.SET, value: bytes = b"\
     ids=["tock", "not an expiry", "tick", "life", "lower name", "prefix of a name", "bytes, not letters", "utf-8"],
 )
 def test_of_two_events_the_first_difference_decides(above: Event, below: Event) -> None:
+    """The tock, that it is no expiry, the tick, and then the bytes of the name (docs/protocol, ORDER-2, ORDER-3)."""
     assert is_above(above, below)
     assert not is_above(below, above)
     assert order(above) > order(below)
 
 
 def test_two_contents_of_one_tick_are_ordered_by_their_hash() -> None:
+    """All agree, where no node of that name can tell any more (docs/protocol, ORDER-4)."""
     one, two = event(link("a", 1), value=b"\x01"), event(link("a", 1), value=b"\x02")
     assert is_above(one, two) != is_above(two, one)
     assert not same(one, two)
@@ -89,23 +91,28 @@ def test_the_same_change_in_two_objects_is_the_same() -> None:
     ids=["named", "a later one named", "an earlier one named", "another named", "another life", "its own next"],
 )
 def test_a_chain_speaks_for_its_writers_up_to_the_tick(chain: Chain, is_contained: bool) -> None:
+    """It contains what it names, and what the same writers made before (docs/protocol, CONTAIN-1)."""
     assert contains(event(*chain, tock=2), event(link("b", 5), tock=1)) is is_contained
 
 
 def test_an_event_that_is_below_contains_nothing_whatever_its_chain_says() -> None:
+    """Only an event that is above contains another one (docs/protocol, CONTAIN-1)."""
     assert not contains(event(link("a", 1), link("b", 5), tock=1), event(link("b", 5), tock=2))
 
 
 def test_the_chain_of_a_first_write_is_its_own_link() -> None:
+    """The head of a chain is the event itself (docs/protocol, CHAIN-1)."""
     assert next_chain(link("a", 1), [], 5) == ((link("a", 1),), False)
 
 
 def test_the_next_chain_leaves_out_the_writer_itself() -> None:
+    """The newest is first, and each writer is there once (docs/protocol, CHAIN-1, CHAIN-2)."""
     source = event(link("b", 2), link("a", 1))
     assert next_chain(link("a", 2), [source], 5) == ((link("a", 2), link("b", 2)), False)
 
 
 def test_the_next_chain_keeps_the_former_life_of_the_writer() -> None:
+    """Another life of a node is another writer (docs/protocol, CHAIN-2)."""
     source = event(link("a", 7))
     assert next_chain(link("a", LIFE + 1), [source], 5) == ((link("a", LIFE + 1), link("a", 7)), False)
 
@@ -140,10 +147,12 @@ def test_of_two_links_of_one_writer_the_higher_tick_is_kept() -> None:
     ("tick", "text"), [(1, "n:1"), (LIFE - 1, "n:4294967295"), (LIFE + 1, "n:1.1"), ((7 << 32) + 12, "n:7.12")]
 )
 def test_tick_text_leaves_out_the_first_life(tick: int, text: str) -> None:
+    """Ticks look so wherever people read them (docs/protocol, TICK-6)."""
     assert tick_text("n", tick) == text
 
 
 def test_every_life_counts_from_one() -> None:
+    """The upper bits of a tick are the life, the lower ones count (docs/protocol, TICK-2)."""
     assert [first_tick(life) for life in (0, 1, 5)] == [1, LIFE + 1, 5 * LIFE + 1]
     assert [life_of(first_tick(life)) for life in (0, 1, 5)] == [0, 1, 5]
 

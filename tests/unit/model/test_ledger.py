@@ -15,6 +15,7 @@ def test_fresh_ledger_is_whole_and_knows_nobody() -> None:
 
 
 def test_writer_that_was_only_heard_of_is_missing_from_its_first_tick() -> None:
+    """All up to the last tick that is not held is missing (docs/protocol, LEDGER-1, LEDGER-2)."""
     ledger = Ledger()
     ledger.hear((A, Tick((5 << 32) + 3)))
     assert ledger.missing() == {A: Ranges([((5 << 32) + 1, (5 << 32) + 4)])}

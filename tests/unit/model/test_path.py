@@ -41,6 +41,7 @@ def test_integers_are_read_in_hex_too() -> None:
 
 
 def test_empty_text_and_empty_bytes_are_one_name() -> None:
+    """There is one empty name (docs/protocol, PATH-2)."""
     assert Path((b"",)) == Path(("",))
     assert Path((b"",)).names == ("",)
 
@@ -50,6 +51,7 @@ def test_both_zeroes_are_one_name() -> None:
 
 
 def test_one_true_and_one_point_zero_are_three_names() -> None:
+    """Names are equal only within one type (docs/protocol, PATH-2)."""
     assert len({Path((1,)), Path((True,)), Path((1.0,)), Path(("1",)), Path((b"1",))}) == 5
 
 
@@ -70,6 +72,7 @@ def test_length_counts_names() -> None:
     ("names", "is_reserved"), [((), False), ((None,), True), ((None, "a"), True), (("a", None), False)]
 )
 def test_paths_below_null_are_reserved(names: tuple[Name, ...], is_reserved: bool) -> None:
+    """They belong to the system (docs/protocol, PATH-3)."""
     assert Path(names).is_reserved is is_reserved
 
 
@@ -86,6 +89,7 @@ def test_paths_below_null_are_reserved(names: tuple[Name, ...], is_reserved: boo
     ],
 )
 def test_names_that_cannot_be_are_refused(names: tuple[Name, ...], says: str) -> None:
+    """A path has so many names, of these types (docs/protocol, PATH-1)."""
     with pytest.raises(BadPathError, match=says):
         Path(names)
 

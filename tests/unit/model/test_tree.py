@@ -18,8 +18,10 @@ def link(node: str, tick: int) -> Link:
     return NodeName(node), Tick(tick)
 
 
-def event(*links: Link, tock: int, kind: Kind = Kind.SET, path: Path = HERE, value: bytes = b"\x01") -> Event:
-    return Event(path, kind, value if kind is Kind.SET else b"", links, Tock(tock), 0.0)
+def event(
+    *links: Link, tock: int, kind: Kind = Kind.SET, path: Path = HERE, value: bytes = b"\x01", time: float = 0.0
+) -> Event:
+    return Event(path, kind, value if kind is Kind.SET else b"", links, Tock(tock), time)
 
 
 def tree_of(*events: Event) -> Tree:
@@ -67,6 +69,13 @@ def test_write_that_knew_the_winner_supersedes_it() -> None:
     assert {node: list(ticks) for node, ticks in tree.superseded().items()} == {"a": [1]}
 
 
+def test_wall_clock_that_stands_long_before_the_others_changes_nothing() -> None:
+    """It is for people, and no rule looks at it (docs/protocol, CHAIN-4)."""
+    first, later = event(link("a", 1), tock=1, time=1e9), event(link("b", 1), link("a", 2), tock=2, time=5.0)
+    blind = event(link("c", 1), tock=1, time=2e9)
+    assert kept(tree_of(first, later, blind)) == kept(tree_of(blind, later, first)) == (later, blind)
+
+
 def test_concurrent_write_stays_as_open_loser() -> None:
     tree = tree_of(A)
     applied = tree.apply(B)
@@ -75,6 +84,7 @@ def test_concurrent_write_stays_as_open_loser() -> None:
 
 
 def test_open_loser_counts_as_present_and_not_as_superseded() -> None:
+    """A tick that is held is one or the other (docs/protocol, LEDGER-1)."""
     tree = tree_of(A, B)
     assert tree.event(B.link) is B
     assert list(tree.present(ranges(A.link, B.link))) == [A, B]
@@ -142,6 +152,7 @@ def test_expiry_that_loses_is_closed() -> None:
 
 
 def test_delete_leaves_a_tombstone_that_is_neither_live_nor_in_the_digest() -> None:
+    """A deletion is an event that stays, and does not count (docs/protocol, APPLY-2, DIGEST-1)."""
     tree = tree_of(A, event(link("b", 1), A.link, tock=2, kind=Kind.DELETE))
     assert (len(tree), tree.live_count, tree.digest) == (1, 0, 0)
 
@@ -179,6 +190,7 @@ def _crowd(path: Path) -> list[Event]:
 
 
 def test_more_losers_than_the_cap_become_superseded_from_the_lowest_up() -> None:
+    """These are the first writes that are not kept for ever (docs/protocol, OPEN-3, KEEP-2)."""
     crowd = _crowd(HERE)
     tree = tree_of(*reversed(crowd))
     assert kept(tree) == tuple(crowd[: LOSERS_MAX + 1])
@@ -186,6 +198,7 @@ def test_more_losers_than_the_cap_become_superseded_from_the_lowest_up() -> None
 
 
 def test_reserved_paths_keep_every_loser() -> None:
+    """None is cut where the system keeps its own (docs/protocol, OPEN-3)."""
     crowd = _crowd(Path((None, "x")))
     assert kept(tree_of(*crowd), Path((None, "x"))) == tuple(crowd)
 
@@ -202,6 +215,7 @@ def test_duplicate_changes_nothing() -> None:
 
 
 def test_another_content_of_a_tick_is_reported_and_not_taken() -> None:
+    """An event never changes (docs/protocol, EVENT-1)."""
     tree = tree_of(A)
     applied = tree.apply(event(link("a", 1), tock=9, value=b"\x07"))
     assert (applied.two_contents, applied.changed, kept(tree)) == (True, False, (A,))
@@ -236,6 +250,7 @@ def test_chain_of_a_duplicate_for_an_unknown_path_is_held() -> None:
 
 
 def test_chain_of_a_duplicate_never_takes_a_winner() -> None:
+    """What a chain says of a winner leaves it where it is (docs/protocol, APPLY-5)."""
     tree = tree_of(A)
     tree.close(ranges(link("c", 1)))
     applied = tree.apply(event(link("c", 1), A.link, tock=2))
@@ -306,6 +321,7 @@ def test_known_closes_an_open_loser() -> None:
 
 
 def test_known_leaves_a_winner() -> None:
+    """No statement of a node deletes a winner (docs/protocol, APPLY-5)."""
     tree = tree_of(A)
     assert tree.close(ranges(A.link)) == ({}, ())
     assert (kept(tree), tree.superseded()) == ((A,), {})
@@ -352,5 +368,6 @@ def test_entries_come_in_the_order_of_their_paths_appearance() -> None:
 
 
 def test_chain_links_are_heard_of() -> None:
+    """The node knows from then on that these ticks exist (docs/protocol, LEDGER-3)."""
     tree = tree_of(event(link("a", 1), link("b", 4), tock=2))
     assert {node: list(ticks) for node, ticks in tree.ledger.missing().items()} == {"b": [1, 2, 3]}

@@ -572,7 +572,7 @@ def attempt(place: Path, deed: str, parts: Iterable[Links], folders: LosingFolde
 
 
 @pytest.mark.slow
-@examples(60)
+@examples(15)
 @given(deeds)
 def test_crashes_and_power_failures_leave_one_of_two_tables(given: list[tuple[str, int, int | None, set[int]]]) -> None:
     with tempfile.TemporaryDirectory() as name:

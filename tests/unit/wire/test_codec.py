@@ -127,6 +127,8 @@ def _decode_payload(name: str) -> Reader:
 
 BIG = 2**63
 WRONG_INTEGERS: Wrongs = (None, True, "1", 1.0, -1, BIG, b"1", [1], packing.ExtType(1, b""))
+WRONG_TOCKS: Wrongs = (*WRONG_INTEGERS, 2**62)
+"""No message can use up the clocks of nodes (docs/protocol, TOCK-4)."""
 WRONG_NODES: Wrongs = (None, 1, "", "ä", "a b", "a\n", "a" * 64, b"a", [], {})
 WRONG_TICKS: Wrongs = (None, True, 0, -1, 1.0, "1", BIG, 1 << 32, LIFE << 32)
 WRONG_MAPS: Wrongs = (None, [], "a", 1)
@@ -181,7 +183,7 @@ WRONG_PING_CHAINS: Wrongs = (
     {"node": "a", "tick": 7, "tock": 1, "prev": {}},
     *({"node": node, "tick": 1, "tock": 1} for node in WRONG_NODES),
     *({"node": "a", "tick": tick, "tock": 1} for tick in (True, -1, 1.0, "1", BIG)),
-    *({"node": "a", "tick": 1, "tock": tock} for tock in WRONG_INTEGERS),
+    *({"node": "a", "tick": 1, "tock": tock} for tock in WRONG_TOCKS),
 )
 WRONG_STATES: Wrongs = (None, 1, "READY", "end", "", b"ready", [], {})
 WRONG_ADDRESSES: Wrongs = (None, 1, b"a:1", "nowhere", "a:1\n", "a" * 300 + ":1", [])
@@ -190,7 +192,7 @@ WRONG_TIMES: Wrongs = (None, 1, "1.0", float("nan"), float("inf"), True)
 HEADER_CASES: dict[str, Wrongs] = {
     "node": WRONG_NODES,
     "tick": WRONG_INTEGERS,
-    "tock": WRONG_INTEGERS,
+    "tock": WRONG_TOCKS,
     "life": (*WRONG_INTEGERS, 2**31),
     "network": WRONG_HASHES[1:],
     "start": (1, [], [1.0], [1.0, 1, 1], [1, 1], [float("nan"), 1], [1.0, True], [1.0, -1], [1.0, BIG], {}),
@@ -206,7 +208,7 @@ CASES: dict[str, tuple[Reader, Callable[[], Map], dict[str, Wrongs]]] = {
             "value": ("text", 1, True, [], b"", b"\xc0", b"\xc1", b"\x01\x01", b"\x81\x90\x01", b"\xa1\xff"),
             "expired": (1, "true", None, True),
             "chain": WRONG_CHAINS,
-            "tock": WRONG_INTEGERS,
+            "tock": WRONG_TOCKS,
             "time": WRONG_TIMES,
         },
     ),
@@ -283,6 +285,7 @@ CASES: dict[str, tuple[Reader, Callable[[], Map], dict[str, Wrongs]]] = {
 
 
 def test_every_message_has_a_kind_of_its_own_and_every_kind_a_message() -> None:
+    """Gossip carries these three (docs/protocol, MSG-1)."""
     samples: dict[GossipKind, Map] = {
         GossipKind.UPDATE: _update_map(), GossipKind.PING: _ping_map(), GossipKind.INFO: _info_map()
     }  # fmt: skip
@@ -294,6 +297,7 @@ def test_every_message_has_a_kind_of_its_own_and_every_kind_a_message() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_well_formed_fields_with_unknown_ones_among_them_are_read(name: str) -> None:
+    """A later release may send more (docs/protocol, MSG-2)."""
     read, fields, _ = CASES[name]
     assert repr(read({**fields(), "later": [1]})) == repr(read(fields()))
 
@@ -312,9 +316,16 @@ def _refusal(name: str, fields: Map) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_field_that_holds_something_else_is_refused_with_its_name(name: str, field: str) -> None:
+    """Types are exact, and all has its limits (docs/protocol, MSG-3, MSG-4, MSG-5)."""
     _, make, wrongs = CASES[name]
     refusals = [(repr(wrong), *_refusal(name, {**make(), field: wrong})) for wrong in wrongs[field]]
     assert [refusal for refusal in refusals if refusal[1] != f"bad_{field}"] == []
+
+
+def test_tock_of_a_message_may_be_as_high_as_any_that_is_believed() -> None:
+    """Each node has the upper half of all tocks for itself (docs/protocol, TOCK-4)."""
+    message = decode_message("update", packing.pack({**_update_map(), "tock": 2**62 - 1}))
+    assert message.header.tock == 2**62 - 1
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
@@ -419,6 +430,7 @@ def test_two_lives_of_a_node_are_two_writers_in_a_chain() -> None:
 
 
 def test_chain_has_64_links_at_the_most() -> None:
+    """Nobody can make a node keep longer ones (docs/protocol, MSG-5)."""
     def chain(links: int) -> Map:
         return {"node": f"n{links}", "tick": 1, "prev": chain(links - 1) if links > 1 else None}
 
@@ -428,6 +440,7 @@ def test_chain_has_64_links_at_the_most() -> None:
 
 
 def test_ping_chain_has_64_links_at_the_most() -> None:
+    """Nor can anybody by a ping (docs/protocol, MSG-5)."""
     message = decode_message("ping", encode_message(_ping(64)))
     assert isinstance(message, Ping)
     assert len(message.chain) == 64
@@ -462,6 +475,7 @@ def test_path_that_is_shorter_packed_than_it_came_is_read() -> None:
     ids=["wide", "long", "mixed", "empty"],
 )
 def test_path_of_more_than_4_kib_packed_is_refused(path: list[object]) -> None:
+    """Its bytes are counted as it is packed here (docs/protocol, PATH-1)."""
     with pytest.raises(DecodeError, match="limit is 4096") as caught:
         _decoded_event({"path": path})
     assert caught.value.reason == "bad_path"
@@ -483,6 +497,7 @@ def _known(ranges: list[object]) -> list[int | list[int]]:
 
 
 def test_ranges_that_touch_become_one() -> None:
+    """A list has single ticks and pairs, sorted (docs/protocol, RANGE-1)."""
     assert _known([1, 2, [3, 5], [5, 6], 7]) == [[1, 6], 7]
 
 

@@ -249,6 +249,7 @@ def test_frame_in_which_the_seq_itself_cannot_be_decoded_is_refused_under_seq_0(
             SetValue(7, Path(["a"]), b"\x81\xa1b\x91\xc0"),
         ),
         ({"action": "set_value", "path": ["a"], "value": ExtType(5, b"x")}, SetValue(7, Path(["a"]), b"\xd4\x05x")),
+        # To set nil is to delete (docs/protocol, VALUE-3).
         ({"action": "set_value", "path": ["a"], "value": None}, SetValue(7, Path(["a"]), None)),
         ({"action": "set_value", "path": ["a"], "value": 1, "ttl": 2}, SetValue(7, Path(["a"]), b"\x01", ttl=2.0)),
         ({"action": "set_value", "path": [], "value": 1, "chain": None}, SetValue(7, Path(), b"\x01", ())),

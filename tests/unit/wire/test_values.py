@@ -87,6 +87,7 @@ def test_bytes_of_a_refused_kind_are_refused_from_a_peer(raw: bytes) -> None:
 
 @pytest.mark.parametrize(("raw", "word"), REFUSED.values(), ids=REFUSED)
 def test_bytes_of_a_refused_kind_are_refused_from_a_client_and_the_message_says_why(raw: bytes, word: str) -> None:
+    """These are the refused kinds (docs/protocol, VALUE-2)."""
     with pytest.raises(BadValueError, match=word):
         canonical(raw)
 
@@ -123,12 +124,14 @@ def test_tuple_is_stored_as_a_list() -> None:
 
 
 def test_nesting_of_256_is_stored() -> None:
+    """One level more is refused (docs/protocol, VALUE-2)."""
     raw = b"\x91" * 256 + b"\x01"
     check_value(raw)
     assert canonical(raw) == raw
 
 
 def test_float32_widens_to_the_same_number() -> None:
+    """Each value has one canonical form (docs/protocol, VALUE-1)."""
     assert canonical(b"\xca" + struct.pack(">f", 0.1)) == pack_value(struct.unpack(">f", struct.pack(">f", 0.1))[0])
 
 
@@ -145,6 +148,7 @@ def test_float32_widens_to_the_same_number() -> None:
     ],
 )
 def test_value_packed_in_a_longer_form_becomes_the_shortest(raw: bytes, short: bytes) -> None:
+    """The node that accepts a write packs it in the one canonical way (docs/protocol, VALUE-1)."""
     assert canonical(raw) == short
 
 
@@ -169,6 +173,7 @@ def test_nested_huge_declared_lengths_allocate_nothing() -> None:
 
 
 def test_value_of_the_largest_size_is_stored_and_one_more_byte_is_too_large() -> None:
+    """A value has at most 1 MiB (docs/protocol, VALUE-1)."""
     largest = b"x" * (VALUE_BYTES_MAX - 5)
     raw = pack_value(largest)
     check_value(raw)
