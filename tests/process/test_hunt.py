@@ -1,4 +1,4 @@
-"""A minute of kills, freezes, dead agents and wiped disks upon three real nodes with six writers and three watchers.
+"""Half a minute of kills, freezes, dead agents and wiped disks upon three real nodes with six writers and three watchers.
 
 Knows: what must hold afterwards.  Does not know how it is found out. For longer, and with other faults:
 `python -m tests.process.hunt --seconds 600 --seed 1`.
@@ -14,9 +14,9 @@ from tests.process.hunt import Found, hunt
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 60.0
-SEED = "190"
-"""Of those that wipe each disk once, some time apart, and draw every kind of fault."""
+SECONDS = 30.0
+SEED = "18256"
+"""Of the few that wipe each disk once, nine seconds apart, and draw every kind of fault in so short a time."""
 
 
 @pytest.fixture(scope="module")

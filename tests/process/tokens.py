@@ -30,6 +30,15 @@ def open_token_servers(directory: Path) -> Iterator[Cluster]:
         yield found
 
 
+@contextmanager
+def left_ready(cluster: Cluster) -> Iterator[Cluster]:
+    """For one test of several that share the servers: those that it killed serve again when this is left."""
+    yield cluster
+    cluster.start(*(server.name for server in cluster if server.process is None))
+    for node in "abc":
+        wait_states(cluster, {"a": "ready", "b": "ready", "c": "ready"}, node)
+
+
 def ask(cluster: Cluster, node: str, action: str, **fields: Any) -> dict[str, Any]:
     """What a node answers, errors included."""
     with cluster[node].dial(DEADLINE_S) as connection:
