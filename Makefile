@@ -4,10 +4,11 @@
 PYTHON := python3
 NAME := demo
 PORT := 27586
+HOURS := 2
 ONLY :=
-export PYTHON NAME PORT ONLY
+export PYTHON NAME PORT HOURS ONLY
 
-.PHONY: help quick run test lint docs fast process browser netns spark lowest bench clean
+.PHONY: help quick run test lint docs fast process browser netns spark soak lowest bench clean
 
 help:
 	@echo "make quick    while something is changed: lint, types, and the nearest tests that a minute has room for;"
@@ -21,6 +22,7 @@ help:
 	@echo "make browser  the page of distkv graph in a headless chromium"
 	@echo "make netns    tests in network namespaces (root)"
 	@echo "make spark    tests of the data pipeline on Spark"
+	@echo "make soak     all that repeats, with more and new seeds, in spare time and before a release (HOURS=$(HOURS) ONLY=sim,tokens,...)"
 	@echo "make lowest   make fast with the oldest dependencies that pyproject.toml allows"
 	@echo "make bench    distkv beside Redis, etcd and NATS on this machine, about half an hour (packaging/bench/README.rst)"
 	@echo "make clean    remove what all this made: .venv, .run, caches"
@@ -31,7 +33,7 @@ run:
 test:
 	@packaging/test.sh
 
-quick lint docs fast process browser netns spark:
+quick lint docs fast process browser netns spark soak:
 	@packaging/test.sh $@
 
 lowest:

@@ -81,17 +81,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_java)
         if folder in ("process", "spark") and shutil.which("serf") is None:
             item.add_marker(no_serf)
+    if config.getoption("--soak") is None:
+        _leave_out(config, items, "soak")
     if config.getoption("--quick"):
-        _leave_out_slow(config, items)
+        config.stash[LEFT_OUT] = Counter(item.location[0] for item in _leave_out(config, items, "slow"))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
 
-def _leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
-    config.stash[LEFT_OUT] = Counter(item.location[0] for item in slow)
+def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> list[pytest.Item]:
+    """Those with this marker, which are run no more."""
+    left_out = [item for item in items if item.get_closest_marker(marker)]
+    items[:] = [item for item in items if not item.get_closest_marker(marker)]
+    config.hook.pytest_deselected(items=left_out)
+    return left_out
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,6 +19,9 @@ EXAMPLES: Final = 25
 TIMES: Final = 10
 """So many times as much in the profile `soak`."""
 
+SPAN: Final = 10_000
+"""No test draws more seeds from one number: two numbers that are so far apart have none in common."""
+
 _soak: list[int] = []
 """The number from which `soak` draws; empty in `test`."""
 
@@ -45,6 +48,8 @@ def size(few: int, many: int) -> int:
 
 def seeds(count: int, found: Iterable[int] = ()) -> list[int]:
     """The seeds of a test: the first `count` and those that failed once; in a soak many that begin at its number."""
+    if count * TIMES > SPAN:
+        raise ValueError(f"{count} seeds are too many: a soak would draw {count * TIMES}, and may draw {SPAN}")
     if _soak:
         return list(range(_soak[0], _soak[0] + count * TIMES))
     return [*range(count), *found]

@@ -1,7 +1,8 @@
 """`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named.
 
-`packaging/test.sh quick` takes what is nearest to a change, and `times` shows what the last run cost.
-`loaded [PART...]` runs parts in which real time passes, beside LOAD processes that compute, TIMES times.
+`packaging/test.sh quick` takes what is nearest to a change, `times` shows what the last run cost, and `soak` runs for
+hours what repeats. `loaded [PART...]` runs parts in which real time passes, beside LOAD processes that compute, TIMES
+times.
 
 Knows: the words of the command line.  Does not know what they do.
 """
@@ -12,7 +13,7 @@ import os
 import sys
 from typing import Final
 
-from testing import times
+from testing import soak, times
 from testing.load import busy
 from testing.parts import PARTS
 from testing.whole import run_parts, run_quick
@@ -29,6 +30,8 @@ def main(words: list[str]) -> int:
                 return times.show()
             case ["quick"]:
                 return run_quick(os.environ.get("ONLY", ""))
+            case ["soak"]:
+                return soak.main(os.environ)
             case ["loaded", *names]:
                 return _run_loaded(_known(names) or list(REAL))
             case names:

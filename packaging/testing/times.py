@@ -18,6 +18,7 @@ from typing import Final
 import attrs
 
 from testing.steps import ROOT
+from testing.tables import table
 
 KEPT: Final = ROOT / "build" / "times.json"
 PAGE: Final = ROOT / "tests" / "README.rst"
@@ -96,7 +97,7 @@ def lines_of_parts(costs: Sequence[Cost]) -> Iterator[str]:
     """A table of the parts."""
     parts = dict.fromkeys(one.part for one in costs)
     rows = [_sum(part, [one for one in costs if one.part == part]) for part in parts]
-    return _table(("part", "tests", "seconds", "of processor"), [*rows, _sum("all", costs)])
+    return table(("part", "tests", "seconds", "of processor"), [*rows, _sum("all", costs)])
 
 
 def _sum(name: str, costs: Sequence[Cost]) -> tuple[str, ...]:
@@ -111,23 +112,8 @@ def _dearest(costs: Sequence[Cost]) -> Iterator[str]:
         (f"``{file.file}``", part, f"{file.tests:,}", _seconds(file.wall_s), _seconds(file.cpu_s))
         for file, part in files[:DEAREST]
     ]
-    return _table(("file", "part", "tests", "seconds", "of processor"), rows)
+    return table(("file", "part", "tests", "seconds", "of processor"), rows)
 
 
 def _seconds(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """As reStructuredText has it, and people can read it."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    rule = "  ".join("=" * width for width in widths)
-    yield rule
-    yield _row(head, widths)
-    yield rule
-    yield from (_row(row, widths) for row in rows)
-    yield rule
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()

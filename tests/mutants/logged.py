@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Break one rule of the log at a time and see that a test fails: `python -m tests.mutants.logged [NAME...]`.
+"""Break one rule of the log at a time and see that a test fails: `python -m tests.mutants logged`.
 
 Knows: for each rule the few words of source that carry it, and what they become without it.  The tests of the log alone
 are run, in a copy (see `run.py`), the property tests last.
@@ -9,19 +8,14 @@ Invariant: a mutant counts as killed only when a test *failed* in the changed co
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
-from tests.mutants.run import Mutant, MutantError, change, clean_environment, copy_of_package
+from tests.mutants.run import ROOT, Mutant, change, copy_of_package, failing_test
 
 TESTS = ("tests/unit/storage", "tests/property")
 UNIT = ("tests/unit/storage/test_segment.py", "tests/unit/storage/test_log_*.py")
 PROPERTY = ("tests/property/test_log_*.py",)
-TIMEOUT_S = 900
 
 LOGGED = (
     Mutant(
@@ -244,7 +238,7 @@ LOGGED = (
 )
 
 
-def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
+def killer(mutant: Mutant, *, properties: bool = True, is_soaking: bool = False) -> str | None:
     """The test that notices the mutant, None when none does.
 
     Raises:
@@ -254,57 +248,9 @@ def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
         root = Path(name).resolve()
         copy_of_package(root, TESTS)
         change(mutant, root)
-        for patterns in (UNIT, PROPERTY) if properties else (UNIT,):
-            files = sorted(str(path) for pattern in patterns for path in root.glob(pattern))
-            found = _failing_of(files, root)
-            if found is not None:
-                return found
-    return None
+        stages = [_files(patterns) for patterns in ((UNIT, PROPERTY) if properties else (UNIT,))]
+        return failing_test(root, stages, is_soaking=is_soaking)
 
 
-def _failing_of(files: list[str], root: Path) -> str | None:
-    options = ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *files],
-            cwd=root,
-            env=clean_environment(root),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise MutantError(f"the tests took longer than {TIMEOUT_S} s") from None
-    if done.returncode == 0:
-        return None
-    found = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    if done.returncode != 1 or found is None:
-        raise MutantError(f"the tests could not be run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
-    return found[1]
-
-
-def main(names: Iterable[str]) -> int:
-    """Print the table; 1 when a mutant lives or could not be judged."""
-    wanted = set(names)
-    known = {mutant.name for mutant in LOGGED}
-    if wanted - known:
-        sys.stderr.write(f"no mutant is called {', '.join(sorted(wanted - known))}\n")
-        return 2
-    width, ended = max(map(len, known)), 0
-    for mutant in LOGGED:
-        if wanted and mutant.name not in wanted:
-            continue
-        try:
-            killed = killer(mutant)
-            words = f"SURVIVES: no test notices that {mutant.rule!r} does not hold" if killed is None else killed
-            ended |= killed is None
-        except MutantError as error:
-            words, ended = f"ERROR {error}", 1
-        sys.stdout.write(f"{mutant.name:{width}} | {words}\n")
-        sys.stdout.flush()
-    return ended
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _files(patterns: tuple[str, ...]) -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))

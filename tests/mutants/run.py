@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Break one rule of the core at a time and see that a test fails: `python tests/mutants/run.py [NAME...]`.
+"""Break one rule of the core at a time and see that a test fails: `python -m tests.mutants run`.
 
 Knows: for each rule the few words of source that carry it, and what they become without it.  A copy of the package and
 of its tests is changed and tested in a temporary directory; the working tree is never touched.
@@ -16,8 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -201,7 +199,7 @@ def copy_of_package(to: Path, tests: Iterable[str] = TESTS) -> None:
 
 def clean_environment(root: Path) -> dict[str, str]:
     """That of a child which sees the copy and nothing of the run that it is started from."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST", "CI"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST", "CI", "TOLD"))}
     return {**kept, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -219,8 +217,9 @@ def change(mutant: Mutant, root: Path) -> None:
     path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
 
 
-def failing_test(root: Path, *, properties: bool = True) -> str | None:
-    """The first test that fails in the copy, property tests last; None when all pass.
+def failing_test(root: Path, stages: Sequence[Sequence[str]], *, is_soaking: bool) -> str | None:
+    """The first test that fails in the copy; None when all pass. Each stage, the names of some tests, is run as `make
+    test` does; then, if none failed and `is_soaking`, with more examples and seeds, always the same ones.
 
     Raises:
         MutantError: the tests could not be run, or ran against something else than the copy.
@@ -229,29 +228,27 @@ def failing_test(root: Path, *, properties: bool = True) -> str | None:
     where = _run([sys.executable, "-c", "import distkv.core; print(distkv.core.__file__)"], root, environment)
     if not where.stdout.startswith(str(root)):
         raise MutantError(f"the copy is not what Python imports: {where.stdout}{where.stderr}")
-    ours = sorted(path for folder in TESTS for path in (root / folder).glob("test_*.py") if _is_ours(path))
-    if not ours:
+    if not all(stages):
         raise MutantError("there are no tests to run")
-    quick = [path for path in ours if "property" not in path.parts]
-    slow = [path for path in ours if "property" in path.parts]
-    found = _failing_of(quick, root, environment)
-    return _failing_of(slow, root, environment) if found is None and properties else found
+    profiles = ((), ("--soak", "0")) if is_soaking else ((),)
+    for profile in profiles:
+        for names in stages:
+            found = _failing_of([*profile, *names], root, environment)
+            if found is not None:
+                return found
+    return None
 
 
-def _failing_of(files: list[Path], root: Path, environment: dict[str, str]) -> str | None:
+def _failing_of(words: Sequence[str], root: Path, environment: dict[str, str]) -> str | None:
     # The profile leaves nothing to chance: a mutant that is killed once is killed every time.
     options = ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
-    done = _run([sys.executable, "-m", "pytest", *options, *map(str, files)], root, environment)
+    done = _run([sys.executable, "-m", "pytest", *options, *words], root, environment)
     if done.returncode == 0:
         return None
     found = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     if done.returncode != 1 or found is None:
         raise MutantError(f"the tests could not be run:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
     return found[1]
-
-
-def _is_ours(path: Path) -> bool:
-    return path.parent.name == "model" or path.name.startswith(("test_model_", "test_update_"))
 
 
 def _run(command: list[str], root: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -263,7 +260,19 @@ def _run(command: list[str], root: Path, environment: dict[str, str]) -> subproc
         raise MutantError(f"the tests took longer than {TIMEOUT_S} s") from None
 
 
-def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
+def stages() -> tuple[list[str], list[str]]:
+    """The tests of the core that may notice: those without, then those with properties."""
+    ours = sorted(path for folder in TESTS for path in (ROOT / folder).glob("test_*.py") if _is_ours(path))
+    slow = [path for path in ours if "property" in path.parts]
+    quick = [path for path in ours if path not in slow]
+    return [str(path.relative_to(ROOT)) for path in quick], [str(path.relative_to(ROOT)) for path in slow]
+
+
+def _is_ours(path: Path) -> bool:
+    return path.parent.name == "model" or path.name.startswith(("test_model_", "test_update_"))
+
+
+def killer(mutant: Mutant, *, properties: bool = True, is_soaking: bool = False) -> str | None:
     """The test that notices the mutant, None when none does.
 
     Raises:
@@ -273,35 +282,4 @@ def killer(mutant: Mutant, *, properties: bool = True) -> str | None:
         root = Path(name).resolve()
         copy_of_package(root)
         change(mutant, root)
-        return failing_test(root, properties=properties)
-
-
-def main(names: Iterable[str]) -> int:
-    """Print the table; 1 when a mutant lives or could not be judged."""
-    wanted = list(names)
-    unknown = set(wanted) - {mutant.name for mutant in MUTANTS}
-    if unknown:
-        sys.stderr.write(f"no mutant is called {', '.join(sorted(unknown))}\n")
-        return 2
-    chosen = [mutant for mutant in MUTANTS if not wanted or mutant.name in wanted]
-    ended = 0
-    width = max(len(mutant.name) for mutant in chosen)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for mutant, result in zip(chosen, pool.map(_judged, chosen), strict=True):
-            is_killed, words = result
-            sys.stdout.write(f"{mutant.name:{width}} | {words}\n")
-            sys.stdout.flush()
-            ended |= not is_killed
-    return ended
-
-
-def _judged(mutant: Mutant) -> tuple[bool, str]:
-    try:
-        test = killer(mutant)
-    except MutantError as error:
-        return False, f"ERROR {error}"
-    return test is not None, test or f"SURVIVES: no test notices that {mutant.rule!r} does not hold"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        return failing_test(root, stages() if properties else stages()[:1], is_soaking=is_soaking)

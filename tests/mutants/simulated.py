@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Break one rule of the protocol at a time and see that the simulator or a scenario notices it.
 
-Run `python -m tests.mutants.simulated [NAME...]`; it prints what killed each mutant, and how long that took.
+Run `python -m tests.mutants simulated`; it prints what killed each mutant, and how long that took.
 
 Knows: for each rule the few words of source that carry it, what they become without it, and a seed that was seen to
 notice.  No unit tests: what a mutant breaks must show in what the whole fleet does.
@@ -16,15 +15,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.mutants.run import Mutant, MutantError, change, clean_environment, copy_of_package
 
 SEEDS_MAX = 40
-"""So many seeds a mutant may survive before it counts as alive."""
+"""So many seeds, and its own, a mutant may survive before it counts as alive."""
 TIMEOUT_S = 9000
 
 RUNNER = """
@@ -229,8 +226,7 @@ SIMULATED = (
         "gaps-stay",
         "a gap is pulled from a peer (GAP-1)",
         "core/replica.py",
-        "        elif recovery.is_idle and node.unexpected():\n"
-        "            recovery.gap_seen(now_ms)\n",
+        "        elif recovery.is_idle and node.unexpected():\n            recovery.gap_seen(now_ms)\n",
         "",
     ),
     _of(
@@ -491,8 +487,9 @@ SIMULATED = (
 )
 
 
-def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> str | None:
-    """The seed or scenario that notices, in words; None when none does.
+def killer(simulated: Simulated, *, is_soaking: bool = False) -> str | None:
+    """The seed or scenario that notices, in words; None when none does. Without `is_soaking` its own seed is the only
+    one.
 
     Raises:
         MutantError: its words are not there once, or the copy does not run.
@@ -501,7 +498,7 @@ def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> str | None:
         root = Path(name).resolve()
         copy_of_package(root, tests=["tests/scenarios"])
         change(simulated.mutant, root)
-        seeds = list(dict.fromkeys([simulated.seed, *range(seeds_max)]))[:seeds_max]
+        seeds = list(dict.fromkeys([simulated.seed, *(range(SEEDS_MAX) if is_soaking else ())]))
         command = [sys.executable, "-c", RUNNER, json.dumps(seeds)]
         env = clean_environment(root)
         try:
@@ -514,31 +511,3 @@ def killer(simulated: Simulated, seeds_max: int = SEEDS_MAX) -> str | None:
             raise MutantError(f"the seeds could not be run:\n{done.stderr[-2000:]}")
         found = json.loads(done.stdout)
         return None if found is None else str(found)
-
-
-def main(names: Iterable[str]) -> int:
-    """Print the table; 1 when a mutant lives or could not be judged."""
-    wanted = set(names)
-    known = {one.mutant.name for one in SIMULATED}
-    if wanted - known:
-        sys.stderr.write(f"no mutant is called {', '.join(sorted(wanted - known))}\n")
-        return 2
-    width, ended = max(map(len, known)), 0
-    for one in SIMULATED:
-        if wanted and one.mutant.name not in wanted:
-            continue
-        began = time.monotonic()
-        try:
-            killed = killer(one)
-            words = f"SURVIVES {SEEDS_MAX} seeds and all scenarios: {one.mutant.rule}"
-            words = words if killed is None else killed[:120]
-            ended |= killed is None
-        except MutantError as error:
-            words, ended = f"ERROR {error}", 1
-        sys.stdout.write(f"{one.mutant.name:{width}} | {time.monotonic() - began:5.1f} s | {words}\n")
-        sys.stdout.flush()
-    return ended
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

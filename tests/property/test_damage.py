@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.profiles import seeds
 from tests.property.damage import Ending, outcomes
 from tests.property.damage_kinds import KINDS
 from tests.property.damage_reference import Moment, build
 
 pytestmark = pytest.mark.slow
 
-COUNT = 25
+TRIALS = seeds(10)
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,6 @@ def moments(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
 def test_damaged_directory_reads_right_or_heals_or_is_refused_in_a_line(
     moments: list[Moment], tmp_path: Path, kind: str
 ) -> None:
-    found = list(outcomes(moments, tmp_path, 12, range(COUNT), kind))
+    found = list(outcomes(moments, tmp_path, 12, TRIALS, kind))
     assert [str(outcome) for outcome in found if outcome.ending is Ending.WRONG] == []
-    assert len(found) == COUNT
+    assert len(found) == len(TRIALS)

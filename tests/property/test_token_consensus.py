@@ -15,9 +15,11 @@ import pytest
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.errors import NotReadyError
 from distkv.model.event import NodeName
+from tests.profiles import seeds
 from tests.property.token_servers import Site, TokenFleet
 
-SEEDS = 300
+SEEDS = seeds(60)
+EACH = 15
 SETTLED_LEASES = 14
 
 
@@ -174,9 +176,9 @@ def play(seed: int) -> TokenPlay:
     return one
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_faults_break_no_promise_and_leave_servers_that_serve(block: int) -> None:
-    for seed in range(block * SEEDS // 10, (block + 1) * SEEDS // 10):
+@pytest.mark.parametrize("first", SEEDS[::EACH])
+def test_faults_break_no_promise_and_leave_servers_that_serve(first: int) -> None:
+    for seed in range(first, first + EACH):
         play(seed)
 
 
@@ -225,7 +227,7 @@ def test_single_server_leads_within_a_second_of_its_founding() -> None:
 
 @pytest.mark.parametrize("count", [3, 5, 7])
 def test_founding_takes_no_longer_than_two_leases(count: int) -> None:
-    for seed in range(20):
+    for seed in seeds(10):
         fleet = TokenFleet(count, seed)
         for name in fleet.names:
             fleet.start(name)
@@ -253,7 +255,7 @@ def test_majority_is_enough_once_it_is_founded() -> None:
 
 
 def test_new_leader_is_there_within_two_and_a_half_leases() -> None:
-    for seed in range(50):
+    for seed in seeds(20):
         fleet = _fleet(3, seed)
         fleet.kill(_leader(fleet).name)
         began_ms = fleet.now_ms
@@ -274,7 +276,7 @@ def test_server_that_returns_unseats_no_leader() -> None:
 
 
 def test_voter_that_restarts_does_not_forget_what_it_promised() -> None:
-    for seed in range(60):
+    for seed in seeds(40):
         fleet = _fleet(3, seed)
         leader = _leader(fleet)
         deaf, voter = _followers(fleet)
@@ -391,7 +393,7 @@ def test_reset_with_a_shorter_list_founds_anew_above_all_versions() -> None:
 
 
 def test_reset_while_all_live_voids_all_that_was_granted_before() -> None:
-    for seed in range(30):
+    for seed in seeds(10):
         fleet = _fleet(3, seed)
         fleet.observer.states.clear()
         _reset(fleet, fleet.names[0])

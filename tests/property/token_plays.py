@@ -2,7 +2,7 @@
 
 Knows: which plays there are.  Does not know what they play.
 
-Invariant: a seed that fails is printed with what was wrong, and the next one follows.
+Invariant: a seed that fails is printed with what was wrong and the command that repeats it, and the next one follows.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Final
 
-from tests.property import test_token_holding, test_token_serving, test_token_whole
+from tests.property import test_token_consensus, test_token_holding, test_token_serving, test_token_whole
 from tests.property.holding_client import HoldingClient
 
 PLAYS: Final[dict[str, Callable[[int], object]]] = {
@@ -22,21 +24,21 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "queue": test_token_whole.test_nobody_passes_who_keeps_his_place_under_faults,
     "watchers": test_token_whole.test_watchers_know_in_the_end_who_holds_what,
     "serving": test_token_serving.play,
+    "consensus": test_token_consensus.play,
     "holding": test_token_holding.test_faults_let_no_two_sessions_hold_and_all_is_granted_in_the_end,
 }
 
+CHUNK: Final = 4
+"""So many seeds a process takes at a time."""
 
-def failures(play: Callable[[int], object], seeds: range) -> list[str]:
-    """What was wrong with each seed that failed."""
-    found = list[str]()
-    for seed in seeds:
-        try:
-            play(seed)
-        except (AssertionError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            found.append(f"seed {seed}: {type(error).__name__} {error}"[:300])
-            sys.stdout.write(f"  {found[-1]}\n")
-            sys.stdout.flush()
-    return found
+
+def failure(name: str, seed: int) -> str | None:
+    """What is wrong with a seed, if it fails."""
+    try:
+        PLAYS[name](seed)
+    except (AssertionError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        return f"seed {seed} of {name}: {type(error).__name__} {error}"[:300].replace("\n", " / ")
+    return None
 
 
 def main() -> int:
@@ -45,16 +47,25 @@ def main() -> int:
     parser.add_argument("plays", metavar="PLAY", nargs="*", help=", ".join(PLAYS), default=[*PLAYS])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1000, help="how many of each play")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
     arguments = parser.parse_args()
     has_failed = False
-    for name in arguments.plays:
-        began, used = time.monotonic(), time.process_time()
-        found = failures(PLAYS[name], range(arguments.first, arguments.first + arguments.count))
-        took = f"{time.monotonic() - began:.0f} s, {time.process_time() - used:.0f} s of the processor"
-        sys.stdout.write(f"{name}: {arguments.count} seeds, {len(found)} failed, {took}\n")
-        sys.stdout.flush()
-        has_failed |= bool(found)
+    seeds = range(arguments.first, arguments.first + arguments.count)
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for name in arguments.plays:
+            began, found = time.monotonic(), 0
+            for seed, words in zip(seeds, pool.map(partial(failure, name), seeds, chunksize=CHUNK), strict=True):
+                if words is not None:
+                    found += 1
+                    _say(f"{words}\n  again: python -m tests.property.token_plays {name} --first {seed} --count 1")
+            _say(f"{name}: {arguments.count} seeds, {found} failed, {time.monotonic() - began:.0f} s")
+            has_failed |= bool(found)
     return int(has_failed)
+
+
+def _say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

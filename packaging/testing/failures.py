@@ -1,0 +1,75 @@
+"""What failed in a slice, each with the command that repeats it.
+
+Knows: how our own commands say it (a line that says what failed, and one below it that begins with `  again: `), and
+what tests/conftest.py tells.  Does not know what was run.
+
+Invariant: a command that failed has at least one failure here, and one that was ended by its bound, too.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from testing.bounded import Ran, Stopped
+from testing.record import Failure
+from testing.steps import Step
+
+AGAIN: Final = "  again: "
+WHAT_MAX: Final = 300
+"""Of what failed so much is kept."""
+
+
+@attrs.frozen
+class Told:
+    """What pytest said of its tests."""
+
+    tests: int
+    failed: tuple[tuple[str, str], ...]
+    """Its name, and the line that says why."""
+
+
+def read_told(path: Path) -> Told | None:
+    """None of a command that ran no test."""
+    if not path.exists():
+        return None
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    failed = tuple((str(row["failed"]), _why(row["last"])) for row in rows if "failed" in row)
+    return Told(sum(row["tests"] for row in rows if "file" in row), failed)
+
+
+def _why(last: Sequence[str]) -> str:
+    errors = [line[1:].strip() for line in last if line.startswith("E ")]
+    return next(iter(errors), last[-1] if last else "")
+
+
+def failures(one: Step, ran: Ran, told: Told | None) -> tuple[Failure, ...]:
+    """All that failed."""
+    found = [*(_of_tests(one, told) if told else ()), *_of_lines(ran.lines)]
+    if ran.stopped is Stopped.LATE:
+        found.append(Failure(f"did not end within {ran.wall_s:.0f} s: {_last(ran.lines)}"[:WHAT_MAX], one.text))
+    elif not found and not ran.stopped and (ran.code or (told and not told.tests)):
+        found.append(Failure(f"ended with {ran.code}: {_last(ran.lines)}"[:WHAT_MAX], one.text))
+    return tuple(found)
+
+
+def _of_tests(one: Step, told: Told) -> Iterator[Failure]:
+    at = one.words.index("--soak")
+    number = one.words[at : at + 2]
+    for name, why in told.failed:
+        yield Failure(f"{name}: {why}"[:WHAT_MAX], shlex.join(["pytest", name, *number]))
+
+
+def _of_lines(lines: Sequence[str]) -> Iterator[Failure]:
+    for before, line in zip(("", *lines), lines, strict=False):
+        if line.startswith(AGAIN):
+            yield Failure(before.strip()[:WHAT_MAX], line.removeprefix(AGAIN))
+
+
+def _last(lines: Sequence[str]) -> str:
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
