@@ -1,8 +1,8 @@
 """`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named.
 
 `packaging/test.sh quick` takes what is nearest to a change, `times` shows what the last run cost, and `soak` runs for
-hours what repeats. `loaded [PART...]` runs parts in which real time passes, beside LOAD processes that compute, TIMES
-times.
+hours what repeats. `loaded [PART...]` runs parts in which real time passes, TIMES times, beside LOAD processes that
+compute.
 
 Knows: the words of the command line.  Does not know what they do.
 """
