@@ -128,9 +128,10 @@ def console_blocks(page: Path) -> list[tuple[Command, ...]]:
     return [tuple(_commands(block)) for block in blocks]
 
 
-def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
-    """Type all commands of a page: with one reader in one shell, with several each block in the shell of its own."""
-    blocks = console_blocks(page)
+def check_page(page: Path, readers: Sequence[Reader], directory: Path, count: int | None = None) -> None:
+    """Type all commands of a page, or of its first blocks: with one reader in one shell, with several each block in the
+    shell of its own."""
+    blocks = console_blocks(page)[:count]
     ports: dict[str, str] = {}
     with ExitStack() as stack:
         swaps, shells, patience = [], [], []
