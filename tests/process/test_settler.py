@@ -20,7 +20,7 @@ from distkv.storage.archive_rows import HistoryRow
 from tests.process.load import Content, Load, get_many
 from tests.process.servers import Server, Servers, wait_until
 
-KILLS = 25
+KILLS = 12
 """Of each of the two servers that are killed at moments of their own."""
 VALUE_BYTES = 1000
 """Some ten thousand of these fill a segment of the log."""
