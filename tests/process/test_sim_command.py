@@ -30,7 +30,8 @@ def _sim(*words: str, hash_seed: str = "0") -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("seed", ["3", "5", "30000001"])  # in the last one writers are followed through others
+# Short ones. In the second one writers are followed through others, in the last one there are tokens.
+@pytest.mark.parametrize("seed", ["3", "80", "42"])
 def test_digest_is_the_same_under_every_hash_seed(seed: str) -> None:
     assert len({_sim("--seed", seed, "--digest", hash_seed=hash_seed) for hash_seed in ("0", "1", "77")}) == 1
 
