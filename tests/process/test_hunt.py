@@ -1,4 +1,4 @@
-"""Half a minute of kills, freezes, dead agents and wiped disks upon three real nodes with six writers and three watchers.
+"""Half a minute of kills, freezes, dead agents and wiped disks upon three nodes, six writers and three watchers.
 
 Knows: what must hold afterwards.  Does not know how it is found out. For longer, and with other faults:
 `python -m tests.process.hunt --seconds 600 --seed 1`.
