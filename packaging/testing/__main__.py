@@ -1,8 +1,7 @@
 """`packaging/test.sh [PART...]`: run parts of the tests, all of them when none is named.
 
-`packaging/test.sh quick` takes what is nearest to a change, `times` shows what the last run cost, and `soak` runs for
-hours what repeats. `loaded [PART...]` runs parts in which real time passes, TIMES times, beside LOAD processes that
-compute.
+`packaging/test.sh quick` takes what is nearest to a change, `times` shows what the last run cost, `soak` runs for hours
+what repeats, and `loaded COMMAND` runs a command on a busy machine.
 
 Knows: the words of the command line.  Does not know what they do.
 """
@@ -10,16 +9,13 @@ Knows: the words of the command line.  Does not know what they do.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Final
 
 from testing import soak, times
-from testing.load import busy
+from testing.loaded import run_loaded
 from testing.parts import PARTS
 from testing.whole import run_parts, run_quick
-
-REAL: Final = ("process", "netns", "browser", "spark")
-"""The parts in which real time passes."""
 
 
 def main(words: list[str]) -> int:
@@ -31,9 +27,11 @@ def main(words: list[str]) -> int:
             case ["quick"]:
                 return run_quick(os.environ.get("ONLY", ""))
             case ["soak"]:
+                for end in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the slice ends, and all is printed
+                    signal.signal(end, signal.default_int_handler)
                 return soak.main(os.environ)
-            case ["loaded", *names]:
-                return _run_loaded(_known(names) or list(REAL))
+            case ["loaded", *command] if command:
+                return run_loaded(command)
             case names:
                 return run_parts(_known(names) or list(PARTS))
     except ValueError as error:
@@ -43,24 +41,12 @@ def main(words: list[str]) -> int:
         return 130
 
 
-def _run_loaded(names: list[str]) -> int:
-    count, again = _number("LOAD", 8), _number("TIMES", 3)
-    with busy(count):
-        return max(run_parts(names, is_kept=False) for _ in range(again))
-
-
 def _known(names: list[str]) -> list[str]:
     unknown = [name for name in names if name not in PARTS]
     if unknown:
-        raise ValueError(f"no part is called {', '.join(unknown)}: name some of {', '.join(PARTS)}")
+        others = "quick, times, soak, or loaded COMMAND"
+        raise ValueError(f"no part is called {', '.join(unknown)}: name some of {', '.join(PARTS)}; or {others}")
     return names
-
-
-def _number(name: str, default: int) -> int:
-    text = os.environ.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 99):
-        raise ValueError(f"{name} is a number from 1 to 99, not {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -59,10 +59,10 @@ def failures(one: Step, ran: Ran, told: Told | None) -> tuple[Failure, ...]:
 
 
 def _of_tests(one: Step, told: Told) -> Iterator[Failure]:
-    at = one.words.index("--soak")
-    number = one.words[at : at + 2]
+    before, at = one.words[: one.words.index("pytest")], one.words.index("--soak")
     for name, why in told.failed:
-        yield Failure(f"{name}: {why}"[:WHAT_MAX], shlex.join(["pytest", name, *number]))
+        again = [*before, "pytest", name, *one.words[at : at + 2]]
+        yield Failure(f"{name}: {why}"[:WHAT_MAX], shlex.join(again))
 
 
 def _of_lines(lines: Sequence[str]) -> Iterator[Failure]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -57,8 +58,8 @@ class Kind:
     command: Callable[[Slice], Step]
     each_s: float
     """A guess of what a unit of its size takes; the record knows better."""
-    least: int
-    most: int
+    least: int = 1
+    most: int = 1
     """Of the size of a slice."""
     draws: Draws = Draws.DATED
     begin: int = 0
@@ -67,6 +68,13 @@ class Kind:
     """The list that it goes round, some in each slice: its size is how many."""
     needs: tuple[str, ...] = ()
     """Commands and their packages: `COMMAND=PACKAGE`."""
+    why_not: Callable[[], str] = str
+    """Why it cannot be run here, though the commands are there; empty if it can."""
+
+    def lacks(self) -> str:
+        """Why it cannot be run here; empty if it can."""
+        missing = [need.partition("=")[0] for need in self.needs if shutil.which(need.partition("=")[0]) is None]
+        return f"there is no {', no '.join(missing)}" if missing else self.why_not()
 
     def after(self, one: Slice) -> int:
         """Where the seeds go on after a slice."""
@@ -82,44 +90,97 @@ class Kind:
 # -- commands -----------------------------------------------------------------------------------------------------
 
 
-def tests(one: Slice, *words: str) -> Step:
+def _tests(one: Slice, *words: str) -> Step:
     """Tests that draw from the number of a slice."""
     return step("pytest", "-q", *words, "--soak", str(one.first), *one.items)
 
 
 def _sim(one: Slice) -> Step:
-    return step(
-        *("python", "-m", "distkv", "sim", "--first-seed", str(one.first), "--seeds", str(one.size), "--jobs", JOBS)
-    )
+    return _module("distkv", "sim", "--first-seed", one.first, "--seeds", one.size, "--jobs", JOBS)
 
 
 def _tokens(one: Slice) -> Step:
-    words = ("--first", str(one.first), "--count", str(one.size), "--jobs", JOBS)
-    return step("python", "-m", "tests.property.token_plays", *words)
+    return _module("tests.property.token_plays", "--first", one.first, "--count", one.size, "--jobs", JOBS)
 
 
-def _properties(one: Slice) -> Step:
-    return tests(one, *SPREAD)
+def _servers(one: Slice) -> Step:
+    return _tests(one, *SPREAD, "tests/scenarios/test_seeds_on_engine.py")
+
+
+def _spread(one: Slice) -> Step:
+    return _tests(one, *SPREAD)
 
 
 def _mutants(one: Slice) -> Step:
-    return step("python", "-m", "tests.mutants", *one.items)
+    return _module("tests.mutants", "--jobs", JOBS, *one.items)
+
+
+def _damage(one: Slice) -> Step:
+    return _module("tests.property.damage", "--first", one.first, "--count", one.size)
+
+
+def _trees(one: Slice) -> Step:
+    return _module("tests.property.server_trees", "--seed", one.first, "--fleets", one.size)
+
+
+def _fleets(one: Slice) -> Step:
+    """Each number is a fleet of another size, until all sizes had their turn."""
+    low, high = FLEETS
+    sizes = [low + number * STRIDE % (high + 1 - low) for number in range(one.first, one.first + one.size)]
+    return _module("distkv", "sim", *(word for size in sizes for word in ("--fleet", size)))
+
+
+def _kills(one: Slice) -> Step:
+    return _module("tests.process.hunt", "--seconds", one.size, "--seed", one.first)
+
+
+def _netns(one: Slice) -> Step:
+    """Each has a network of its own and waits most of its time."""
+    return _tests(one, "--numprocesses", "8", "-m", "netns and not alone", "tests/netns")
+
+
+def _spark(one: Slice) -> Step:
+    return _module("tests.spark.kills", "--count", one.size, "--seed", one.first)
+
+
+def _loaded(one: Slice) -> Step:
+    return step("packaging/test.sh", "loaded", *_tests(one, "-m", "not alone").words)
+
+
+def _module(name: str, *words: object) -> Step:
+    return step("python", "-m", name, *map(str, words))
 
 
 # -- lists --------------------------------------------------------------------------------------------------------
 
-_DRAWS: Final = re.compile(r"^@given\(|^from tests\.profiles import ", re.MULTILINE)
-_OTHERS: Final = ("tests/process/", "tests/netns/", "tests/spark/", "tests/browser/", "tests/mutants/")
+HOSTILE: Final = (
+    *("tests/node/test_hostile_links.py", "tests/node/test_session_requests.py"),
+    *(f"tests/property/test_{name}.py" for name in ("hostile_links", "client_protocol")),
+    *(f"tests/property/test_wire_{name}.py" for name in ("messages", "requests", "states", "token_states", "tokens")),
+)
+"""Tests that draw what a stranger could send."""
+_DRAWS: Final = re.compile(r"^ *@given\(|^from tests\.profiles import ", re.MULTILINE)
+_ELSEWHERE: Final = (
+    *HOSTILE,
+    *("tests/scenarios/test_seeds_on_engine.py", "tests/property/test_simulated_seeds.py"),
+    *("tests/process/", "tests/netns/", "tests/spark/", "tests/browser/", "tests/mutants/"),
+)
+"""Each is a kind of its own, or draws nothing."""
 
 
-def property_files() -> list[str]:
-    """The tests that draw something, but for those that are a kind of their own."""
+def properties() -> list[str]:
+    """All other tests that draw something."""
     found = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("test_*.py")) if _is_drawn(path)]
-    return [name for name in found if not name.startswith(_OTHERS)]
+    return [name for name in found if not name.startswith(_ELSEWHERE)]
 
 
 def _is_drawn(path: Path) -> bool:
     return _DRAWS.search(path.read_text("utf-8")) is not None
+
+
+def processes() -> list[str]:
+    """The tests with real servers."""
+    return [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests" / "process").glob("test_*.py"))]
 
 
 def mutants() -> list[str]:
@@ -130,13 +191,39 @@ def mutants() -> list[str]:
 
 # -- the table ----------------------------------------------------------------------------------------------------
 
+FLEETS: Final = (2, 150)
+STRIDE: Final = 61
+"""Has no divisor in common with the number of sizes."""
+SERF: Final = "serf=serf"
+
+
+def _no_namespaces() -> str:
+    done = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    return "this user may make no network namespace" if done.returncode else ""
+
+
 KINDS: Final = {
     kind.name: kind
     for kind in (
-        Kind("sim", "seeds", _sim, 1.2, 10, 2000, Draws.EACH, 60_000_000),
-        Kind("tokens", "seeds of each play", _tokens, 1.0, 10, 5000, Draws.EACH, 1_000_000),
-        Kind("properties", "tests", _properties, 30.0, 1, 20, list_items=property_files),
-        Kind("mutants", "mutants", _mutants, 6.0, 1, 60, Draws.ONE, list_items=mutants),
+        Kind("sim", "seeds", _sim, each_s=1.2, least=10, most=2000, draws=Draws.EACH, begin=60_000_000),
+        Kind("tokens", "seeds of each play", _tokens, each_s=1.0, least=10, most=5000, draws=Draws.EACH, begin=10**6),
+        Kind("servers", "tests of four seeds", _servers, each_s=120.0),
+        Kind("properties", "tests", _spread, each_s=30.0, most=20, list_items=properties),
+        Kind("hostile", "tests", _spread, each_s=30.0, most=len(HOSTILE), list_items=lambda: HOSTILE),
+        Kind("damage", "directories", _damage, each_s=0.1, least=100, most=5000, draws=Draws.EACH, begin=100_000),
+        Kind("mutants", "mutants", _mutants, each_s=6.0, most=60, draws=Draws.ONE, list_items=mutants),
+        Kind("kills", "s of faults", _kills, 1.3, least=60, most=180, draws=Draws.ONE, begin=1000, needs=(SERF,)),
+        Kind("trees", "fleets", _trees, each_s=40.0, most=8, draws=Draws.EACH, begin=1000),
+        Kind("fleets", "fleets", _fleets, each_s=25.0, most=12, draws=Draws.EACH),
+        Kind(
+            "netns", "tests", _netns, each_s=150.0, why_not=_no_namespaces,
+            needs=(SERF, "ip=iproute2", "iptables=iptables", "nsenter=util-linux"),
+        ),
+        Kind(
+            "spark", "kills", _spark, each_s=30.0, least=2, most=8, draws=Draws.ONE, begin=1000,
+            needs=(SERF, "java=openjdk-17-jre-headless"),
+        ),
+        Kind("loaded", "tests beside a load", _loaded, each_s=90.0, most=10, list_items=processes, needs=(SERF,)),
     )
-}
+}  # fmt: skip
 """In the order of their first turns."""

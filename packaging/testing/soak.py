@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ import attrs
 from testing.bounded import Stopped, run_bounded
 from testing.failures import failures, read_told
 from testing.kinds import KINDS, Kind
+from testing.parts import packages
 from testing.record import RECORD, Failure, RecordError, Row, alone, append, commit, load, now
 from testing.tables import table
 from testing.times import machine
@@ -51,7 +51,7 @@ def main(variables: Mapping[str, str], record: Path = RECORD) -> int:
     try:
         wish = read_wish(variables)
         with alone(record):
-            return soak(wish, record)
+            return soak(possible(wish), record)
     except (WishError, RecordError) as error:
         print(f"soak: {error}", file=sys.stderr)
         return 2
@@ -77,16 +77,31 @@ def read_wish(variables: Mapping[str, str]) -> Wish:
     return Wish(found, tuple(KINDS[name] for name in dict.fromkeys(names)) or tuple(KINDS.values()))
 
 
+def possible(wish: Wish) -> Wish:
+    """What of it can be run here; what is missing is installed first, if this user may.
+
+    Raises:
+        WishError: nothing of it.
+    """
+    packages(*dict.fromkeys(need for kind in wish.kinds for need in kind.needs))
+    lacks = {kind.name: why for kind in wish.kinds if (why := kind.lacks())}
+    said = "; ".join(f"{name}: {why}" for name, why in lacks.items())
+    if len(lacks) == len(wish.kinds):
+        raise WishError(f"nothing of this can be run here: {said}")
+    if lacks:
+        print(f"soak: left out: {said}")
+    return attrs.evolve(wish, kinds=tuple(kind for kind in wish.kinds if kind.name not in lacks))
+
+
 def soak(wish: Wish, record: Path) -> int:
     """Run slices until the time is over, or somebody says so.
 
     Raises:
         RecordError: a line of the record cannot be read; nothing was run.
     """
+    kinds = {kind.name: kind for kind in wish.kinds}
     rows, end_s, own = load(record), time.monotonic() + wish.hours * HOUR_S, list[Row]()
-    print(f"soak: {wish.hours:g} h of {','.join(kind.name for kind in wish.kinds)}; record: {record}")
-    for stop in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, signal.default_int_handler)
+    print(f"soak: {wish.hours:g} h of {','.join(kinds)}; record: {record}")
     is_asked = False
     try:
         while not is_asked:
@@ -94,10 +109,11 @@ def soak(wish: Wish, record: Path) -> int:
             turn = next_turn(wish.kinds, rows + own, left_s, machine(), _day(), is_first=not own)
             if turn is None:
                 break
-            row, is_asked = run_turn(KINDS[turn.slice.kind], turn)
+            kind = kinds[turn.slice.kind]
+            row, is_asked = run_turn(kind, turn)
             append(row, record)
             own.append(row)
-            print(_line(row), flush=True)
+            print(_line(kind, row), flush=True)
     except KeyboardInterrupt:  # between two slices
         pass
     print("", *lines_of_record(rows + own), *lines_of_failures(own), sep="\n")
@@ -147,9 +163,9 @@ def _day() -> int:
 # -- for people ---------------------------------------------------------------------------------------------------
 
 
-def _line(row: Row) -> str:
+def _line(kind: Kind, row: Row) -> str:
     state = "" if row.is_finished else ", unfinished"
-    return f"-- {row.kind}: {row.count} {KINDS[row.kind].counts}, {len(row.failed)} failed, {row.wall_s:.0f} s{state}"
+    return f"-- {row.kind}: {row.count} {kind.counts}, {len(row.failed)} failed, {row.wall_s:.0f} s{state}"
 
 
 def lines_of_record(rows: Sequence[Row]) -> Iterator[str]:

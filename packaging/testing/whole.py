@@ -37,15 +37,14 @@ class Failure:
     last: Sequence[str]
 
 
-def run_parts(names: Sequence[str], *, is_kept: bool = True) -> int:
-    """Run these parts, and keep what they cost unless that tells nothing; 1 when something failed.
+def run_parts(names: Sequence[str]) -> int:
+    """Run these parts, and keep what they cost; 1 when something failed.
 
     Raises:
         KeyboardInterrupt: Ctrl-C.
     """
     failures, costs = run_steps((part, one) for part in names for one in PARTS[part]())
-    if is_kept:
-        keep(costs, is_whole=list(names) == list(PARTS))
+    keep(costs, is_whole=list(names) == list(PARTS))
     return _say(failures, costs, f"passed: {' '.join(names)}")
 
 

@@ -307,10 +307,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(f"{found.summary}\n")
     for what, told in faults.items():
         sys.stdout.write(f"-- {what}:\n{told}\n")
-    if not faults and not chosen.directory:
-        discard(directory)
-    else:
+    if faults:
+        sys.stdout.write(f"seed {chosen.seed} failed: {', '.join(faults)}; logs and data: {directory}\n")
+        sys.stdout.write(f"  again: python -m tests.process.hunt --seconds {chosen.seconds:g} --seed {chosen.seed}\n")
+    elif chosen.directory:
         sys.stdout.write(f"logs and data: {directory}\n")
+    else:
+        discard(directory)
     return int(bool(faults))
 
 

@@ -1,7 +1,7 @@
 """Half a minute of kills, freezes, dead agents and wiped disks upon three nodes, six writers and three watchers.
 
 Knows: what must hold afterwards.  Does not know how it is found out. For longer, and with other faults:
-`python -m tests.process.hunt --seconds 600 --seed 1`.
+`make soak ONLY=kills`, or `python -m tests.process.hunt --seconds 600 --seed 1`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     python -m tests.property.damage --count 10000 --seed 1
 
-prints how each kind of damage ended, and every ending that must not be. `--only N` repeats trial N alone, and says all.
+prints how each kind of damage ended, and every ending that must not be, with the command that repeats it: `--only N` is
+trial N alone, and says all.
 
 Knows: what is right after damage: all reads as it was; or the start, or a later question, is refused in one line; or
 the damage is said, and the others bring everything back.  Does not know how that is done.
@@ -264,9 +265,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counts[outcome.kind, outcome.ending] += 1
             if told.only is not None or outcome.ending in (Ending.WRONG, Ending.OLDER, Ending.LEFT_OUT):
                 sys.stdout.write(f"{outcome}\n")
+                if outcome.ending is Ending.WRONG:
+                    sys.stdout.write(f"  again: {_again(told, outcome.number)}\n")
                 sys.stdout.flush()
     sys.stdout.write(table(counts))
     return int(any(ending is Ending.WRONG for _, ending in counts))
+
+
+def _again(told: argparse.Namespace, number: int) -> str:
+    """What to type to see it again."""
+    kind = f" --kind {told.kind}" if told.kind else ""
+    return f"python -m tests.property.damage --seed {told.seed} --only {number}{kind}"
 
 
 if __name__ == "__main__":

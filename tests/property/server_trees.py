@@ -26,6 +26,8 @@ ANNOUNCE_MS = 5000
 STEP_MS = 50
 """So often the trees are looked at."""
 WITHIN_MS = 60_000
+COUNTS = (10, 400)
+"""The smallest and the largest fleet that a seed draws."""
 
 
 @attrs.define
@@ -144,13 +146,9 @@ def check_frames(sites: Iterable[Site], last: str) -> None:
         assert heard == {other.name for other in sites} - {site.name}
 
 
-def main() -> None:
+def play(count: int, seed: int) -> None:
     """Grow a fleet, kill the root, then all inner nodes, then half of all, and tell what became of the tree."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--count", type=int, default=1000, help="how many nodes")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    fleet = grow_fleet(arguments.count, arguments.seed, is_large=True)
+    fleet = grow_fleet(count, seed, is_large=True)
 
     def tell(what: str) -> None:
         items = fleet.forest.items
@@ -159,11 +157,10 @@ def main() -> None:
         sites = fleet.forest.running()
         levels, children = [len(site.tree.path) - 1 for site in sites], [len(site.tree.children) for site in sites]
         said = (fleet.forest.items - items) / len(sites)
-        sys.stdout.write(
+        _say(
             f"{what}: one tree of {len(sites)} after {took_ms / 1000:.1f} s, {max(levels)} levels,"
-            f" at most {max(children)} children, {said:.0f} items for each node\n"
+            f" at most {max(children)} children, {said:.0f} items for each node"
         )
-        sys.stdout.flush()
 
     tell("start")
     fleet.forest.stop(fleet.forest.roots()[0])
@@ -171,10 +168,34 @@ def main() -> None:
     for site in [site for site in fleet.forest.running() if site.tree.children]:
         fleet.forest.stop(site.name)
     tell("all inner nodes are killed")
-    for name in Random(arguments.seed).sample(fleet.names, len(fleet.names) // 2):
+    for name in Random(seed).sample(fleet.names, len(fleet.names) // 2):
         fleet.forest.stop(name)
     tell("half of all are killed")
 
 
+def main() -> int:
+    """Play fleets, each with the next seed; 1 when one failed."""
+    parser = argparse.ArgumentParser(description=f"{play.__doc__} {main.__doc__}")
+    parser.add_argument("--count", type=int, help="how many nodes; else the seed says it, up to 400")
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
+    parser.add_argument("--fleets", type=int, default=1, help="how many")
+    arguments = parser.parse_args()
+    has_failed = False
+    for seed in range(arguments.seed, arguments.seed + arguments.fleets):
+        count = arguments.count or Random(seed).randint(*COUNTS)
+        try:
+            play(count, seed)
+        except AssertionError as error:
+            has_failed = True
+            _say(f"seed {seed} failed with {count} nodes: {error}"[:300].replace("\n", " / "))
+            _say(f"  again: python -m tests.property.server_trees --count {count} --seed {seed}")
+    return int(has_failed)
+
+
+def _say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
