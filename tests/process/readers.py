@@ -70,6 +70,7 @@ CONTRIBUTOR = Reader(
     {
         "make quick": "make --dry-run quick >quick.txt",
         "make test": "make --dry-run test >test.txt",
+        "make soak": "make --dry-run soak >soak.txt",
         ". .venv/bin/activate": ": .venv/bin/activate",
         "python ": f"{sys.executable} ",
     },

@@ -23,8 +23,8 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "whole-holding": lambda seed: test_token_whole.play(seed, HoldingClient),
     "queue": test_token_whole.test_nobody_passes_who_keeps_his_place_under_faults,
     "watchers": test_token_whole.test_watchers_know_in_the_end_who_holds_what,
-    "serving": test_token_serving.play,
     "consensus": test_token_consensus.play,
+    "serving": test_token_serving.play,
     "holding": test_token_holding.test_faults_let_no_two_sessions_hold_and_all_is_granted_in_the_end,
 }
 
