@@ -8,6 +8,7 @@ mark in its environment.
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import os
 import resource
@@ -19,6 +20,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -31,6 +33,8 @@ LINES_MAX: Final = 20_000
 GRACE_S: Final = 30.0
 """So long a command may tidy up after it was interrupted."""
 MARK: Final = "SOAK_SLICE"
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 GONE: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
 """What is said of a process that ended meanwhile, or is somebody else's."""
 
@@ -72,6 +76,7 @@ def run_bounded(one: Step, environment: Mapping[str, str], within_s: float, grac
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=partial(end_with_parent, signal.SIGINT),
         )
     except OSError as error:
         return Ran(NOT_FOUND, 0.0, 0.0, (str(error),))
@@ -90,6 +95,11 @@ def run_bounded(one: Step, environment: Mapping[str, str], within_s: float, grac
         process.wait()
     reader.join()
     return Ran(process.returncode, time.monotonic() - began, _childrens_s() - used, tuple(lines), stopped)
+
+
+def end_with_parent(by: signal.Signals) -> None:
+    """In a process that begins: it gets this signal when the one that started it has ended, however it did."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, by)
 
 
 def _show(output: IO[bytes], lines: deque[str]) -> None:

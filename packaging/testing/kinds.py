@@ -220,7 +220,7 @@ KINDS: Final = {
             needs=(SERF, "ip=iproute2", "iptables=iptables", "nsenter=util-linux"),
         ),
         Kind(
-            "spark", "kills", _spark, each_s=30.0, least=2, most=8, draws=Draws.ONE, begin=1000,
+            "spark", "kills", _spark, each_s=60.0, least=2, most=8, draws=Draws.ONE, begin=1000,
             needs=(SERF, "java=openjdk-17-jre-headless"),
         ),
         Kind("loaded", "tests beside a load", _loaded, each_s=90.0, most=10, list_items=processes, needs=(SERF,)),

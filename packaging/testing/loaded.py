@@ -8,19 +8,20 @@ killed.
 
 from __future__ import annotations
 
-import ctypes
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
+from testing.bounded import end_with_parent
 from testing.steps import ROOT
 
 LOAD: Final = 8
-_PR_SET_PDEATHSIG: Final = 1
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+"""So many busy processes."""
+BUSY: Final = (sys.executable, "-c", "while True: pass")
 
 
 def run_loaded(words: Sequence[str]) -> int:
@@ -31,11 +32,7 @@ def run_loaded(words: Sequence[str]) -> int:
     """
     with ExitStack() as stack:
         for _ in range(LOAD):
-            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=_end_with_parent)
+            busy = subprocess.Popen(BUSY, preexec_fn=partial(end_with_parent, signal.SIGKILL))
             stack.callback(busy.wait)
             stack.callback(busy.kill)
         return subprocess.run(words, cwd=ROOT, check=False).returncode
-
-
-def _end_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -234,7 +234,7 @@ SIMULATED = (
         "what all lack is given up (LOST-1)",
         "core/replica.py",
         "            turn.ready.records += node.store.mark_lost(recovery.lost(missing, node.store.others(), now_ms))\n",
-        "",
+        "            pass\n",
     ),
     # -- deletion
     _of(

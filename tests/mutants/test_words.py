@@ -1,28 +1,33 @@
-"""The words of every mutant stand once in the source, and the tests that are to notice it are there, so that a rename
-that forgets one is seen in seconds.
+"""The words of every mutant stand once in the source, which is still Python without its rule, and the tests that are to
+notice it are there, so that a change that forgets one is seen in seconds.
 
-Knows: all lists.  Whether a test notices the mutant is the business of the other modules here.
+Knows: all lists.  Whether a test notices a mutant is the business of `test_sample`, and of a soak.
 """
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 
-from tests.mutants.logged import LOGGED
-from tests.mutants.run import MUTANTS, ROOT, Mutant
+from tests.mutants.every import LISTS
+from tests.mutants.run import ROOT, Mutant
 from tests.mutants.shell import BROKEN
-from tests.mutants.simulated import SIMULATED
 from tests.offenders import assert_none
 
-LISTS = {"run": MUTANTS, "logged": LOGGED, "simulated": [one.mutant for one in SIMULATED]}
-LISTS["shell"] = [one.mutant for one in BROKEN]
-EVERY = [(f"{name}-{mutant.name}", mutant) for name, mutants in LISTS.items() for mutant in mutants]
+EVERY = [(f"{name}-{one.mutant.name}", one.mutant) for name, some in LISTS.items() for one in some]
 """Each with its name and that of its list."""
 
 
-def _count(mutant: Mutant) -> int:
-    """How often its words stand in its file."""
-    return (ROOT / "distkv" / mutant.file).read_text(encoding="utf-8").count(mutant.old)
+def _source(mutant: Mutant) -> str:
+    return (ROOT / "distkv" / mutant.file).read_text(encoding="utf-8")
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _is_there(test: str) -> bool:
@@ -39,12 +44,18 @@ def _is_there(test: str) -> bool:
 
 def test_words_of_a_mutant_stand_once() -> None:
     assert all(LISTS.values())
-    counts = [(name, _count(mutant)) for name, mutant in EVERY]
+    counts = [(name, _source(mutant).count(mutant.old)) for name, mutant in EVERY]
     assert_none([(name, count) for name, count in counts if count != 1], "correct it in the list that has it")
 
 
 def test_mutants_change_something() -> None:
     assert_none([name for name, mutant in EVERY if mutant.old == mutant.new])
+
+
+def test_source_without_a_rule_can_be_read() -> None:
+    changed = [(name, _source(mutant).replace(mutant.old, mutant.new)) for name, mutant in EVERY]
+    assert_none([name for name, text in changed if not _is_python(text)])
+    assert not _is_python("if True:\n")
 
 
 def test_names_of_mutants_stand_once_in_their_list() -> None:

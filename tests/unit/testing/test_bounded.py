@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from testing.bounded import Ran, Stopped, run_bounded
-from testing.steps import step
+from testing.steps import ROOT, step
+
+from tests.process.servers import wait_until
 
 CHILDREN = """
 import os, subprocess, sys
@@ -55,6 +58,25 @@ def test_command_that_does_not_end_when_it_is_asked_is_killed() -> None:
     assert ran.stopped is Stopped.LATE
     assert ran.code in (-signal.SIGKILL, -signal.SIGINT)
     assert not any(map(is_running, ran.lines))
+
+
+OUTER = """
+import os, sys
+from testing.bounded import run_bounded
+from testing.steps import step
+CODE = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+run_bounded(step(sys.executable, "-c", CODE), os.environ, 600)
+"""
+
+
+def test_command_ends_with_a_soak_that_is_killed() -> None:
+    packaging = {**os.environ, "PYTHONPATH": str(ROOT / "packaging")}
+    with subprocess.Popen([sys.executable, "-c", OUTER], env=packaging, stdout=subprocess.PIPE, text=True) as outer:
+        assert outer.stdout is not None
+        pid = outer.stdout.readline().strip()
+        assert is_running(pid)
+        outer.kill()
+    wait_until(lambda: not is_running(pid), "the command has ended")
 
 
 def test_program_that_is_not_there_is_told() -> None:
