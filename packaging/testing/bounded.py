@@ -1,6 +1,6 @@
 """A command that has only so much time: run in a session of its own, shown, and ended with all that it started.
 
-Knows: how a command is ended.  Does not know which command it is (`steps`), nor what its words mean (`failures`).
+Knows: how a command is ended.  Does not know which command it is (`steps`), nor what its words mean (`outcome`).
 
 Invariant: when `run_bounded` returns or raises, no process is left that the command started: each of them carries a
 mark in its environment.

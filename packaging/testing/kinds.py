@@ -1,7 +1,7 @@
 """All that repeats: what each kind of it is, and the command of one slice.
 
 Knows: which seeds a kind draws, how a slice of it is begun, what it needs.  Does not know when its turn is (`turns`),
-nor how its output is read (`failures`).
+nor how its output is read (`outcome`).
 
 Invariant: the same slice is the same command; two slices that follow each other draw no seed twice.
 """

@@ -13,13 +13,13 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import attrs
-from attrs.validators import deep_iterable, instance_of
+from attrs.validators import deep_mapping, instance_of
 
 from testing.steps import ROOT
 
@@ -43,10 +43,6 @@ class Failure:
     again: str = attrs.field(validator=_TEXT)
 
 
-def _texts(found: Sequence[str]) -> tuple[str, ...]:
-    return tuple(found)
-
-
 def _failures(found: Sequence[object]) -> tuple[Failure, ...]:
     return tuple(one if isinstance(one, Failure) else Failure(**one) for one in found)  # type: ignore[arg-type]
 
@@ -68,8 +64,8 @@ class Row:
     """Where the next slice of this kind goes on."""
     size: int = attrs.field(validator=_NUMBER)
     """How much was to be done, in the measure by which the kind cuts its slices."""
-    items: tuple[str, ...] = attrs.field(converter=_texts, validator=deep_iterable(_TEXT))
-    """Of a kind that goes round a list: those that had their turn."""
+    items: Mapping[str, float] = attrs.field(validator=deep_mapping(_TEXT, _SECONDS))
+    """Of a kind that goes round a list: those that had their turn, and how many seconds each took."""
     count: int = attrs.field(validator=_NUMBER)
     """How much was done, as the kind counts it; 0 when that is not known."""
     wall_s: float = attrs.field(validator=_SECONDS)

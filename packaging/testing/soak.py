@@ -21,8 +21,8 @@ from typing import Final
 import attrs
 
 from testing.bounded import Stopped, run_bounded
-from testing.failures import failures, read_told
 from testing.kinds import KINDS, Kind
+from testing.outcome import failures, read_told, seconds
 from testing.parts import packages
 from testing.record import RECORD, Failure, RecordError, Row, alone, append, commit, load, now
 from testing.tables import table
@@ -140,7 +140,7 @@ def run_turn(kind: Kind, turn: Turn) -> tuple[Row, bool]:
         first=one.first,
         after=kind.after(one),
         size=one.size,
-        items=() if ran.stopped is Stopped.ASKED else one.items,
+        items={} if ran.stopped is Stopped.ASKED else seconds(one.items, ran, told),
         count=done,
         wall_s=round(ran.wall_s, 1),
         cpu_s=round(ran.cpu_s, 1),

@@ -21,6 +21,8 @@ LATE: Final = 3.0
 """It is ended after so many times what it should take,"""
 SPARE_S: Final = 300.0
 """and so much more: the machine may have become slow."""
+UNKNOWN_S: Final = 3600.0
+"""What was never run on such a machine gets so much more."""
 LOOKED_BACK: Final = 3
 """What a kind takes is learned from so many of its last slices."""
 
@@ -31,17 +33,20 @@ class Turn:
 
     slice: Slice
     expected_s: float
+    is_known: bool
+    """Something like it was run on such a machine."""
 
     @property
     def within_s(self) -> float:
         """It is ended after so long."""
-        return LATE * self.expected_s + SPARE_S
+        return LATE * self.expected_s + SPARE_S + (0 if self.is_known else UNKNOWN_S)
 
 
 def next_turn(
     kinds: Iterable[Kind], rows: Sequence[Row], left_s: float, machine: str, day: int, *, is_first: bool
 ) -> Turn | None:
     """The next slice; None when none fits into the time that is left. The first one of a soak need not fit."""
+    rows = sorted(rows, key=lambda row: row.began)
     order = sorted(kinds, key=lambda kind: max((row.began for row in rows if row.kind == kind.name), default=""))
     turns = [_turn(kind, [row for row in rows if row.kind == kind.name], left_s, machine, day) for kind in order]
     fitting = (turn for turn in turns if turn.expected_s <= left_s)
@@ -49,21 +54,34 @@ def next_turn(
 
 
 def _turn(kind: Kind, rows: Sequence[Row], left_s: float, machine: str, day: int) -> Turn:
-    each_s = each(kind, rows, machine)
-    size = max(kind.least, min(kind.most, int(min(TURN_S, left_s) / each_s)))
-    items: tuple[str, ...] = ()
+    begin = first(kind, rows, day)
+    known = [row for row in rows if row.is_finished and row.machine == machine]
     if kind.list_items is not None:
-        items = following(kind.list_items(), [item for row in rows for item in row.items], size)
-        size = len(items)
-    return Turn(Slice(kind.name, first(kind, rows, day), size, items), size * each_s)
+        took = {item: item_s for row in known for item, item_s in row.items.items()}
+        items = following(kind.list_items(), [item for row in rows for item in row.items])
+        some = _some(kind, [(item, took.get(item, kind.each_s)) for item in items], left_s)
+        is_known = all(item in took for item in some)
+        return Turn(Slice(kind.name, begin, len(some), tuple(some)), sum(some.values()), is_known)
+    each_s = each(kind, known)
+    size = max(kind.least, min(kind.most, int(min(TURN_S, left_s) / each_s)))
+    return Turn(Slice(kind.name, begin, size), size * each_s, bool(known))
 
 
-def each(kind: Kind, rows: Sequence[Row], machine: str) -> float:
-    """What a unit of a slice takes, in seconds; by what it took on a machine like this, if that is known."""
-    known = [row for row in rows if row.is_finished and row.machine == machine and row.size > 0][-LOOKED_BACK:]
-    if not known:
-        return kind.each_s
-    return max(0.001, sum(row.wall_s for row in known) / sum(row.size for row in known))
+def _some(kind: Kind, items: Sequence[tuple[str, float]], left_s: float) -> dict[str, float]:
+    """The first item that there is time for, and those of the next ones that a turn has room for; the first one of all
+    when there is time for none."""
+    found = dict[str, float]()
+    for item, item_s in items:
+        room_s = min(TURN_S, left_s) - sum(found.values()) if found else left_s
+        if item_s <= room_s and len(found) < kind.most:
+            found[item] = item_s
+    return found or dict(items[:1])
+
+
+def each(kind: Kind, known: Sequence[Row]) -> float:
+    """What a unit of a slice takes, in seconds; by what it took, if that is known."""
+    last = [row for row in known if row.size > 0][-LOOKED_BACK:]
+    return max(0.001, sum(row.wall_s for row in last) / sum(row.size for row in last)) if last else kind.each_s
 
 
 def first(kind: Kind, rows: Sequence[Row], day: int) -> int:
@@ -72,7 +90,7 @@ def first(kind: Kind, rows: Sequence[Row], day: int) -> int:
     return max([begin, *(row.after for row in rows)])
 
 
-def following(items: Sequence[str], done: Sequence[str], size: int) -> tuple[str, ...]:
-    """So many that come next. Those of a list that never had their turn come before those that had it longest ago."""
+def following(items: Sequence[str], done: Sequence[str]) -> list[str]:
+    """In the order of their turns: those that had none, then those whose turn was longest ago."""
     last = {item: at for at, item in enumerate(done)}
-    return tuple(sorted(items, key=lambda item: last.get(item, -1))[:size])
+    return sorted(items, key=lambda item: last.get(item, -1))

@@ -32,6 +32,7 @@ from distkv.sim.run import BUGS, Verdict, run
 from tests.scenarios.files import FILES, read
 
 first, *seeds = json.loads(sys.argv[1])
+files = [path for path in FILES if path.match(sys.argv[2])]
 
 def seed_fails(seed):
     outcome = run(draw(seed))
@@ -46,7 +47,7 @@ def scenario_fails(path):
     return None if same else f"scenario {path.stem} has another trace"
 
 found = seed_fails(first)
-for path in FILES if found is None else ():
+for path in files if found is None else ():
     found = found or scenario_fails(path)
 for seed in seeds if found is None else ():
     found = found or seed_fails(seed)
@@ -487,9 +488,9 @@ SIMULATED = (
 )
 
 
-def killer(simulated: Simulated, *, is_soaking: bool = False) -> str | None:
+def killer(simulated: Simulated, *, scenarios: str = "*.txt", is_soaking: bool = False) -> str | None:
     """The seed or scenario that notices, in words; None when none does. Without `is_soaking` its own seed is the only
-    one.
+    one. `scenarios`: the files that are tried.
 
     Raises:
         MutantError: its words are not there once, or the copy does not run.
@@ -499,7 +500,7 @@ def killer(simulated: Simulated, *, is_soaking: bool = False) -> str | None:
         copy_of_package(root, tests=["tests/scenarios"])
         change(simulated.mutant, root)
         seeds = list(dict.fromkeys([simulated.seed, *(range(SEEDS_MAX) if is_soaking else ())]))
-        command = [sys.executable, "-c", RUNNER, json.dumps(seeds)]
+        command = [sys.executable, "-c", RUNNER, json.dumps(seeds), scenarios]
         env = clean_environment(root)
         try:
             done = subprocess.run(

@@ -15,7 +15,7 @@ from tests.unit.testing.rows import ROW, row
 
 def test_rows_are_read_as_they_were_added(tmp_path: Path) -> None:
     path = tmp_path / "soak" / "record.jsonl"
-    rows = [ROW, row(items=("a", "b"), failed=(Failure("seed 7", "distkv sim --seed 7"),), is_finished=False)]
+    rows = [ROW, row(items={"a": 1.5, "b": 0}, failed=(Failure("seed 7", "distkv sim --seed 7"),), is_finished=False)]
     for one in rows:
         append(one, path)
     assert load(path) == rows
@@ -37,7 +37,7 @@ def _line(**changes: Any) -> str:
     "line",
     [
         "", "{", "[]", "7", "<<<<<<< HEAD", _line(first="100"), _line(failed=[{"what": "x"}]), _line(failed=7),
-        _line(items=[7]), _line(more=1), '{"kind": "sim"}', _line(is_finished=None), "\xff",
+        _line(items=["a"]), _line(items={"a": "7"}), _line(more=1), '{"kind": "sim"}', _line(is_finished=None), "\xff",
     ],
 )  # fmt: skip
 def test_line_that_cannot_be_read_is_named_by_its_number(tmp_path: Path, line: str) -> None:

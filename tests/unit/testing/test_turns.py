@@ -123,27 +123,60 @@ def test_first_slice_of_a_soak_is_begun_in_any_case() -> None:
     assert sliced(SIM, TESTS, left_s=1, is_first=True) == Slice("sim", 60, 10)
 
 
+def test_what_was_never_run_on_this_machine_has_more_time() -> None:
+    unknown, known = turn(SIM, rows=[row(machine="64 x Other")]), turn(SIM, rows=[row()])
+    assert unknown is not None
+    assert known is not None
+    assert unknown.within_s > known.within_s + 3000
+
+
 # -- lists
+
+
+def items(rows: list[Row] | None = None, left_s: float = 7200, most: int = 10) -> tuple[str, ...]:
+    found = sliced(attrs.evolve(ROUND, most=most), rows=rows, left_s=left_s)
+    assert found is not None
+    assert found.size == len(found.items)
+    return found.items
+
+
+def had(**seconds: float) -> Row:
+    return row(kind="round", items=seconds, size=len(seconds))
 
 
 def test_list_is_gone_round() -> None:
     done: list[str] = []
     for _ in range(4):
-        done += following(["a", "b", "c"], done, 2)
+        done += following(["a", "b", "c"], done)[:2]
     assert done == ["a", "b", "c", "a", "b", "c", "a", "b"]
 
 
 def test_item_that_is_new_comes_first_and_one_that_is_gone_is_forgotten() -> None:
-    assert following(["a", "b", "new"], ["gone", "b", "a"], 2) == ("new", "b")
+    assert following(["a", "b", "new"], ["gone", "b", "a"]) == ["new", "b", "a"]
 
 
-def test_slice_of_a_list_has_what_follows_in_all_rows() -> None:
-    rows = [row(kind="round", items=("a", "b"), size=2, wall_s=120.0)]
-    assert sliced(ROUND, rows=rows) == Slice("round", 20_000 * DAY, 3, ("c", "d", "a"))
+def test_slice_has_so_many_items_as_a_turn_has_room_for() -> None:
+    assert items() == ("a", "b", "c")
+    assert items(most=2) == ("a", "b")
 
 
-def test_slice_has_no_item_twice() -> None:
-    found = sliced(attrs.evolve(ROUND, each_s=1.0))
-    assert found is not None
-    assert found.items == ("a", "b", "c", "d")
-    assert found.size == 4
+def test_slice_of_a_list_goes_on_behind_the_last_one() -> None:
+    assert items([had(a=60, b=60)]) == ("c", "d", "a")
+
+
+def test_what_an_item_takes_is_learned() -> None:
+    assert items([had(a=10, b=10, c=10, d=10)]) == ("a", "b", "c", "d")
+    assert items([had(b=170), had(c=999)]) == ("a", "d")
+
+
+def test_item_that_takes_longer_than_a_turn_is_a_slice_of_its_own() -> None:
+    assert items([had(b=10, c=10, d=10), had(a=999), had(b=10, c=10, d=10)]) == ("a",)
+
+
+def test_item_that_there_is_no_time_for_lets_others_pass() -> None:
+    assert items([had(a=999), had(b=10, c=10, d=10)], left_s=500) == ("b", "c", "d")
+
+
+def test_kind_without_an_item_that_there_is_time_for_does_not_fit() -> None:
+    assert turn(ROUND, left_s=50) is None
+    assert sliced(ROUND, left_s=50, is_first=True) == Slice("round", 20_000 * DAY, 1, ("a",))

@@ -1,7 +1,7 @@
-"""What failed in a slice, each with the command that repeats it.
+"""What came of a slice: what failed, each with the command that repeats it, and what each of its items took.
 
-Knows: how our own commands say it (a line that says what failed, and one below it that begins with `  again: `), and
-what tests/conftest.py tells.  Does not know what was run.
+Knows: how our own commands say it (a line that says what failed, and one below it that begins with `  again: `; lines
+of `ITEM | SECONDS s |`), and what tests/conftest.py tells.  Does not know what was run.
 
 Invariant: a command that failed has at least one failure here, and one that was ended by its bound, too.
 """
@@ -9,8 +9,9 @@ Invariant: a command that failed has at least one failure here, and one that was
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from testing.record import Failure
 from testing.steps import Step
 
 AGAIN: Final = "  again: "
+TOOK: Final = re.compile(r"(\S+) +\| +([0-9.]+) s \|")
 WHAT_MAX: Final = 300
 """Of what failed so much is kept."""
 
@@ -30,8 +32,10 @@ class Told:
     """What pytest said of its tests."""
 
     tests: int
-    failed: tuple[tuple[str, str], ...]
+    failed: tuple[tuple[str, str], ...] = ()
     """Its name, and the line that says why."""
+    files: Mapping[str, float] = attrs.field(factory=dict)
+    """How many seconds the tests of each file took."""
 
 
 def read_told(path: Path) -> Told | None:
@@ -40,7 +44,8 @@ def read_told(path: Path) -> Told | None:
         return None
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     failed = tuple((str(row["failed"]), _why(row["last"])) for row in rows if "failed" in row)
-    return Told(sum(row["tests"] for row in rows if "file" in row), failed)
+    files = [row for row in rows if "file" in row]
+    return Told(sum(row["tests"] for row in files), failed, {row["file"]: row["wall_s"] for row in files})
 
 
 def _why(last: Sequence[str]) -> str:
@@ -73,3 +78,12 @@ def _of_lines(lines: Sequence[str]) -> Iterator[Failure]:
 
 def _last(lines: Sequence[str]) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def seconds(items: Sequence[str], ran: Ran, told: Told | None) -> dict[str, float]:
+    """What each item had of the time of a slice; the same each, if nothing is known of them."""
+    lines = (TOOK.match(line) for line in ran.lines)
+    found = told.files if told else {line[1]: float(line[2]) for line in lines if line}
+    whole = sum(found.get(item, 0.0) for item in items)
+    shares = {item: found.get(item, 0.0) / whole if whole else 1 / len(items) for item in items}
+    return {item: round(ran.wall_s * share, 1) for item, share in shares.items()}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from testing.bounded import Ran, Stopped
-from testing.failures import Told, failures, read_told
+from testing.outcome import Told, failures, read_told, seconds
 from testing.record import Failure
 from testing.steps import step
 
@@ -71,8 +71,19 @@ def test_what_conftest_tells_is_read(tmp_path: Path) -> None:
     rows = [
         {"failed": "a.py::test_x", "last": [">   assert f() == 2", "E   assert 1 == 2", "E    +1"]},
         {"file": "a.py", "tests": 3, "wall_s": 1.0, "cpu_s": 1.0},
-        {"file": "b.py", "tests": 4, "wall_s": 1.0, "cpu_s": 1.0},
+        {"file": "b.py", "tests": 4, "wall_s": 2.0, "cpu_s": 1.0},
     ]
     (tmp_path / "told").write_text("".join(f"{json.dumps(one)}\n" for one in rows), "utf-8")
-    assert read_told(tmp_path / "told") == Told(7, (("a.py::test_x", "assert 1 == 2"),))
+    assert read_told(tmp_path / "told") == Told(7, (("a.py::test_x", "assert 1 == 2"),), {"a.py": 1.0, "b.py": 2.0})
     assert read_told(tmp_path / "nothing") is None
+
+
+def test_item_took_its_share_of_the_time() -> None:
+    assert seconds(["a.py", "b.py"], ran(), Told(7, (), {"a.py": 20.0, "b.py": 40.0})) == {"a.py": 30.0, "b.py": 60.0}
+    said = "run-lives      |   2.0 s | a.py::test_x\nlogged-sealed  |   7.0 s | b.py::test_y"
+    assert seconds(["run-lives", "logged-sealed"], ran(0, said), None) == {"run-lives": 20.0, "logged-sealed": 70.0}
+
+
+def test_items_of_which_nothing_is_known_have_the_same_share() -> None:
+    assert seconds(["a.py", "b.py"], ran(), None) == {"a.py": 45.0, "b.py": 45.0}
+    assert seconds([], ran(), None) == {}
