@@ -70,6 +70,13 @@ async def test_node_counts_when_it_has_the_write_on_its_disk(autojump_clock: Moc
         assert (quick_s < COMMIT_S <= all_s, count) == (True, 3)
 
 
+@pytest.mark.trio
+async def test_time_for_others_begins_when_the_write_is_on_the_own_disk(autojump_clock: MockClock) -> None:
+    async with three(commit_s=COMMIT_S) as world:
+        took_s, count = await timed_set(world.nodes["c"], replicas=3, timeout=COMMIT_S / 2)
+        assert (took_s, count) == (pytest.approx(COMMIT_S, abs=0.1), 3)
+
+
 LINKED = {"follow": True}
 
 
