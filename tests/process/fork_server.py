@@ -175,9 +175,9 @@ def become(line: socket.socket, request: Request, files: Sequence[int], gate: in
         time.tzset()
         for number, file in enumerate(files):
             os.dup2(file, number)
-        sys.stdin = sys.__stdin__ = _stream(0, sys.__stdin__)
-        sys.stdout = sys.__stdout__ = _stream(1, sys.__stdout__)
-        sys.stderr = sys.__stderr__ = _stream(2, sys.__stderr__)
+        sys.stdin = sys.__stdin__ = open_stream(0, sys.__stdin__)
+        sys.stdout = sys.__stdout__ = open_stream(1, sys.__stdout__)
+        sys.stderr = sys.__stderr__ = open_stream(2, sys.__stderr__)
         sys.argv = ["-m", *request.arguments]
         sys.orig_argv = [sys.executable, "-m", "distkv", *request.arguments]
         sys.path[0] = os.getcwd()
@@ -187,6 +187,20 @@ def become(line: socket.socket, request: Request, files: Sequence[int], gate: in
     line.sendall(Answer(os.getpid()).packed())
     line.close()
     os.closerange(STREAMS, os.sysconf("SC_OPEN_MAX"))
+
+
+def open_stream(number: int, like: Any) -> io.TextIOWrapper:
+    """A standard file, as an interpreter opens it when it begins (`create_stdio` in its sources)."""
+    is_written = number > 0
+    is_bare = like.write_through  # by -u, or PYTHONUNBUFFERED
+    mode, buffering = ("wb", 0 if is_bare else -1) if is_written else ("rb", -1)
+    file: Any = open(number, mode, buffering, closefd=False)  # noqa: SIM115  # it stays open
+    raw = getattr(file, "raw", file)
+    raw.name = like.name
+    by_lines = not is_bare and (number == 2 or raw.isatty())
+    found: Any = io.TextIOWrapper(file, like.encoding, like.errors, "\n", by_lines, is_bare)
+    found.mode = like.mode
+    return found
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -200,20 +214,6 @@ def _read(line: socket.socket, size: int) -> bytes:
             raise EOFError("nobody is there any more who would end the request")
         data += part
     return data
-
-
-def _stream(number: int, like: Any) -> io.TextIOWrapper:
-    """A standard file, as an interpreter opens it when it begins (`create_stdio` in its sources)."""
-    is_written = number > 0
-    is_bare = like.write_through  # by -u, or PYTHONUNBUFFERED
-    mode, buffering = ("wb", 0 if is_bare else -1) if is_written else ("rb", -1)
-    file: Any = open(number, mode, buffering, closefd=False)  # noqa: SIM115  # it stays open
-    raw = getattr(file, "raw", file)
-    raw.name = like.name
-    by_lines = not is_bare and (number == 2 or raw.isatty())
-    found: Any = io.TextIOWrapper(file, like.encoding, like.errors, "\n", by_lines, is_bare)
-    found.mode = like.mode
-    return found
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,8 +19,8 @@ from typing import Any
 import attrs
 import pytest
 
-from distkv.cli.descendants import look_at
-from tests.process.forks import CHECKOUT, PYTHONPATH, SERVER_ENVIRONMENT, Command, is_forked
+from distkv.cli.descendants import below, look_at
+from tests.process.forks import CHECKOUT, PYTHONPATH, READ_AT_BEGIN, SERVER_ENVIRONMENT, Command, is_forked
 from tests.process.servers import Server, open_servers, wait_stopped, wait_until
 
 END_S = 300.0
@@ -44,6 +43,7 @@ def solo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         server = servers.add("solo")
         server.start("--transport", "solo", "--init", "hello", options=["-C", "tokens.servers=[solo]"])
         server.wait_ready()
+        assert server.run("set", "watched", "1").code == 0
         wait_until(lambda: server.run("token", "servers").code == 0, "tokens are served", 30, server.dump)
         yield server
 
@@ -70,6 +70,23 @@ def ran_alike(*words: str, given: bytes = b"", **options: Any) -> Ended:
     real, forked = (run(kind, *words, given=given, **options) for kind in KINDS)
     assert forked == real
     return forked
+
+
+@contextmanager
+def watching(solo: Server, **options: Any) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
+    """A real and a forked command; both have told what there is, and go on for ever."""
+    with (
+        started(REAL, *watch_words(solo), **options) as real,
+        started(FORKED, *watch_words(solo), **options) as forked,
+    ):
+        for process in (real, forked):
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"watched: 1\n"
+        yield real, forked
+
+
+def watch_words(solo: Server) -> Sequence[str]:
+    return ("client", "-p", str(solo.port), "watch", "watched", "--state")
 
 
 # -- output and exit codes ----------------------------------------------------------------------------------------
@@ -135,6 +152,35 @@ def read_screen(terminal: int) -> bytes:
     return found
 
 
+SHOW_STREAMS = """
+import sys
+if sys.argv[1] == "anew":
+    from tests.process.fork_server import open_stream
+    sys.stdin, sys.stdout, sys.stderr = map(open_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
+for one in (sys.stdin, sys.stdout, sys.stderr):
+    raw = getattr(one.buffer, "raw", one.buffer)
+    print(one, type(one.buffer), raw, one.errors, one.line_buffering, one.write_through, one.isatty())
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"PYTHONUNBUFFERED": "1"}, {"PYTHONIOENCODING": "latin-1:replace"}])
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_standard_files_are_opened_as_an_interpreter_opens_them(
+    variables: Mapping[str, str], is_terminal: bool
+) -> None:
+    environment = {**SERVER_ENVIRONMENT, "PYTHONUNBUFFERED": "", **variables}
+    shown = []
+    for how in ("as they are", "anew"):
+        terminal, end = pty.openpty()
+        files = dict.fromkeys(("stdin", "stderr"), end if is_terminal else subprocess.DEVNULL)
+        words = [sys.executable, "-c", SHOW_STREAMS, how]
+        shown.append(subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True, **files).stdout)
+        os.close(terminal)
+        os.close(end)
+    assert shown[0].count(b"\n") == 3
+    assert shown[1] == shown[0]
+
+
 # -- what it begins with ------------------------------------------------------------------------------------------
 
 LOOKS = (
@@ -147,14 +193,13 @@ LOOKS = (
 def test_environment_directory_signals_and_limits_are_those_that_it_is_given(solo: Server, tmp_path: Path) -> None:
     here = tmp_path / "hier \u00fc"
     here.mkdir()
-    variables = {**solo.environment, "LOUD": "\u00e4\udc80 \n", "TZ": "Asia/Tokyo", "PATH": os.defpath}
-    del variables["PYTEST_CURRENT_TEST"]
+    needed = {name: value for name, value in solo.environment.items() if name.startswith(READ_AT_BEGIN)}
+    variables = {**needed, "LOUD": "\u00e4\udc80 \n", "HOME": str(tmp_path), "PATH": os.defpath}
     words = ["client", "-p", str(solo.port), "token", "run", "looks", "--", "/bin/sh", "-c", "; ".join(LOOKS)]
     ended = ran_alike(*words, env=variables, cwd=here)
     assert ended.code == 0
     assert "LOUD=\u00e4\udc80 \n\n".encode(errors="surrogateescape") in ended.out
     assert f"{here}\n".encode() in ended.out
-    assert b"PYTEST_CURRENT_TEST=" not in ended.out, "nothing is left of the server's own"
 
 
 def test_variable_that_says_where_the_configuration_is_is_heeded(tmp_path: Path) -> None:
@@ -169,24 +214,25 @@ def test_file_is_looked_for_where_it_is_started(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_session_is_that_of_the_tests_or_its_own(leads: bool) -> None:
-    with calling_nobody(start_new_session=leads) as processes:
+def test_session_is_that_of_the_tests_or_its_own(solo: Server, leads: bool) -> None:
+    with watching(solo, start_new_session=leads) as processes:
         for process in processes:
             assert (os.getsid(process.pid) == process.pid) is leads
             assert (os.getsid(process.pid) == os.getsid(0)) is not leads
             assert (os.getpgid(process.pid) == os.getpgid(0)) is not leads
 
 
-def test_parent_is_the_process_of_tests() -> None:
-    with calling_nobody() as processes:
+def test_parent_is_the_process_of_tests(solo: Server) -> None:
+    with watching(solo) as processes:
         found = [look_at(process.pid) for process in processes]
     assert [view.parent for view in found if view is not None] == [os.getpid()] * 2
 
 
-def test_it_has_no_file_but_its_own() -> None:
-    with calling_nobody() as processes:
+def test_it_has_no_file_but_its_own(solo: Server) -> None:
+    with watching(solo) as processes:
         real, forked = (sorted(files_of(process.pid)) for process in processes)
-        assert [kind for _, kind in real] == ["pipe", "pipe", "pipe", "socket"]
+        assert [kind for _, kind in real[:3]] == ["pipe"] * 3
+        assert {kind for _, kind in real[3:]} == {"socket"}, "to the server"
         assert forked == real
 
 
@@ -195,8 +241,8 @@ def files_of(pid: int) -> list[tuple[int, str]]:
     return [(int(file.name), os.readlink(file).partition(":")[0]) for file in found]
 
 
-def test_pipe_of_one_ends_while_another_runs() -> None:
-    with calling_nobody() as first, calling_nobody() as second:
+def test_pipe_of_one_ends_while_another_runs(solo: Server) -> None:
+    with watching(solo) as first, watching(solo) as second:
         for process in first:
             process.kill()
             assert process.communicate(timeout=END_S) == (b"", b"")
@@ -205,7 +251,7 @@ def test_pipe_of_one_ends_while_another_runs() -> None:
 
 def test_forks_draw_different_numbers(solo: Server) -> None:
     """Who names a session by chance, for example."""
-    words = ["client", "-p", str(solo.port), "token", "acquire", "--wait", "0"]
+    words = ["client", "-p", str(solo.port), "token", "acquire", "--wait", "60"]
     sessions = {run(FORKED, *words, f"drawn.{number}").out.split()[-1] for number in range(3)}
     assert len(sessions) == 3
 
@@ -213,33 +259,22 @@ def test_forks_draw_different_numbers(solo: Server) -> None:
 # -- how it ends --------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def calling_nobody(**options: Any) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
-    """A real and a forked command, both of which wait for an answer that does not come."""
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        words = ["client", "-p", str(mute.getsockname()[1]), "get", "a"]
-        with started(REAL, *words, **options) as real, mute.accept()[0]:  # noqa: SIM117  # one call after the other
-            with started(FORKED, *words, **options) as forked, mute.accept()[0]:
-                yield real, forked
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9), (signal.SIGHUP, -1)]
 )
-def test_signal_ends_it_as_it_ends_the_command(number: signal.Signals, code: int) -> None:
-    with calling_nobody() as processes:
+def test_signal_ends_it_as_it_ends_the_command(solo: Server, number: signal.Signals, code: int) -> None:
+    with watching(solo) as processes:
         for process in processes:
             process.send_signal(number)
             assert process.communicate(timeout=END_S) == (b"", b"")
             assert process.returncode == code
 
 
-def test_interrupt_that_comes_at_once_is_not_lost() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        with started(FORKED, "client", "-p", str(mute.getsockname()[1]), "get", "a") as process:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=END_S)
-        assert process.returncode in {130, -signal.SIGINT}  # as the command itself, loaded or not yet
+def test_interrupt_that_comes_at_once_is_not_lost(solo: Server) -> None:
+    with started(FORKED, *watch_words(solo)) as process:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=END_S)
+    assert process.returncode in {130, -signal.SIGINT}  # as the command itself, loaded or not yet
 
 
 def test_server_ends_as_the_command_does(solo: Server) -> None:
@@ -250,8 +285,8 @@ def test_server_ends_as_the_command_does(solo: Server) -> None:
         assert server.terminate() == 0
 
 
-def test_stop_is_seen_and_ends_with_continue() -> None:
-    with calling_nobody() as processes:
+def test_stop_is_seen_and_ends_with_continue(solo: Server) -> None:
+    with watching(solo) as processes:
         for process in processes:
             process.send_signal(signal.SIGSTOP)
             wait_stopped(process)
@@ -262,31 +297,32 @@ def test_stop_is_seen_and_ends_with_continue() -> None:
 
 
 PROCESS_OF_TESTS = """
-import subprocess, sys, threading
-from tests.process.forks import CHECKOUT, SERVER_ENVIRONMENT, Command, _server
+import subprocess, sys
+from tests.process.forks import CHECKOUT, SERVER_ENVIRONMENT, Command
 commands = [
-    Command([*CHECKOUT, "client", "-p", sys.argv[1], "get", "a"], env=SERVER_ENVIRONMENT, start_new_session=leads)
+    Command([*CHECKOUT, *sys.argv[1:]], env=SERVER_ENVIRONMENT, stdout=subprocess.PIPE, start_new_session=leads)
     for leads in (False, True)
 ]
-print(*(process.pid for process in (*commands, _server().process)), flush=True)
-threading.Event().wait()
+for process in commands:
+    process.stdout.readline()
+print(*(process.pid for process in commands), flush=True)
+sys.stdin.read()
 """
 
 
-def test_nothing_is_left_when_the_process_of_tests_is_killed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        words = [sys.executable, "-c", PROCESS_OF_TESTS, str(mute.getsockname()[1])]
-        with subprocess.Popen(words, env=SERVER_ENVIRONMENT, stdout=subprocess.PIPE) as tests:
-            try:
-                assert tests.stdout is not None
-                pids = [int(word) for word in tests.stdout.readline().split()]
-                with mute.accept()[0], mute.accept()[0]:
-                    assert [pid for pid in pids if is_gone(pid)] == []
-                    tests.kill()
-                    wait_until(lambda: all(map(is_gone, pids)), "all have ended")
-            finally:
-                tests.kill()
-    assert len(pids) == 3
+def test_nothing_is_left_when_the_process_of_tests_is_killed(solo: Server) -> None:
+    words = [sys.executable, "-c", PROCESS_OF_TESTS, *watch_words(solo)]
+    with subprocess.Popen(words, env=SERVER_ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tests:
+        try:
+            assert tests.stdout is not None
+            commands = [int(word) for word in tests.stdout.readline().split()]
+            below_tests = [view.pid for view in below(tests.pid)]
+            assert set(commands) < set(below_tests)
+            assert len(below_tests) == 3, "two commands and the server of forks"
+            tests.kill()
+            wait_until(lambda: all(map(is_gone, below_tests)), "all have ended")
+        finally:
+            tests.kill()
 
 
 def is_gone(pid: int) -> bool:
@@ -307,17 +343,22 @@ def test_commands_may_be_started_by_several_threads_at_once() -> None:
     assert found == [run(REAL, "--version")] * 8
 
 
-def test_command_goes_on_when_the_thread_is_gone_that_started_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        words = [*CHECKOUT, "client", "-p", str(mute.getsockname()[1]), "get", "a"]
-        started = list[Command[bytes]]()
-        thread = threading.Thread(target=lambda: started.append(Command(words, env=SERVER_ENVIRONMENT)))
-        thread.start()
-        thread.join()
-        with mute.accept()[0]:
-            assert started[0].poll() is None
-            started[0].kill()
-            assert started[0].wait(END_S) == -signal.SIGKILL
+def test_command_goes_on_when_the_thread_is_gone_that_started_it(solo: Server) -> None:
+    begun = list[subprocess.Popen[bytes]]()
+
+    def begin() -> None:
+        begun.append(FORKED([*CHECKOUT, *watch_words(solo)], env=SERVER_ENVIRONMENT, stdout=subprocess.PIPE))
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    with begun[0] as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"watched: 1\n"
+            assert process.poll() is None
+        finally:
+            process.kill()
 
 
 def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
