@@ -8,7 +8,8 @@ Invariant: filled once, by the group `distkv`; the commands below only read it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 import asyncclick as click
 import attrs
@@ -16,6 +17,9 @@ import attrs
 from distkv.cli.output import Form
 from distkv.client.addresses import DEFAULT_ADDRESS, Address, read_address
 from distkv.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Job: TypeAlias = Callable[[], int | None]
 """What a command returns: its work, which may give the exit code. It runs when the command line was read to its end."""
@@ -38,6 +42,14 @@ class SparkPlace:
     conf: Mapping[str, str] = attrs.field(factory=dict)
 
 
+class BeginSpark(Protocol):
+    """How a job comes by Spark, and leaves it: `spark.session.session`, or somebody else's session that stays."""
+
+    def __call__(
+        self, master: str, conf: Mapping[str, str], *, shows_logs: bool
+    ) -> AbstractContextManager[SparkSession]: ...
+
+
 @attrs.define
 class CliSession:
     """The global options, and those of the groups `client` and `pipeline`."""
@@ -52,6 +64,8 @@ class CliSession:
     addresses: tuple[Address, ...] = ()
     spark: SparkPlace = attrs.field(factory=lambda: SparkPlace())
     """Of the group `pipeline`."""
+    begin_spark: BeginSpark | None = None
+    """For a program that carries out jobs on a session of its own; None: Spark starts and ends with the job."""
 
 
 def read_addresses(

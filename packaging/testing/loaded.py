@@ -1,4 +1,4 @@
-"""A command on a busy machine: beside it each processor has twice as much to do as it can.
+"""A command on a busy machine: beside it `LOAD` processes do nothing but compute.
 
 Knows: how a machine is made busy.  Does not know what is run.
 
@@ -8,7 +8,6 @@ killed.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,8 +19,8 @@ from typing import Final
 from testing.bounded import end_with_parent
 from testing.steps import ROOT
 
-TIMES: Final = 2
-"""So many busy processes for each processor."""
+LOAD: Final = 8
+"""So many busy processes."""
 BUSY: Final = (sys.executable, "-c", "while True: pass")
 
 
@@ -32,7 +31,7 @@ def run_loaded(words: Sequence[str]) -> int:
         KeyboardInterrupt: Ctrl-C, which the command has got as well.
     """
     with ExitStack() as stack:
-        for _ in range(TIMES * (os.cpu_count() or 1)):
+        for _ in range(LOAD):
             busy = subprocess.Popen(BUSY, preexec_fn=partial(end_with_parent, signal.SIGKILL))
             stack.callback(busy.wait)
             stack.callback(busy.kill)

@@ -89,7 +89,7 @@ def netns() -> Iterator[Step]:
 def spark() -> Iterator[Step]:
     """The data pipeline on Spark, which takes both processors of a small machine: nothing runs beside it."""
     packages("serf=serf", "java=openjdk-17-jre-headless")
-    yield step(sys.executable, "-m", "tests.spark.classes")
+    yield step(sys.executable, "-m", "tests.spark.home")
     # Tests wait half of the time, hence two.
     yield step("pytest", "--numprocesses", "2", "--dist", "worksteal", "-m", "spark", "tests/spark")
 

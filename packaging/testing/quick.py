@@ -38,10 +38,10 @@ def scope(only: str, texts: Mapping[str, str]) -> tuple[list[str], str]:
     product = [module for module in texts if module.startswith("distkv.")]
     if only:
         wanted = [name.strip() for name in only.split(",")]
-        there = sorted({module.split(".")[1] for module in product})
+        there = sorted({module.split(".")[1] for module in product} - {"__main__"})
         unknown = [name for name in wanted if name not in there]
         if unknown:
-            raise ValueError(f"distkv has no package {', '.join(unknown)}: name some of {', '.join(there)}")
+            raise ValueError(f"ONLY: distkv has no package {', '.join(unknown)}: name some of {', '.join(there)}")
         return [module for module in product if module.split(".")[1] in wanted], only
     changed = [module for file in changed_files() or () if (module := module_of(file)) is not None and module in texts]
     if changed:

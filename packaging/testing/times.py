@@ -106,10 +106,13 @@ def _sum(name: str, costs: Sequence[Cost]) -> tuple[str, ...]:
 
 
 def _dearest(costs: Sequence[Cost]) -> Iterator[str]:
-    """A table of the files that cost most of the processor, each with the part that runs it."""
+    """A table of the files that cost most of the processor, each with the part that runs it.
+
+    Its names are no links: a file may have gone since.
+    """
     files = sorted(((file, one.part) for one in costs for file in one.files), key=lambda pair: -pair[0].cpu_s)
     rows = [
-        (f"``{file.file}``", part, f"{file.tests:,}", _seconds(file.wall_s), _seconds(file.cpu_s))
+        (file.file.removeprefix("tests/"), part, f"{file.tests:,}", _seconds(file.wall_s), _seconds(file.cpu_s))
         for file, part in files[:DEAREST]
     ]
     return table(("file", "part", "tests", "seconds", "of processor"), rows)

@@ -5,4 +5,35 @@ Knows: their names.  A soak judges all.
 
 from __future__ import annotations
 
-SAMPLE = ()
+SAMPLE = (
+    "run-memory-order",
+    "run-tie-break",
+    "logged-missing-end",
+    "logged-torn-or-damaged",
+    "simulated-loser-dropped",
+    "simulated-tick-reused",
+    "simulated-gaps-stay",
+    "simulated-purge-outlived",
+    "simulated-tick-jump",
+    "simulated-sponsor-too-early",
+    "simulated-chain-unrecorded",
+    "simulated-outbox-early",
+    "shell-seeds-outbox-backwards",
+    "shell-announcement-forgotten",
+    "shell-another-answers",
+    "shell-waiters-of-the-next",
+    "shell-waits-for-the-next",
+    "shell-ask-dropped",
+    "shell-held-before-durable",
+    "shell-follow-not-stopped",
+    "shell-place-believed",
+    "shell-pid-joined",
+    "shell-in-effect-at-once",
+    "shell-session-ends-early",
+    "shell-change-not-claimed",
+    "shell-granted-twice",
+    "shell-answered-too-early",
+    "shell-claim-withdrawn",
+    "shell-broken-and-not-known",
+    "shell-survey-of-nobody",
+)

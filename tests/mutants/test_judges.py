@@ -47,6 +47,7 @@ def test_mutant_that_cannot_be_imported_is_an_error_and_not_killed() -> None:
         run.killer(broken)
 
 
+SOME = "/".join(("tests", "test_some.py"))  # in the copy only
 FAILS_IN_A_SOAK = """
 import pytest
 from tests.profiles import seeds
@@ -59,10 +60,10 @@ def test_seed(seed):
 
 def test_what_few_seeds_do_not_notice_is_looked_for_with_more(tmp_path: Path) -> None:
     copy_of_package(tmp_path, ())
-    (tmp_path / "tests" / "test_some.py").write_text(FAILS_IN_A_SOAK, "utf-8")
-    some = [["tests/test_some.py"]]
+    (tmp_path / SOME).write_text(FAILS_IN_A_SOAK, "utf-8")
+    some = [[SOME]]
     assert failing_test(tmp_path, some, is_soaking=False) is None
-    assert failing_test(tmp_path, some, is_soaking=True) == "tests/test_some.py::test_seed[5]"
+    assert failing_test(tmp_path, some, is_soaking=True) == f"{SOME}::test_seed[5]"
 
 
 def test_mutant_is_found_with_and_without_its_list() -> None:

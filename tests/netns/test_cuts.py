@@ -17,6 +17,8 @@ from tests.netns.promises import Written, assert_kept
 
 SHORT_S = 3.0
 """Two agents that lost two call them failed after some 11 s."""
+ATTEMPTS = 5
+"""So often that cut is played, if an agent notices it."""
 
 
 @pytest.mark.parametrize(
@@ -41,9 +43,20 @@ def test_side_that_is_heard_and_hears_nothing_keeps_what_it_wrote(tmp_path: Path
 
 
 def test_cut_that_no_agent_notices_costs_nothing(tmp_path: Path, record_property: Record) -> None:
-    """No agent tells of it, so nobody learns from the members that there was one."""
+    """No agent tells of it, so nobody learns from the members that there was one.
+
+    On a busy machine what is done during the cut takes longer, and an agent notices: the case of the tests above.
+    """
+    for attempt in range(ATTEMPTS):
+        if not _is_cut_noticed(tmp_path / str(attempt), record_property):
+            return
+    pytest.fail(f"an agent noticed each of {ATTEMPTS} cuts of {SHORT_S:g} s")
+
+
+def _is_cut_noticed(directory: Path, record_property: Record) -> bool:
+    """Play a short cut, which costs nothing either way; whether an agent called another one failed."""
     written = Written()
-    with open_lab(tmp_path) as lab:
+    with open_lab(directory) as lab:
         with written.everywhere(lab, NAMES):
             began_s = time.monotonic()
             lab.network.cut("ab", "cd")
@@ -56,4 +69,4 @@ def test_cut_that_no_agent_notices_costs_nothing(tmp_path: Path, record_property
         lab.wait_equal(60)
         record_property("equal after", f"{time.monotonic() - healed_s:.1f} s")
         assert_kept(lab, written)
-        assert [name for name in NAMES if lab.failures_seen(name)] == []
+        return any(lab.failures_seen(name) for name in NAMES)

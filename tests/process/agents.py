@@ -156,6 +156,24 @@ class Agents:
                 return agent
         raise AssertionError("not reached")
 
+    async def start_all(
+        self, names: Sequence[str], *, join: Sequence[Agent] = (), config: Mapping[str, object] | None = None
+    ) -> list[Agent]:
+        """Start agents at once, each of which joins the first there is; when there is none, the others wait for it."""
+        found: dict[str, Agent] = {}
+
+        async def start(name: str) -> None:
+            first = [*join, *found.values()][:1]
+            found[name] = await self.start(name, join=first, config=config)
+
+        if not join:
+            await start(names[0])
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                if name not in found:
+                    nursery.start_soon(start, name)
+        return [found[name] for name in names]
+
     def kill_all(self) -> None:
         for agent in self.started:
             agent.kill()
@@ -176,14 +194,14 @@ async def open_agents(directory: Path) -> AsyncIterator[Agents]:
 
 
 async def wait_until(condition: Callable[[], Awaitable[bool]], what: str, deadline_s: float = 30.0) -> None:
-    """Ask every 50 ms until it is so.
+    """Ask every 20 ms until it is so.
 
     Raises:
         AssertionError: it was not in `PATIENCE` times `deadline_s` seconds.
     """
     with trio.move_on_after(PATIENCE * deadline_s):
         while not await condition():  # noqa: ASYNC110  # another process sets no events
-            await trio.sleep(0.05)
+            await trio.sleep(0.02)
         return
     raise AssertionError(f"after {PATIENCE * deadline_s:g} s it still does not hold that {what}")
 
@@ -196,3 +214,10 @@ async def wait_members(agent: Agent, count: int, deadline_s: float = 30.0) -> No
             return sum(member.status == "alive" for member in await rpc.members()) == count
 
     await wait_until(enough, f"{agent.name} sees {count} members", deadline_s)
+
+
+async def wait_all_members(agents: Sequence[Agent]) -> None:
+    """Until all of these see each other, and nobody else."""
+    async with trio.open_nursery() as nursery:
+        for agent in agents:
+            nursery.start_soon(wait_members, agent, len(agents))

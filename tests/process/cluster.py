@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from distkv.errors import TransportError
-from tests.process.agents import Agent, Agents, wait_members
+from tests.process.agents import Agent, Agents, wait_all_members
 from tests.process.servers import PAUSE_S, Server, Servers, wait_until
 
 NAMES = ("a", "b", "c")
@@ -62,12 +62,15 @@ class Cluster:
 
     def add(self, name: str) -> Server:
         """An agent that all the others see, and a server beside it that is not started yet."""
-        join = list(self._by_name.values())[:1]
-        agent = trio.run(partial(self.agents.start, name, join=join))
-        server = self.add_beside(agent)
-        for other in self._by_name.values():
-            trio.run(wait_members, other, len(self._by_name))
+        (server,) = self.add_all([name])
         return server
+
+    def add_all(self, names: Sequence[str], config: Mapping[str, object] | None = None) -> list[Server]:
+        """The same of several, at once. `config` goes into the agents' configuration files."""
+        started = trio.run(partial(self.agents.start_all, names, join=list(self._by_name.values()), config=config))
+        servers = [self.add_beside(agent) for agent in started]
+        trio.run(wait_all_members, list(self._by_name.values()))
+        return servers
 
     def add_beside(self, agent: Agent) -> Server:
         """A server of the agent's name beside it, not started yet."""
@@ -141,15 +144,12 @@ def open_cluster(
     cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers", installed), clock_s, links, extra)
     cluster.agents.directory.mkdir()
     try:
-        for name in names:
-            server = cluster.add(name)
-            if prepare is not None and name in prepare:
-                prepare[name](server)
-        cluster[names[0]].start("--init", "hello").wait_ready()
-        for name in names[1:]:
-            cluster[name].start()
-        for name in names[1:]:
-            cluster[name].wait_ready()
+        for server in cluster.add_all(names):
+            if prepare is not None and server.name in prepare:
+                prepare[server.name](server)
+        cluster[names[0]].start("--init", "hello")
+        cluster.start(*names[1:])  # they look for one that has data, until the first one has
+        cluster[names[0]].wait_ready()
         yield cluster
     finally:
         for server in cluster:

@@ -1,6 +1,6 @@
 """Fixtures of the tests with real processes.
 
-Knows: where each test keeps its files, which tests share servers, that Ctrl-C is to reach what they start, and prints
+Knows: where each test keeps its files, which tests share servers, that signals are to reach what they start, and prints
 at the end what tests had to tell (`record_property("told", ...)`).  Does not know what the processes do.
 """
 
@@ -17,9 +17,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.process.servers import ROOT, Servers, open_servers
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what it runs in the background like this, and each process hands it on to those that it starts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts what it runs in the background without Ctrl-C, and `nohup` all without SIGHUP. Each process hands that
+# on to those that it starts.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture

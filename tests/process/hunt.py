@@ -23,12 +23,11 @@ from pathlib import Path as Directory
 from typing import Final
 
 import attrs
-import trio
 
 from distkv.client.conflicts import Loser
 from distkv.model.event import Event, Kind, Link, Tock, tick_text
 from distkv.model.path import ROOT, Path
-from tests.process.agents import Agents, wait_members
+from tests.process.agents import Agents
 from tests.process.cluster import CLOCK_S, NAMES, Cluster
 from tests.process.disks import discard, read_disk
 from tests.process.faults import Ended, Faults, Wipe
@@ -154,16 +153,14 @@ def open_hunted(directory: Directory) -> Iterator[Cluster]:
     cluster = Cluster(Agents(directory / "agents"), Servers(directory / "servers"), CLOCK_S)
     cluster.agents.directory.mkdir()
     try:
+        cluster.add_all(NAMES, AGENTS)
         for name in NAMES:
-            join = cluster.agents.started[:1]
-            cluster.add_beside(trio.run(partial(cluster.agents.start, name, join=join, config=AGENTS)))
-        for name in NAMES:
-            trio.run(wait_members, cluster.agent(name), len(NAMES))
             others = [cluster.agent(other).address for other in NAMES if other != name]
             again = ("-retry-interval=1s", *(f"-retry-join={address}" for address in others))
             cluster.agent(name).options = (*cluster.agent(name).options, *again)
-        cluster[NAMES[0]].start("--init", "hello").wait_ready()
+        cluster[NAMES[0]].start("--init", "hello")
         cluster.start(*NAMES[1:])
+        cluster[NAMES[0]].wait_ready()
         yield cluster
     finally:
         _end_all(cluster)

@@ -128,9 +128,12 @@ def console_blocks(page: Path) -> list[tuple[Command, ...]]:
     return [tuple(_commands(block)) for block in blocks]
 
 
-def check_page(page: Path, readers: Sequence[Reader], directory: Path) -> None:
-    """Type all commands of a page: with one reader in one shell, with several each block in the shell of its own."""
-    blocks = console_blocks(page)
+def check_page(page: Path, readers: Sequence[Reader], directory: Path, *, until: int | None = None) -> None:
+    """Type all commands of a page: with one reader in one shell, with several each block in the shell of its own.
+
+    `until`: how many blocks are typed, of a page that is read no further.
+    """
+    blocks = console_blocks(page)[:until]
     ports: dict[str, str] = {}
     with ExitStack() as stack:
         swaps, shells, patience = [], [], []

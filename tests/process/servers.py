@@ -1,7 +1,8 @@
 """Real servers for tests: free loopback ports, a directory each, and none left behind.
 
-Knows: how to start, await, ask, stop and kill `distkv server`, and how to run the command.  Does not know what a test
-wants of them.  Everything here blocks; under trio it holds up the loop, which harms nothing that runs in a process.
+Knows: how to await, ask, stop and kill `distkv server`, and how to run the command.  Does not know what a test wants
+of them, nor how a process begins (`forks` does).  Everything here blocks; under trio it holds up the loop, which harms
+nothing that runs in a process.
 
 Invariant: when `open_servers` is left, every server it started is dead, by its pid, however the test ended; should the
 tests themselves be killed, the kernel kills the servers.
@@ -9,7 +10,6 @@ tests themselves be killed, the kernel kills the servers.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -27,21 +27,16 @@ import attrs
 from distkv.client.addresses import Address, UnixAddress
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError
+from tests.process.forks import CHECKOUT, PYTHONPATH, Command, die_with_parent
 from tests.process.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
-CHECKOUT: Final = (sys.executable, "-m", "distkv")
-"""The command as it is in this checkout."""
-
 READY_S: Final = 60.0
 STOP_S: Final = 300.0
 COMMAND_S: Final = 600.0
 PAUSE_S: Final = 0.02
 PATIENCE: Final = 10
 """A condition gets so many times what it may need on a machine that is not busy: a slow one fails no test."""
-
-_LIBC: Final = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG: Final = 1
 
 Found = TypeVar("Found")
 
@@ -121,7 +116,7 @@ class Server:
         if self.socket_path is not None:
             command += ["--bind", f"unix:{self.socket_path}"]
         with (self.directory / "stderr").open("ab") as errors:
-            self.process = subprocess.Popen(
+            self.process = Command(
                 [*command, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -322,8 +317,7 @@ class Servers:
         if self.installed is not None:
             return {"HOME": str(self.directory), "PATH": os.defpath}
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("DISTKV_", "XDG_"))}
-        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        return kept | {"HOME": str(self.directory), "PYTHONPATH": paths}
+        return kept | {"HOME": str(self.directory), "PYTHONPATH": PYTHONPATH}
 
     def run(self, *arguments: str, stdin: bytes = b"", **variables: str) -> Ran:
         """`distkv ...`, with `variables` added to the environment."""
@@ -350,26 +344,24 @@ def run_command(
     *arguments: str, stdin: bytes = b"", environment: Mapping[str, str], program: Sequence[str] = CHECKOUT
 ) -> Ran:
     """Run `distkv` to its end, in a directory in which there is nothing of ours."""
-    done = subprocess.run(
+    with Command(
         [*program, *arguments],
-        input=stdin,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=dict(environment),
         cwd="/",
-        timeout=COMMAND_S,
-        check=False,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
+    ) as process:
+        try:
+            out, err = process.communicate(stdin, COMMAND_S)
+        finally:
+            process.kill()  # if it did not end
+    return Ran(process.returncode, out, err.decode(errors="replace"))
 
 
 def wait_stopped(process: subprocess.Popen[bytes]) -> None:
     """After SIGSTOP: one thread of a process takes it, and the others run on until that one was scheduled."""
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-
-
-def die_with_parent() -> None:
-    """For a child before it becomes another program: the kernel kills it when the thread that started it is gone."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextmanager

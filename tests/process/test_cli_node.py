@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.cluster import open_cluster
+from tests.process.forks import CHECKOUT, Command
 from tests.process.servers import Server, Servers, open_servers, wait_until
 
 PATIENCE_S = 300.0
@@ -140,8 +140,8 @@ def test_bench_of_a_node_that_ends_says_what_is_left(servers: Servers) -> None:
 @contextmanager
 def start_command(server: Server, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A command that runs beside the test, and not longer than it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "distkv", *arguments],
+    process = Command(
+        [*CHECKOUT, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -15,7 +15,6 @@ from distkv.model.event import life_of
 from tests.process.cluster import NAMES, Cluster, open_cluster
 from tests.process.load import Load, events_of, get_many
 
-READY_AGAIN_S = 60.0
 LOADED = 1_500
 """So many writes are acknowledged before anybody is killed."""
 
@@ -42,22 +41,17 @@ def _assert_whole(cluster: Cluster, load: Load) -> None:
         assert get_many(server, load.acknowledged) == load.acknowledged
 
 
-@pytest.mark.alone
 def test_killed_server_comes_back_with_all_it_acknowledged_and_tells_the_others(cluster: Cluster) -> None:
     (load,) = _loaded(cluster, "a", "one")
-    cluster["a"].start().wait_ready(READY_AGAIN_S)
+    cluster["a"].start().wait_ready()
     assert get_many(cluster["a"], load.acknowledged) == load.acknowledged
     cluster.wait_equal(30)
     _assert_whole(cluster, load)
 
 
-@pytest.mark.alone
 def test_all_three_killed_at_once_are_ready_again_and_lost_nothing(cluster: Cluster) -> None:
     loads = _loaded(cluster, "abc", "all")
-    for name in NAMES:
-        cluster[name].start()
-    for name in NAMES:
-        cluster[name].wait_ready(READY_AGAIN_S)
+    cluster.start(*NAMES)
     cluster.wait_equal(30)
     for load in loads:
         _assert_whole(cluster, load)

@@ -6,6 +6,7 @@ Knows: what a client and an operator see.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,11 +43,12 @@ def test_retired_server_that_comes_back_starts_anew_by_itself_and_brings_nothing
     try:
         cluster.wait_state("b", "cut-off", 30)
         assert b.run("set", "only.b", "2").code == 0
+        b.send_signal(signal.SIGSTOP)  # else it might ask a what it missed, and learn of all this at once
         assert a.run("node", "retire", "b", "--force").code == 0
         assert a.run("delete", "gone").code == 0
         cluster.wait(lambda: _tombstones(a) == 0, "the deletion is forgotten", 30)
-        assert b.run("get", "gone").text == "1\n"
     finally:
+        b.send_signal(signal.SIGCONT)
         cluster.agent("b").launch()
     cluster.wait(lambda: "begins_again" in b.errors, "b starts anew", 30)
     cluster.wait_equal(30)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +15,10 @@ from tests.process.cluster import Cluster
 from tests.process.tokens import DEADLINE_S, SETTINGS, acquire, open_token_servers, wait_states
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with open_token_servers(tmp_path / "cluster") as found:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Each test leaves all with the same list, and ready; tokens have names of their own in each."""
+    with open_token_servers(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
@@ -44,24 +44,26 @@ def told(cluster: Cluster, name: str) -> list[str]:
 def test_node_with_another_list_grants_nothing_by_it(cluster: Cluster, servers: str) -> None:
     with (
         Client([("127.0.0.1", cluster[name].port) for name in "ab"]) as client,
-        client.token("job", wait_s=DEADLINE_S, ttl_s=600.0) as token,
+        client.token(f"job{len(servers)}", wait_s=DEADLINE_S, ttl_s=600.0) as token,
     ):
         restart(cluster, "c", servers)
         wait_states(cluster, {"a": "ready", "b": "ready", "c": "down"})
-        refused = cluster["c"].run("token", "acquire", "job")
+        refused = cluster["c"].run("token", "acquire", token.name)
         assert refused.code in (1, 4, 5)
         assert refused.err.count("\n") == 1
         for name in "ac":
             (says,) = told(cluster, name)
             assert says.startswith("tokens.servers is ")
-        fence, _ = acquire(cluster["a"], "other", "--wait", str(DEADLINE_S))
-        assert fence.startswith("other:")
+        fence, _ = acquire(cluster["a"], f"other{len(servers)}", "--wait", str(DEADLINE_S))
+        assert fence.startswith(f"other{len(servers)}:")
         restart(cluster, "c", "[a, b, c]")
         wait_states(cluster, dict.fromkeys("abc", "ready"))
-        cluster.wait(lambda: cluster["c"].run("token", "acquire", "job").code == 4, "c knows it", DEADLINE_S)
+        cluster.wait(lambda: cluster["c"].run("token", "acquire", token.name).code == 4, "c knows it", DEADLINE_S)
         assert not token.is_lost
 
 
 def test_list_of_an_even_number_is_refused_at_the_start(cluster: Cluster) -> None:
     with pytest.raises(ChildProcessError, match=r"tokens\.servers"):
         restart(cluster, "c", "[a, b]")
+    restart(cluster, "c", "[a, b, c]")
+    wait_states(cluster, dict.fromkeys("abc", "ready"))

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from distkv.graph.arrows import arrows
 from distkv.graph.trace import Moment, read_lines
 from tests.process.cluster import open_cluster
+from tests.process.forks import Command
 from tests.process.servers import Server, Servers, wait_until
 
 END_S = 300.0
@@ -24,7 +25,7 @@ END_S = 300.0
 def graphing(servers: Sequence[Server], *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The command, when it listens to all of them; it is killed at the end."""
     words = [word for server in servers for word in ("--live", server.address)]
-    process = subprocess.Popen(
+    process = Command(
         [*servers[0].program, "graph", *words, *arguments],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=dict(servers[0].environment),

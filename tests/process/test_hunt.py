@@ -1,5 +1,4 @@
-"""Half a minute of kills, freezes, dead agents and wiped disks upon three real nodes with six writers and three
-watchers.
+"""Half a minute of kills, freezes, dead agents and wiped disks upon three nodes, six writers and three watchers.
 
 Knows: what must hold afterwards.  Does not know how it is found out. For longer, and with other faults:
 `make soak ONLY=kills`, or `python -m tests.process.hunt --seconds 600 --seed 1`.
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 SECONDS = 30.0
 SEED = "18256"
-"""One that draws every kind of fault in so short a time, and wipes each disk once, ten seconds apart."""
+"""Of the few that wipe each disk once, nine seconds apart, and draw every kind of fault in so short a time."""
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Final, Self
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
 
 from distkv.client.watch import Change, Missed, UpToDate
 from distkv.errors import DistkvError
@@ -25,28 +26,28 @@ COUNT: Final = 200
 
 
 class Watching:
-    """Sees what comes of one writer to one server, in a thread of its own; each change has a path of its own."""
+    """Sees what comes below a path to one server, in a thread of its own; each change has a path of its own.
 
-    def __init__(self, server: Server, writer: str) -> None:
+    It ends with its server.
+    """
+
+    def __init__(self, server: Server, top: str) -> None:
         self.values: list[object] = []
         self.missed = 0
         self.error = ""
-        self._server, self._writer = server, writer
+        self._server, self._top = server, top
         self._is_watching = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Until it is told all changes from now on."""
         self._thread.start()
         assert self._is_watching.wait(DEADLINE_S), self.error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """It ends with its server."""
 
     def _run(self) -> None:
         try:
             with self._server.client(reply_s=100 * DEADLINE_S) as client:
-                for event in client.watch_events(f"of.{self._writer}", fetch=True):
+                for event in client.watch_events(self._top, fetch=True):
                     match event:
                         case UpToDate():
                             self._is_watching.set()
@@ -61,9 +62,10 @@ class Watching:
 class Fleet:
     """Three nodes, who watches whom, and what was written so far."""
 
-    def __init__(self, cluster: Cluster, watching: dict[tuple[str, str], Watching]) -> None:
+    def __init__(self, cluster: Cluster, top: str, watching: dict[tuple[str, str], Watching]) -> None:
         self.cluster: Final = cluster
         self.watching: Final = watching
+        self._top: Final = top
         self.written: Final = dict.fromkeys("abc", 0)
         self._pulled: Final = {name: self._brought_by_pulls(name) for name in "abc"}
 
@@ -109,7 +111,7 @@ class Fleet:
         for server in self.cluster:
             with server.client() as client:
                 for writer, count in self.written.items():
-                    found = {entry.value for _, entry in client.get_tree(f"of.{writer}")}
+                    found = {entry.value for _, entry in client.get_tree(f"{self._top}.{writer}")}
                     assert found == set(range(count)), (server.name, writer)
 
     def _brought_by_pulls(self, name: str) -> int:
@@ -120,7 +122,7 @@ class Fleet:
     def _write(self, name: str) -> None:
         with self.cluster[name].client(reply_s=10 * DEADLINE_S) as client:
             for number in range(self.written[name], self.written[name] + COUNT):
-                client.set(f"of.{name}.{number}", number)
+                client.set(f"{self._top}.{name}.{number}", number)
         self.written[name] += COUNT
 
 
@@ -137,64 +139,81 @@ def wait_whole(cluster: Cluster) -> None:
     cluster.wait(is_whole, "each is brought what each other one writes", DEADLINE_S)
 
 
-@contextmanager
-def watched(directory: Path, links: str = "", readers: Sequence[str] = "abc") -> Iterator[Fleet]:
-    """Three nodes with these settings of links, and watchers on some of them."""
-    with ExitStack() as watchers, open_cluster(directory, links=links) as cluster:
-        wait_whole(cluster)
-        cluster.wait_equal(DEADLINE_S)
-        watching = {
-            (writer, reader): watchers.enter_context(Watching(cluster[reader], writer))
-            for writer in "abc"
-            for reader in readers
-            if writer != reader
-        }
-        yield Fleet(cluster, watching)
+@pytest.fixture(scope="module")
+def following(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes, each of which follows both others. A test leaves all running; its paths have a name of their own."""
+    with open_cluster(tmp_path_factory.mktemp("following") / "cluster") as found:
+        yield found
 
 
-def test_others_write_and_are_told_all_while_one_after_the_other_stands_still(tmp_path: Path) -> None:
-    with watched(tmp_path / "cluster") as fleet:
-        for frozen in "abc":
-            others = [name for name in "abc" if name != frozen]
-            with fleet.frozen(frozen):
-                fleet.write(*others)
-                fleet.wait_seen(*others)
-                fleet.assert_nothing_was_pulled(*others)
-            wait_whole(fleet.cluster)
-            fleet.wait_seen(*"abc")
-        fleet.assert_kept()
+@pytest.fixture(scope="module")
+def relaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The same with nodes that follow one other each."""
+    with open_cluster(tmp_path_factory.mktemp("relaying") / "cluster", links="fanout: 1") as found:
+        yield found
 
 
-def test_others_write_and_are_told_all_while_one_relay_after_the_other_stands_still(tmp_path: Path) -> None:
-    with watched(tmp_path / "cluster", "fanout: 1") as fleet:
-        through_b = lambda: links_of(fleet.cluster["c"])["b"].get("writers") == ["a", "b"]  # noqa: E731
-        fleet.cluster.wait(through_b, "c has from b what a writes", DEADLINE_S)
-        for frozen in "abc":
-            others = [name for name in "abc" if name != frozen]
-            with fleet.frozen(frozen):
-                fleet.write(*others)
-                fleet.wait_seen(*others)  # with this clock, a pull may be sooner than another link
-            wait_whole(fleet.cluster)
-            fleet.wait_seen(*"abc")
-        fleet.assert_kept()
+def watched(cluster: Cluster, top: str, readers: Sequence[str] = "abc") -> Fleet:
+    """Three nodes that are whole, and watchers on some of them of what will be written below `top`."""
+    wait_whole(cluster)
+    cluster.wait_equal(DEADLINE_S)
+    watching = {
+        (writer, reader): Watching(cluster[reader], f"{top}.{writer}")
+        for writer in "abc"
+        for reader in readers
+        if writer != reader
+    }
+    for one in watching.values():
+        one.start()
+    return Fleet(cluster, top, watching)
 
 
-def test_nothing_acknowledged_is_lost_when_one_relay_after_the_other_is_killed(tmp_path: Path) -> None:
-    with watched(tmp_path / "cluster", "fanout: 1", readers="") as fleet:
-        for killed in "abc":
-            others = [name for name in "abc" if name != killed]
-            fleet.write(killed)
-            fleet.cluster[killed].kill()
+def test_others_write_and_are_told_all_while_one_after_the_other_stands_still(following: Cluster) -> None:
+    fleet = watched(following, "still")
+    for frozen in "abc":
+        others = [name for name in "abc" if name != frozen]
+        with fleet.frozen(frozen):
             fleet.write(*others)
-            fleet.cluster.wait_equal(DEADLINE_S, others)
-            fleet.cluster.start(killed)
-            wait_whole(fleet.cluster)
-        fleet.assert_kept()
+            fleet.wait_seen(*others)
+            fleet.assert_nothing_was_pulled(*others)
+        wait_whole(fleet.cluster)
+        fleet.wait_seen(*"abc")
+    fleet.assert_kept()
 
 
-def test_killed_node_makes_no_pull_between_the_others(tmp_path: Path) -> None:
-    with watched(tmp_path / "cluster", readers="ab") as fleet:
-        fleet.cluster["c"].kill()
-        fleet.write(*"ab")
-        fleet.wait_seen(*"ab")
-        fleet.assert_nothing_was_pulled(*"ab")
+def test_others_write_and_are_told_all_while_one_relay_after_the_other_stands_still(relaying: Cluster) -> None:
+    fleet = watched(relaying, "relay_still")
+    through_b = lambda: links_of(fleet.cluster["c"])["b"].get("writers") == ["a", "b"]  # noqa: E731
+    fleet.cluster.wait(through_b, "c has from b what a writes", DEADLINE_S)
+    for frozen in "abc":
+        others = [name for name in "abc" if name != frozen]
+        with fleet.frozen(frozen):
+            fleet.write(*others)
+            fleet.wait_seen(*others)  # with this clock, a pull may be sooner than another link
+        wait_whole(fleet.cluster)
+        fleet.wait_seen(*"abc")
+    fleet.assert_kept()
+
+
+def test_nothing_acknowledged_is_lost_when_one_relay_after_the_other_is_killed(relaying: Cluster) -> None:
+    fleet = watched(relaying, "relay_killed", readers="")
+    for killed in "abc":
+        others = [name for name in "abc" if name != killed]
+        fleet.write(killed)
+        fleet.cluster[killed].kill()
+        fleet.write(*others)
+        fleet.cluster.wait_equal(DEADLINE_S, others)
+        fleet.cluster.start(killed)
+        wait_whole(fleet.cluster)
+    fleet.assert_kept()
+
+
+def test_killed_node_makes_no_pull_between_the_others(following: Cluster) -> None:
+    fleet = watched(following, "killed", readers="ab")
+    fleet.cluster["c"].kill()
+    fleet.write(*"ab")
+    fleet.wait_seen(*"ab")
+    fleet.assert_nothing_was_pulled(*"ab")
+    fleet.cluster.start("c")
+    wait_whole(fleet.cluster)
+    fleet.assert_kept()

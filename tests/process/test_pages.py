@@ -14,12 +14,15 @@ from tests.process.pages import ROOT, Reader, check_page
 from tests.process.readers import READERS
 from tests.process.servers import Servers
 
+FIRST_LOOK = 1
+"""So many blocks of the README try it. The next one wants Spark: `tests/spark/test_pages.py` types all."""
+
 
 def test_first_look_of_readme_does_not_meet_the_node_of_make_run(servers: Servers, tmp_path: Path) -> None:
     running = servers.start("running", "--transport", "solo", "--init", "hello")
     running.wait_ready()
     reader = Reader(environment={"DISTKV_PORT": str(running.port)}, pastes=True)
-    check_page(ROOT / "README.rst", (reader,), tmp_path / "reader")
+    check_page(ROOT / "README.rst", (reader,), tmp_path / "reader", until=FIRST_LOOK)
     assert running.run("get", "sensors.kitchen.temp").code == 3
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.servers import CHECKOUT, Server, open_servers, wait_until
+from tests.process.forks import CHECKOUT, Command
+from tests.process.servers import Server, open_servers, wait_until
 
 LEASE = ("tokens.servers=[solo]", "tokens.lease=1.0", "tokens.ttl=3.0")
 """So a session that nobody keeps is over soon."""
@@ -34,7 +35,7 @@ def solo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def begin(solo: Server, *arguments: str) -> subprocess.Popen[bytes]:
     """`distkv client token run ...`, in the background."""
     command = [*CHECKOUT, "client", "-p", str(solo.port), "token", "run", *arguments]
-    return subprocess.Popen(
+    return Command(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(solo.environment)
     )
 

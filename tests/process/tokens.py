@@ -6,11 +6,13 @@ Knows: the fields of these requests.  Does not know what a test does to the serv
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from distkv.client.blocking import Client
 from distkv.wire import packing
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.servers import Server
@@ -28,6 +30,15 @@ def open_token_servers(directory: Path) -> Iterator[Cluster]:
     with open_cluster(directory, extra=SETTINGS) as found:
         wait_states(found, {"a": "ready", "b": "ready", "c": "ready"})
         yield found
+
+
+@contextmanager
+def left_ready(cluster: Cluster) -> Iterator[Cluster]:
+    """For one test of several that share the servers: those that it killed serve again when this is left."""
+    yield cluster
+    cluster.start(*(server.name for server in cluster if server.process is None))
+    for node in "abc":
+        wait_states(cluster, {"a": "ready", "b": "ready", "c": "ready"}, node)
 
 
 def ask(cluster: Cluster, node: str, action: str, **fields: Any) -> dict[str, Any]:
@@ -77,3 +88,13 @@ def acquire(server: Server, name: str, *arguments: str) -> tuple[str, str]:
     assert ran.code == 0, ran.err
     fence, session = ran.text.split()
     return fence, session
+
+
+def clients(cluster: Cluster, *names: str) -> Client:
+    """A client of these nodes, or of all."""
+    return Client([("127.0.0.1", cluster[name].port) for name in names or ("a", "b", "c")])
+
+
+def pause(seconds: float) -> None:
+    """Let time pass in which nothing is to happen but faults."""
+    threading.Event().wait(seconds)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
+from tests.process.forks import Command
 from tests.process.servers import Server, wait_until
 
 END_S = 300.0
@@ -27,7 +28,7 @@ class CommandWatch:
     def __init__(self, server: Server, *arguments: str, hosts: Sequence[Server] = ()) -> None:
         """By this server, or by the first of `hosts` that answers."""
         where = [word for host in hosts or [server] for word in ("-h", host.address)]
-        self._process = subprocess.Popen(
+        self._process = Command(
             [*server.program, "-o", "json", "client", *where, *self.COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

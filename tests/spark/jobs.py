@@ -1,7 +1,11 @@
-"""The command `distkv pipeline` as a user types it, its process tree, and its end.
+"""The command `distkv pipeline` as a user types it, its process tree, and its end; and the same command line on a
+session that is there.
 
 Knows: how a job is started in a process group of its own, asked for its result, and killed with all that it started.
 Does not know what any job does.
+
+To start a job is to start Java, which takes longer than most jobs. What a test wants to know of the start, the end or
+the processes of one comes from `run_job`; what a job does, says, and ends with is the same with `run_here`.
 
 Invariant: a job that is killed is gone with its JVM and Spark's workers when `kill` returns; they are found by their
 parents, since some have process groups of their own.
@@ -9,17 +13,21 @@ parents, since some have process groups of their own.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Final
 
 import attrs
+from pyspark.sql import SparkSession
 
+from distkv.cli.main import run
+from distkv.cli.session import CliSession
 from tests.process.servers import CHECKOUT, ROOT, wait_until
 
 JOB_S: Final = 600.0
@@ -40,6 +48,11 @@ class Ended:
     def result(self) -> dict[str, object]:
         """What it printed with `-o json`, after it did what it was asked for."""
         assert self.code == 0, self.err
+        return self.printed
+
+    @property
+    def printed(self) -> dict[str, object]:
+        """What it printed with `-o json`, however it ended."""
         found: dict[str, object] = json.loads(self.out)
         return found
 
@@ -59,9 +72,8 @@ def start_job(
     environment: Mapping[str, str] | None = None,
 ) -> Process:
     """Begin a job that asks these hosts; its JVM and Spark's workers are in its process tree."""
-    hosts = [part for address in addresses for part in ("-h", address)]
     return subprocess.Popen(
-        [*program, "pipeline", *hosts, "--master", master, *words],
+        [*program, "pipeline", *_hosts(addresses), "--master", master, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -83,6 +95,19 @@ def end_of(job: Process) -> Ended:
 def run_job(addresses: Iterable[str], *words: str, **how: object) -> Ended:
     """A job from its beginning to its end; `how` as in `start_job`."""
     return end_of(start_job(addresses, *words, **how))  # type: ignore[arg-type]
+
+
+def run_here(spark: SparkSession, addresses: Iterable[str], *words: str) -> Ended:
+    """A job in this process, on a session that is there before and after it."""
+    session = CliSession(begin_spark=lambda *_, **__: nullcontext(spark))
+    before = signal.getsignal(signal.SIGTERM)  # `archive` has a handler of its own, which nobody needs after it
+    with _stream() as out, _stream() as err:
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                code = run(["pipeline", *_hosts(addresses), *words], session)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        return Ended(code, _text(out), _text(err))
 
 
 @contextmanager
@@ -119,6 +144,21 @@ def tree_of(root: int) -> list[int]:
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _hosts(addresses: Iterable[str]) -> list[str]:
+    return [part for address in addresses for part in ("-h", address)]
+
+
+def _stream() -> io.TextIOWrapper:
+    """What is like a stream of a process: text, with bytes below it."""
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()
 
 
 def _parents() -> dict[int, int]:

@@ -47,45 +47,45 @@ def summary(found: Archived) -> tuple[int, int, int, int]:
 
 
 def test_all_that_was_acknowledged_is_in_the_table_once_and_a_second_run_adds_nothing(
-    spark: SparkSession, solo: Server, tmp_path: Path
+    spark: SparkSession, node: Server, tmp_path: Path
 ) -> None:
-    acknowledged = written(solo, 300)
-    first = archive_once(spark, str(tmp_path / "t"), wishes(solo))
+    acknowledged = written(node, 300)
+    first = archive_once(spark, str(tmp_path / "t"), wishes(node))
     assert {link for link in ticks_in(tmp_path / "t") if link in acknowledged} == acknowledged
     assert len(ticks_in(tmp_path / "t", system=True)) == first.total == first.events
     assert (first.gaps, first.total_gaps) == (0, 0)
     check_whole(tmp_path / "t")
-    second = archive_once(spark, str(tmp_path / "t"), wishes(solo))
+    second = archive_once(spark, str(tmp_path / "t"), wishes(node))
     assert (summary(second), second.commit) == ((0, 0, first.total, 0), first.commit)
 
 
-def test_what_came_meanwhile_comes_with_the_next_run(spark: SparkSession, solo: Server, tmp_path: Path) -> None:
-    archive_once(spark, str(tmp_path / "t"), wishes(solo))
-    acknowledged = written(solo, 120)
-    found = archive_once(spark, str(tmp_path / "t"), wishes(solo))
+def test_what_came_meanwhile_comes_with_the_next_run(spark: SparkSession, node: Server, tmp_path: Path) -> None:
+    archive_once(spark, str(tmp_path / "t"), wishes(node))
+    acknowledged = written(node, 120)
+    found = archive_once(spark, str(tmp_path / "t"), wishes(node))
     assert found.events == 120
     assert set(ticks_in(tmp_path / "t")) >= acknowledged
 
 
-def test_many_commits_come_to_the_same(spark: SparkSession, solo: Server, tmp_path: Path) -> None:
-    acknowledged = written(solo, 300)
-    found = archive_once(spark, str(tmp_path / "t"), wishes(solo, max_rows=90))
+def test_many_commits_come_to_the_same(spark: SparkSession, node: Server, tmp_path: Path) -> None:
+    acknowledged = written(node, 300)
+    found = archive_once(spark, str(tmp_path / "t"), wishes(node, max_rows=90))
     assert found.commit >= 4
     assert set(ticks_in(tmp_path / "t")) >= acknowledged
     check_whole(tmp_path / "t")
 
 
 def test_table_of_a_path_has_its_events_and_knows_the_ticks_of_others(
-    spark: SparkSession, solo: Server, tmp_path: Path
+    spark: SparkSession, node: Server, tmp_path: Path
 ) -> None:
-    ours = written(solo, 50, "s.k")
-    written(solo, 50, "t.k")
-    found = archive_once(spark, str(tmp_path / "t"), wishes(solo, path="s"))
+    ours = written(node, 50, "s.k")
+    written(node, 50, "t.k")
+    found = archive_once(spark, str(tmp_path / "t"), wishes(node, path="s"))
     assert (set(ticks_in(tmp_path / "t", system=True)), found.events) == (ours, 50)
     assert found.total > 100
-    assert archive_once(spark, str(tmp_path / "t"), wishes(solo, path="s")).events == 0
+    assert archive_once(spark, str(tmp_path / "t"), wishes(node, path="s")).events == 0
     with pytest.raises(WrongDirectoryError, match="is an event table of the path 's'"):
-        archive_once(spark, str(tmp_path / "t"), wishes(solo))
+        archive_once(spark, str(tmp_path / "t"), wishes(node))
 
 
 def test_what_nobody_has_is_a_gap_and_the_rest_comes(
@@ -102,10 +102,10 @@ def test_what_nobody_has_is_a_gap_and_the_rest_comes(
     assert not {("a", tick) for tick in flat(gaps)} & set(ticks_in(tmp_path / "t", system=True))
 
 
-def test_two_jobs_on_one_table_are_one_too_many(spark: SparkSession, solo: Server, tmp_path: Path) -> None:
-    archive_once(spark, str(tmp_path / "t"), wishes(solo))
+def test_two_jobs_on_one_table_are_one_too_many(spark: SparkSession, node: Server, tmp_path: Path) -> None:
+    archive_once(spark, str(tmp_path / "t"), wishes(node))
     with open_table(str(tmp_path / "t"), network=None), pytest.raises(BusyError, match="another job"):
-        archive_once(spark, str(tmp_path / "t"), wishes(solo))
+        archive_once(spark, str(tmp_path / "t"), wishes(node))
 
 
 def test_no_host_leaves_no_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -115,18 +115,18 @@ def test_no_host_leaves_no_table(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_running_archive_has_an_event_within_two_commits_and_ends_when_told(
-    spark: SparkSession, solo: Server, tmp_path: Path
+    spark: SparkSession, node: Server, tmp_path: Path
 ) -> None:
     stopping, results = Stopping(), list[Archived]()
     job = threading.Thread(
         target=lambda: results.append(
-            archive(spark, str(tmp_path / "t"), wishes(solo), stopping=stopping, every_s=0.5)
+            archive(spark, str(tmp_path / "t"), wishes(node), stopping=stopping, every_s=0.5)
         )
     )
     job.start()
     try:
         for round_number in range(3):
-            acknowledged = written(solo, 20, f"r{round_number}")
+            acknowledged = written(node, 20, f"r{round_number}")
             wait_until(partial(has_all, tmp_path / "t", acknowledged), "the events are in the table")
     finally:
         stopping.stop()

@@ -29,131 +29,131 @@ def as_moment(found: AsOf, then: Moment) -> Moment:
     return Moment(then.held, str(found.digest), found.conflicts, found.entries)
 
 
-def test_ticks_of_three_moments_give_what_the_node_held(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_ticks_of_three_moments_give_what_the_node_held(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     moments = []
-    with solo.client() as client:
+    with node.client() as client:
         for seed in range(3):
             write_some(client, seed, 60)
             moments.append(moment(client))
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     assert [as_moment(asof(spark, table, Cut(then.held)), then) for then in moments] == moments
 
 
-def test_cut_of_neither_is_all_that_the_table_has(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    with solo.client() as client:
+def test_cut_of_neither_is_all_that_the_table_has(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
         write_some(client, 1, 60)
         now = moment(client)
-    found = asof(spark, archived(spark, solo, tmp_path / "table"), Cut())
+    found = asof(spark, archived(spark, node, tmp_path / "table"), Cut())
     assert as_moment(found, now) == now
     assert found.ticks == sum(map(len, now.held.values()))
 
 
 @pytest.mark.parametrize("name", ["a [b] {c,d} * ? \\ ^!", "%20 # é:f"], ids=["pattern", "url"])
 def test_folder_whose_name_looks_like_something_else_is_read(
-    spark: SparkSession, solo: Server, tmp_path: FilePath, name: str
+    spark: SparkSession, node: Server, tmp_path: FilePath, name: str
 ) -> None:
-    with solo.client() as client:
+    with node.client() as client:
         now = moment(client)
-    table = archived(spark, solo, tmp_path / name)
+    table = archived(spark, node, tmp_path / name)
     assert as_moment(asof(spark, table, Cut()), now) == now
 
 
-def test_cut_of_no_ticks_is_an_empty_tree(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    found = asof(spark, archived(spark, solo, tmp_path / "table"), Cut({}))
+def test_cut_of_no_ticks_is_an_empty_tree(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    found = asof(spark, archived(spark, node, tmp_path / "table"), Cut({}))
     assert found == AsOf([], 0, 0, "0" * 16, 0, 0)
 
 
-def test_time_cuts_by_the_clocks_of_the_writers(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    with solo.client() as client:
+def test_time_cuts_by_the_clocks_of_the_writers(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
         client.set("x", 1)
         then = moment(client)
         written = client.get("x")
         client.set("x", 2)
     assert written is not None
-    found = asof(spark, archived(spark, solo, tmp_path / "table"), Cut(at=written.time))
+    found = asof(spark, archived(spark, node, tmp_path / "table"), Cut(at=written.time))
     assert as_moment(found, then) == then
 
 
-def test_path_gives_what_is_at_and_below_it(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_path_gives_what_is_at_and_below_it(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     path = Path(["t", "a.b"])
-    with solo.client() as client:
+    with node.client() as client:
         for number, place in enumerate(
             (path, Path(["t", "a.b", 1]), Path(["t", "a"]), Path(["t"]), Path(["t", "a.bc"]))
         ):
             client.set(place, number)
         below = moment(client, path)
-    found = asof(spark, archived(spark, solo, tmp_path / "table"), Cut(below.held), path=path)
+    found = asof(spark, archived(spark, node, tmp_path / "table"), Cut(below.held), path=path)
     assert (found.entries, found.digest) == (below.tree, None)
 
 
-def test_table_of_one_path_gives_that_path(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    with solo.client() as client:
+def test_table_of_one_path_gives_that_path(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
         write_some(client, 3, 60)
         client.set("other", 1)
         below = moment(client, Path(["t", "k"]))
-    table = archived(spark, solo, tmp_path / "table", Path(["t"]))
+    table = archived(spark, node, tmp_path / "table", Path(["t"]))
     assert asof(spark, table, Cut(below.held), path=Path(["t", "k"])).entries == below.tree
 
 
 @pytest.mark.parametrize("path", [":", "other", "tt"])
 def test_table_of_one_path_is_asked_for_another_and_names_its_own(
-    spark: SparkSession, solo: Server, tmp_path: FilePath, path: str
+    spark: SparkSession, node: Server, tmp_path: FilePath, path: str
 ) -> None:
-    table = archived(spark, solo, tmp_path / "table", Path(["t"]))
+    table = archived(spark, node, tmp_path / "table", Path(["t"]))
     with pytest.raises(SettingsError, match="the table has only t: name that, or a path below it"):
         asof(spark, table, Cut(), path=Path.parse(path))
 
 
-def test_ticks_that_the_table_lacks_are_refused_by_name(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    table = archived(spark, solo, tmp_path / "table")
+def test_ticks_that_the_table_lacks_are_refused_by_name(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    table = archived(spark, node, tmp_path / "table")
     with pytest.raises(RequestError, match=r"covers 5 ticks that the table has not \(b \[\[3, 8\]\]\).*--allow-gaps"):
         asof(spark, table, Cut({NodeName("b"): Ranges([(3, 8)])}))
 
 
 def test_ticks_that_the_table_lacks_are_left_out_when_that_is_allowed(
-    spark: SparkSession, solo: Server, tmp_path: FilePath
+    spark: SparkSession, node: Server, tmp_path: FilePath
 ) -> None:
-    with solo.client() as client:
+    with node.client() as client:
         now = moment(client)
     cut = Cut(joined(now.held, {NodeName("b"): Ranges([(3, 8)])}))
-    found = asof(spark, archived(spark, solo, tmp_path / "table"), cut, allow_gaps=True)
+    found = asof(spark, archived(spark, node, tmp_path / "table"), cut, allow_gaps=True)
     assert (as_moment(found, now), found.gaps) == (now, 5)
 
 
-def test_gaps_of_the_table_refuse_a_cut_of_everything(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    table = archived(spark, solo, tmp_path / "table")
+def test_gaps_of_the_table_refuse_a_cut_of_everything(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    table = archived(spark, node, tmp_path / "table")
     add_gap(table)
     with pytest.raises(RequestError, match=r"covers 4 ticks that the table has not \(z \[\[1, 5\]\]\)"):
         asof(spark, table, Cut())
 
 
-def test_gaps_of_the_table_refuse_a_cut_of_a_time(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_gaps_of_the_table_refuse_a_cut_of_a_time(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     """Nothing says when they were."""
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     add_gap(table)
     with pytest.raises(RequestError, match="covers 4 ticks"):
         asof(spark, table, Cut(at=1.0))
 
 
 def test_cut_of_ticks_that_does_not_cover_the_gaps_passes(
-    spark: SparkSession, solo: Server, tmp_path: FilePath
+    spark: SparkSession, node: Server, tmp_path: FilePath
 ) -> None:
-    with solo.client() as client:
+    with node.client() as client:
         now = moment(client)
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     add_gap(table)
     assert as_moment(asof(spark, table, Cut(now.held)), now) == now
 
 
-def test_cut_before_what_the_table_forgot_is_refused(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    with solo.client() as client:
+def test_cut_before_what_the_table_forgot_is_refused(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
         client.set("x", 1)
         then = moment(client)
         client.set("x", 2)
         later = client.get("x")
         now = moment(client)
     assert later is not None
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     with open_table(table, network=None) as opened:
         opened.commit(ticks=opened.manifest.ticks, gaps={}, forgotten=later.time)
     for cut in (Cut(then.held), Cut(at=later.time - 1e-3)):

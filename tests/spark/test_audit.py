@@ -5,7 +5,6 @@ Knows: real nodes, Spark, and how to spoil a table.  Does not know when a differ
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -33,6 +32,7 @@ from distkv.spark.table.store import open_table
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Load
 from tests.process.servers import Server, Servers
+from tests.spark.jobs import run_here
 from tests.spark.moments import archived
 from tests.spark.test_archive import forget_history, written
 
@@ -58,12 +58,16 @@ def counts(found: Audited) -> Audited:
 
 
 @pytest.fixture
-def table(spark: SparkSession, solo: Server, tmp_path: Path) -> Path:
+def table(spark: SparkSession, node: Server, tmp_path: Path) -> Path:
     """Two commits of what a node has."""
-    place = tmp_path / "table"
+    return made_of(spark, node, tmp_path)
+
+
+def made_of(spark: SparkSession, server: Server, folder: Path) -> Path:
+    place = folder / "table"
     for name in ("x", "y"):
-        written(solo, 100, name)
-        archived(spark, solo, place)
+        written(server, 100, name)
+        archived(spark, server, place)
     return place
 
 
@@ -74,31 +78,31 @@ def files(table: Path) -> list[Path]:
 # -- the table ----------------------------------------------------------------------------------------------------
 
 
-def test_node_and_table_that_are_sound_are(spark: SparkSession, solo: Server, table: Path) -> None:
-    found = audited(spark, solo, table=table)
+def test_node_and_table_that_are_sound_are(spark: SparkSession, node: Server, table: Path) -> None:
+    found = audited(spark, node, table=table)
     assert (found, found.is_sound) == (SOUND, True)
-    alone = audited(spark, solo)
+    alone = audited(spark, node)
     assert (alone, alone.is_sound) == (Audited(1, 0, 0, 0, 0, None, None, None, None), True)
 
 
-def test_table_without_events_is_sound(spark: SparkSession, solo: Server, tmp_path: Path) -> None:
-    with open_table(tmp_path / "t", network=bytes.fromhex(str(solo.state()["network"])), create=True):
+def test_table_without_events_is_sound(spark: SparkSession, node: Server, tmp_path: Path) -> None:
+    with open_table(tmp_path / "t", network=bytes.fromhex(str(node.state()["network"])), create=True):
         pass
-    found = audited(spark, solo, table=tmp_path / "t")
+    found = audited(spark, node, table=tmp_path / "t")
     assert (attrs.evolve(found, behind=0), found.is_sound) == (SOUND, True)
     assert found.behind
 
 
-def test_table_of_one_path_is_sound(spark: SparkSession, solo: Server, tmp_path: Path) -> None:
-    written(solo, 50, "s.k")
-    written(solo, 50, "t.k")
-    archived(spark, solo, tmp_path / "t", KeyPath.parse("s"))
-    assert audited(spark, solo, table=tmp_path / "t") == SOUND
+def test_table_of_one_path_is_sound(spark: SparkSession, node: Server, tmp_path: Path) -> None:
+    written(node, 50, "s.k")
+    written(node, 50, "t.k")
+    archived(spark, node, tmp_path / "t", KeyPath.parse("s"))
+    assert audited(spark, node, table=tmp_path / "t") == SOUND
 
 
-def test_what_the_next_archive_brings_is_no_fault(spark: SparkSession, solo: Server, table: Path) -> None:
-    written(solo, 30, "z")
-    found = audited(spark, solo, table=table)
+def test_what_the_next_archive_brings_is_no_fault(spark: SparkSession, node: Server, table: Path) -> None:
+    written(node, 30, "z")
+    found = audited(spark, node, table=table)
     assert (found, found.is_sound) == (attrs.evolve(SOUND, behind=30), True)
 
 
@@ -112,12 +116,12 @@ def test_gap_is_no_fault(spark: SparkSession, solo: Server, tmp_path: Path) -> N
     assert gaps >= 230
 
 
-def test_bit_that_was_turned_in_a_value_is_damage(spark: SparkSession, solo: Server, table: Path) -> None:
+def test_bit_that_was_turned_in_a_value_is_damage(spark: SparkSession, node: Server, table: Path) -> None:
     before = files(table)[1].read_bytes()
     bad = bytearray(before)
     bad[len(bad) // 4] ^= 4
     files(table)[1].write_bytes(bad)
-    found = audited(spark, solo, table=table)
+    found = audited(spark, node, table=table)
     assert (counts(found), found.is_sound) == (attrs.evolve(SOUND, damaged=1), False)
     (line,) = found.told
     assert f"{files(table)[1]} is damaged" in line
@@ -135,29 +139,29 @@ def test_whatever_bit_of_a_file_is_turned_is_found(table: Path) -> None:
         assert checked.damage is not None
 
 
-def test_all_files_that_are_damaged_are_named(spark: SparkSession, solo: Server, table: Path) -> None:
-    written(solo, 10, "z")
-    archived(spark, solo, table)
+def test_all_files_that_are_damaged_are_named(spark: SparkSession, node: Server, table: Path) -> None:
+    written(node, 10, "z")
+    archived(spark, node, table)
     one, other, _ = files(table)
     os.truncate(one, 1000)
     other.write_bytes(b"\0" * other.stat().st_size)
-    found = audited(spark, solo, table=table)
+    found = audited(spark, node, table=table)
     assert (counts(found), found.is_sound) == (attrs.evolve(SOUND, damaged=2), False)
     assert f"{one} has 1000 bytes instead of" in found.told[0]
     assert f"{other} is damaged" in found.told[1]
     with pytest.raises(LogDamagedError):  # for others the table is as damaged as before
-        archived(spark, solo, table)
+        archived(spark, node, table)
 
 
-def test_file_that_is_missing_is_damage(spark: SparkSession, solo: Server, table: Path) -> None:
+def test_file_that_is_missing_is_damage(spark: SparkSession, node: Server, table: Path) -> None:
     files(table)[0].unlink()
-    found = audited(spark, solo, table=table)
+    found = audited(spark, node, table=table)
     assert (counts(found), found.is_sound) == (attrs.evolve(SOUND, damaged=1), False)
 
 
-def test_events_that_are_there_twice_are_counted(spark: SparkSession, solo: Server, table: Path) -> None:
+def test_events_that_are_there_twice_are_counted(spark: SparkSession, node: Server, table: Path) -> None:
     first = change_manifest(table, lambda manifest: with_copy_of_the_first(table, manifest))
-    found = audited(spark, solo, table=table)
+    found = audited(spark, node, table=table)
     rows = first.rows
     assert counts(found) == attrs.evolve(SOUND, doubles=rows, damaged=1, only_table=rows)
     assert not found.is_sound
@@ -165,7 +169,7 @@ def test_events_that_are_there_twice_are_counted(spark: SparkSession, solo: Serv
     assert "it has changes that the manifest does not give it: a [" in damage
 
 
-def test_event_that_is_twice_in_one_file_is_counted(spark: SparkSession, solo: Server, table: Path) -> None:
+def test_event_that_is_twice_in_one_file_is_counted(spark: SparkSession, node: Server, table: Path) -> None:
     place = files(table)[0]
     rows = pq.read_table(place)
     twice = pa.concat_tables([rows.slice(0, rows.num_rows - 1), rows.slice(0, 1)])
@@ -174,13 +178,12 @@ def test_event_that_is_twice_in_one_file_is_counted(spark: SparkSession, solo: S
     change_manifest(table, lambda manifest: attrs.evolve(
         manifest, files=(attrs.evolve(manifest.files[0], size_bytes=size), *manifest.files[1:])
     ))  # fmt: skip
-    found = audited(spark, solo, table=table)
+    found = audited(spark, node, table=table)
     assert counts(found) == attrs.evolve(SOUND, doubles=1, damaged=1)
 
 
-def test_ticks_that_a_node_forgot_are_only_in_the_table(
-    spark: SparkSession, solo: Server, table: Path, tmp_path: Path
-) -> None:
+def test_ticks_that_a_node_forgot_are_only_in_the_table(spark: SparkSession, solo: Server, tmp_path: Path) -> None:
+    table = made_of(spark, solo, tmp_path)
     solo.terminate()
     shutil.copytree(solo.data_dir, tmp_path / "copy")
     solo.start("--transport", "solo").wait_ready()
@@ -202,33 +205,33 @@ def test_ticks_that_a_node_forgot_are_only_in_the_table(
 
 
 def test_table_that_is_in_use_or_none_or_damaged_is_an_error(
-    spark: SparkSession, solo: Server, table: Path, tmp_path: Path
+    spark: SparkSession, node: Server, table: Path, tmp_path: Path
 ) -> None:
     with open_table(table, network=None), pytest.raises(BusyError, match="another job"):
-        audited(spark, solo, table=table)
+        audited(spark, node, table=table)
     with pytest.raises(WrongDirectoryError, match="no event table"):
-        audited(spark, solo, table=tmp_path / "nothing")
+        audited(spark, node, table=tmp_path / "nothing")
     (table / "manifest.json").write_bytes(b"{")
     with pytest.raises(LogDamagedError, match=r"manifest.json is damaged"):
-        audited(spark, solo, table=table)
+        audited(spark, node, table=table)
 
 
 def test_table_and_node_of_other_networks_are_refused(
-    spark: SparkSession, solo: Server, table: Path, servers: Servers
+    spark: SparkSession, node: Server, table: Path, servers: Servers
 ) -> None:
     other = servers.add("b").start("--transport", "solo", "--init", "other")
     other.wait_ready()
     with pytest.raises(WrongDirectoryError, match=r"is the event table of network .* and the hosts are of"):
         audited(spark, other, table=table)
     with pytest.raises(PeerError, match="name hosts of one network"):
-        audited(spark, solo, other)
+        audited(spark, node, other)
 
 
 # -- nodes --------------------------------------------------------------------------------------------------------
 
 
-def test_host_that_does_not_answer_is_no_sound_fleet(spark: SparkSession, solo: Server) -> None:
-    found = audit(spark, [read_address(solo.address), ("127.0.0.1", 1)], patience_s=AT_ONCE)
+def test_host_that_does_not_answer_is_no_sound_fleet(spark: SparkSession, node: Server) -> None:
+    found = audit(spark, [read_address(node.address), ("127.0.0.1", 1)], patience_s=AT_ONCE)
     assert (found.nodes, found.differs, found.is_sound) == (1, 0, False)
     assert "127.0.0.1:1 is not compared: no server answers" in found.silent[0]
     with pytest.raises(UnreachableError, match="no host answers"):
@@ -257,9 +260,8 @@ def test_node_that_lacks_a_write_is_named_and_the_command_ends_with_4(
         client.batch([Set("hall.light", 20), Set("hall.heat", 19)])
     cluster.wait_equal(30)
     archive_once(spark, str(tmp_path / "t"), Wishes((read_address(a.address),)))
-    command = ["pipeline", "-h", a.address, "-h", b.address, "--master", "local[1]", "audit", "-o", "json"]
-    sound = cluster.servers.run(*command, str(tmp_path / "t"))
-    assert (sound.code, sound.err, json.loads(sound.text)) == (0, "", {
+    sound = run_here(spark, [a.address, b.address], "audit", "-o", "json", str(tmp_path / "t"))
+    assert (sound.err, sound.result) == ("", {
         "nodes": 2, "differs": 0, "missing": 0, "lost": 0, "gaps": 0, "doubles": 0, "damaged": 0, "only_table": 0,
         "behind": 0,
     })  # fmt: skip
@@ -270,10 +272,10 @@ def test_node_that_lacks_a_write_is_named_and_the_command_ends_with_4(
             client.set("hall.light", 80)
             client.delete("hall.heat")
             client.batch([Set(f"more.k{number}", number) for number in range(25)])
-        told = cluster.servers.run(*command)
+        told = run_here(spark, [a.address, b.address], "audit", "-o", "json")
     finally:
         cluster.agent("b").launch()
-    assert (told.code, json.loads(told.text)["differs"]) == (4, 27)
+    assert (told.code, told.printed["differs"]) == (4, 27)
     lines = told.err.splitlines()
     assert (len(lines), lines[-1]) == (21, "distkv: 7 more paths differ")
     assert lines[0].startswith("distkv: hall.heat: a has nothing, b has 19 (a:")

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from distkv.model.path import Path as KeyPath
 from tests.process.servers import Server
-from tests.spark.jobs import run_job
+from tests.spark.jobs import run_here, run_job
 from tests.spark.moments import NAMES, archived
 
 LARGEST = (1 << 20) - 200
@@ -44,7 +44,7 @@ def test_values_at_the_limits_and_names_of_every_kind_come_back_as_the_node_dump
     table = archived(spark, solo, tmp_path / "table")
     wanted = solo.run("dump", "-o", "json", ":")
     assert wanted.code == 0
-    found = run_job([], "asof", table, "--latest")
+    found = run_here(spark, [], "asof", table, "--latest")
     assert (found.code, found.err) == (0, "")
     assert found.out.splitlines() == wanted.text.splitlines()
 
@@ -64,14 +64,16 @@ def test_machine_without_java_is_told_in_a_line(tmp_path: Path, home: str | None
     assert "Traceback" not in told
 
 
-def test_hosts_that_are_none_end_with_5_and_a_foreign_folder_with_1(solo: Server, tmp_path: Path) -> None:
+def test_hosts_that_are_none_end_with_5_and_a_foreign_folder_with_1(
+    spark: SparkSession, solo: Server, tmp_path: Path
+) -> None:
     (tmp_path / "letter.txt").write_text("hello")
     with web_server() as address:
-        ended = run_job(["127.0.0.1:1", address], "archive", "--to", str(tmp_path / "table"), "--once")
+        ended = run_here(spark, ["127.0.0.1:1", address], "archive", "--to", str(tmp_path / "table"), "--once")
     assert (ended.code, ended.out, ended.err.count("\n")) == (5, "", 1), ended
     assert address in ended.err
     assert not (tmp_path / "table").exists()
-    told = run_job([solo.address], "archive", "--to", str(tmp_path), "--once").complaint
+    told = run_here(spark, [solo.address], "archive", "--to", str(tmp_path), "--once").complaint
     assert "is no event table, and not empty" in told
     assert (tmp_path / "letter.txt").read_text() == "hello"
 

@@ -14,7 +14,7 @@ from distkv.errors import LogDamagedError
 from distkv.spark.asof import Cut, asof
 from tests.process.servers import Server
 from tests.spark.exact import written
-from tests.spark.jobs import run_job
+from tests.spark.jobs import run_here
 from tests.spark.moments import archived
 
 FLIPS = 12
@@ -44,8 +44,8 @@ def test_byte_that_flipped_is_found_wherever_it_is(spark: SparkSession, table: P
     assert asof(spark, str(table), Cut()) == whole
 
 
-def test_damaged_file_ends_asof_in_a_line_that_names_it(table: Path) -> None:
+def test_damaged_file_ends_asof_in_a_line_that_names_it(spark: SparkSession, table: Path) -> None:
     (file,) = table.glob("events/*.parquet")
     file.write_bytes(file.read_bytes()[:4] + bytes(file.stat().st_size - 4))
-    told = run_job([], "asof", str(table), "--latest").complaint
+    told = run_here(spark, [], "asof", str(table), "--latest").complaint
     assert str(file) in told

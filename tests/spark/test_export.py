@@ -72,44 +72,44 @@ def write_awkward(client: Client) -> None:
 
 @pytest.mark.parametrize("form", ExportForm)
 def test_live_tree_comes_back_from_the_files(
-    spark: SparkSession, solo: Server, tmp_path: FilePath, form: ExportForm
+    spark: SparkSession, node: Server, tmp_path: FilePath, form: ExportForm
 ) -> None:
-    with solo.client() as client:
+    with node.client() as client:
         write_awkward(client)
         tree = tree_of(client)
-    found = export(spark, str(tmp_path / "to"), form, addresses=addresses(solo))
+    found = export(spark, str(tmp_path / "to"), form, addresses=addresses(node))
     assert (sorted(READERS[form](tmp_path / "to")), found) == (tree, Exported(len(tree)))
 
 
 @pytest.mark.parametrize("form", ExportForm)
 def test_tree_of_a_cut_comes_back_from_the_files(
-    spark: SparkSession, solo: Server, tmp_path: FilePath, form: ExportForm
+    spark: SparkSession, node: Server, tmp_path: FilePath, form: ExportForm
 ) -> None:
-    with solo.client() as client:
+    with node.client() as client:
         write_awkward(client)
         tree, then = tree_of(client), moment(client)
         client.delete_tree("awkward")
         client.set("later", 1)
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     found = export(spark, str(tmp_path / "to"), form, table=table, cut=Cut(then.held))
     assert (sorted(READERS[form](tmp_path / "to")), found) == (tree, Exported(len(tree)))
 
 
-def test_only_what_is_at_and_below_a_path_is_written(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_only_what_is_at_and_below_a_path_is_written(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     path = Path(["awkward"])
-    with solo.client() as client:
+    with node.client() as client:
         write_awkward(client)
         tree = tree_of(client, path)
-    table = archived(spark, solo, tmp_path / "table")
-    for name, source in (("live", {"addresses": addresses(solo)}), ("then", {"table": table})):
+    table = archived(spark, node, tmp_path / "table")
+    for name, source in (("live", {"addresses": addresses(node)}), ("then", {"table": table})):
         export(spark, str(tmp_path / name), ExportForm.JSON, path=path, **source)  # type: ignore[arg-type]
     assert [sorted(read_json(tmp_path / name)) for name in ("live", "then")] == [tree, tree]
 
 
-def test_nothing_at_a_path_is_no_rows(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    table, nothing = archived(spark, solo, tmp_path / "table"), Path(["nothing"])
+def test_nothing_at_a_path_is_no_rows(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    table, nothing = archived(spark, node, tmp_path / "table"), Path(["nothing"])
     then = export(spark, str(tmp_path / "then"), ExportForm.PARQUET, table=table, path=nothing)
-    live = export(spark, str(tmp_path / "live"), ExportForm.PARQUET, addresses=addresses(solo), path=nothing)
+    live = export(spark, str(tmp_path / "live"), ExportForm.PARQUET, addresses=addresses(node), path=nothing)
     assert (then, live) == (Exported(0), Exported(0))
 
 
@@ -126,10 +126,10 @@ def test_folder_with_something_in_it_is_left_as_it_is(spark: SparkSession, tmp_p
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
 
 
-def test_folder_that_only_spark_knows_is_left_as_it_is(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_folder_that_only_spark_knows_is_left_as_it_is(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     (tmp_path / "to").mkdir()
     with pytest.raises(SettingsError, match="not empty: nothing was written"):
-        export(spark, f"file://{tmp_path}/to", ExportForm.JSON, addresses=addresses(solo))
+        export(spark, f"file://{tmp_path}/to", ExportForm.JSON, addresses=addresses(node))
 
 
 def test_file_in_the_place_of_the_folder_is_refused(spark: SparkSession, tmp_path: FilePath) -> None:

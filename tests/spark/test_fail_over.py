@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from distkv.wire.replies import encode_changes, encode_end, encode_error, encode
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.servers import Server, wait_until
 from tests.spark.exact import check_exact, content_of, gaps_in, held_by, root_of, rows_in, written
-from tests.spark.jobs import end_of, run_job, running, start_job
+from tests.spark.jobs import run_here
 from tests.spark.links import Link, Spoiled
 
 EQUAL_S = 60.0
@@ -66,19 +67,19 @@ def test_node_killed_in_mid_read_costs_nothing_that_others_have_and_the_rest_com
         acknowledged |= written(cluster[name], 900, f"{name}.k", paths=50, filler=some_text)
     cluster.wait_equal(EQUAL_S)
     held = held_by(cluster)
-    with Link(cluster["c"], hold_bytes=1_500_000) as link:
+    with ThreadPoolExecutor(1) as beside, Link(cluster["c"], hold_bytes=1_500_000) as link:
         hosts = [link.address if name == "c" else cluster[name].address for name in order]
-        with running(start_job(hosts, "archive", "--to", str(table), "--once", "-o", "json")) as job:
-            wait_until(lambda: link.wait_held(1) or job.poll() is not None, "the read of c stands still")
-            cluster["c"].kill()
-            link.let_go()
-            first = end_of(job).result
+        job = beside.submit(archive, spark, table, hosts)
+        wait_until(lambda: link.wait_held(1) or job.done(), "the read of c stands still")
+        cluster["c"].kill()
+        link.let_go()
+        first = job.result()
     left_over = {link for name in "ab" for link in content_of(cluster[name], acknowledged)}
     there = rows_in(table)
     own = {link for link in there if link[0] == "c"} - left_over
     assert own, "nothing was read before the kill"
     assert left_over <= there < acknowledged
-    assert (first["gaps"], gaps_in(table)) == (0, set())
+    assert (first.gaps, gaps_in(table)) == (0, set())
 
     second = archive(spark, table, hosts)
     assert second.events == 0
@@ -90,7 +91,9 @@ def test_node_killed_in_mid_read_costs_nothing_that_others_have_and_the_rest_com
     assert check_exact(table, acknowledged, held) | (acknowledged - rows_in(table)) == set()
 
 
-def test_writer_that_is_away_leaves_gaps_which_the_next_run_fills(cluster: Cluster, table: Path) -> None:
+def test_writer_that_is_away_leaves_gaps_which_the_next_run_fills(
+    spark: SparkSession, cluster: Cluster, table: Path
+) -> None:
     acknowledged = root_of(cluster["a"])
     for name in "abc":
         acknowledged |= written(cluster[name], 400, f"{name}.k")
@@ -98,12 +101,12 @@ def test_writer_that_is_away_leaves_gaps_which_the_next_run_fills(cluster: Clust
     held = held_by(cluster)
     cluster["c"].kill()
     words = ("archive", "--to", str(table), "--once", "-o", "json")
-    first = run_job(addresses(cluster), *words).result
+    first = run_here(spark, addresses(cluster), *words).result
     gaps = check_exact(table, acknowledged, held)
     assert {node for node, _ in gaps} == {"c"}
     assert (first["gaps"], first["total_gaps"]) == (len(gaps), len(gaps))
     cluster.start("c")
-    again = run_job(addresses(cluster), *words).result
+    again = run_here(spark, addresses(cluster), *words).result
     assert (again["filled"], again["total_gaps"]) == (len(gaps), 0)
     assert check_exact(table, acknowledged, held) == set()
 

@@ -23,7 +23,8 @@ from distkv.spark.importing import records
 from distkv.spark.importing.records import ImportForm
 from distkv.spark.imports import Imported, import_files
 from distkv.wire.json_form import to_json
-from tests.process.servers import Server, run_command
+from tests.process.servers import Server
+from tests.spark.jobs import run_here
 
 
 def load(spark: SparkSession, server: Server, *files: FilePath, **given: Any) -> Imported:
@@ -121,9 +122,9 @@ def test_parquet_keeps_types_and_a_map_has_the_columns(spark: SparkSession, solo
         assert client.get("x.1").ttl == 1000.0  # type: ignore[union-attr]
 
 
-def test_no_rows_are_no_rows(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_no_rows_are_no_rows(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     for name, content in (("x.jsonl", ""), ("x.csv", "k,v\n")):
-        assert counts(load(spark, solo, text(tmp_path, name, content))) == (0, 0, 0, 0)
+        assert counts(load(spark, node, text(tmp_path, name, content))) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +141,11 @@ def test_no_rows_are_no_rows(spark: SparkSession, solo: Server, tmp_path: FilePa
     ids=["template", "column", "no-value", "both", "twice", "ttl", "rejects"],
 )
 def test_import_that_cannot_be_meant_is_refused(
-    spark: SparkSession, solo: Server, tmp_path: FilePath, given: dict[str, Any], complaint: str
+    spark: SparkSession, node: Server, tmp_path: FilePath, given: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(SettingsError, match=complaint):
-        load(spark, solo, text(tmp_path, "x.csv", "k,v\na,1\n"), **given)
-    assert tree(solo) == {}
+        load(spark, node, text(tmp_path, "x.csv", "k,v\na,1\n"), **given)
+    assert tree(node) == {}
 
 
 def test_host_that_is_away_is_told_before_anything_begins(spark: SparkSession, tmp_path: FilePath) -> None:
@@ -153,13 +154,14 @@ def test_host_that_is_away_is_told_before_anything_begins(spark: SparkSession, t
         import_files(spark, [str(file)], ImportForm.CSV, "{k}", [("127.0.0.1", 1)], value="v")
 
 
-def test_command_fails_only_when_a_reject_is_kept_nowhere(solo: Server, tmp_path: FilePath) -> None:
+def test_command_fails_only_when_a_reject_is_kept_nowhere(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
     file = text(tmp_path, "x.csv", "k,v\na,1\nb\n")
     host, _, port = solo.address.rpartition(":")
-    words = ["pipeline", "-h", host, "-p", port, "--master", "local[1]", "import", str(file), "--format", "csv",
-             "--to", "x.{k}", "--value", "v", "-o", "json"]  # fmt: skip
-    kept = run_command(*words, "--rejects", str(tmp_path / "rejects"), environment=solo.environment)
-    lost = run_command(*words, environment=solo.environment)
+    words = ("-p", port, "import", str(file), "--format", "csv", "--to", "x.{k}", "--value", "v", "-o", "json")
+    kept = run_here(spark, [host], *words, "--rejects", str(tmp_path / "rejects"))
+    lost = run_here(spark, [host], *words)
     assert (kept.code, kept.err) == (0, "")
     assert list(json.loads(kept.out)) == ["rows", "written", "same", "rejected", "seconds"]
     assert [row["line"] for row in rejects(tmp_path / "rejects")] == [3]

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.spark.table.store import open_table
 from tests.process.servers import wait_until
-from tests.spark.jobs import JOB_S, end_of, kill, run_job, start_job
+from tests.spark.jobs import JOB_S, kill, run_here, run_job, start_job
 from tests.spark.kills import hunt
 from tests.spark.tables import check_whole, manifest, ticks_in
 from tests.unit.spark.event_files import NETWORK, write_events
@@ -74,8 +75,9 @@ def test_compaction_killed_in_the_middle_has_no_event_twice_and_the_next_job_fin
     assert ticks_in(table) == [("a", tick) for tick in range(1, FILES * FILE_ROWS + 1)]
 
 
-def test_compaction_prints_what_it_did(job: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    done = end_of(job)
+def test_compaction_prints_what_it_did(spark: SparkSession, small_files: Path, tmp_path: Path) -> None:
+    shutil.copytree(small_files, tmp_path / "table")
+    done = run_here(spark, (), "compact", str(tmp_path / "table"), "--rows", "50", "-o", "json")
     assert done.err == ""
     assert done.result == {"files_before": FILES, "files": 40, "rows": FILES * FILE_ROWS, "forgotten": 0}
     check_whole(tmp_path / "table")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -23,9 +24,15 @@ CLUSTER = ROOT / "docs" / "howto" / "spark.rst"
 PACKAGES = Path(pyspark.__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", ["README.rst", "docs/pipeline.rst"])
-def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
-    check_page(ROOT / page, (Reader(pastes=True),), tmp_path)
+def test_commands_of_the_first_page_print_what_it_shows(tmp_path: Path) -> None:
+    check_page(ROOT / "README.rst", (Reader(pastes=True),), tmp_path)
+
+
+def test_commands_of_the_page_about_the_pipeline_print_what_it_shows(
+    machine: Mapping[str, str], tmp_path: Path
+) -> None:
+    """It has a job in each line, nearly: they share one machine."""
+    check_page(PIPELINE, (Reader(environment=machine, pastes=True),), tmp_path)
 
 
 def test_commands_of_the_page_about_clusters_print_what_it_shows(tmp_path: Path) -> None:

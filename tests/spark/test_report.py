@@ -38,8 +38,9 @@ from distkv.spark.table.store import open_table
 from distkv.wire.message import EventRecord
 from distkv.wire.records import encode_record
 from tests.process.cluster import open_cluster
-from tests.process.servers import Server, Servers
+from tests.process.servers import Server
 from tests.property.histories import compare, history_of, names, random_actions, tree_of
+from tests.spark.jobs import run_here
 from tests.spark.moments import archived
 from tests.unit.spark.event_files import NETWORK, event_row, write_rows
 from tests.unit.spark.reports import EVIL
@@ -308,18 +309,15 @@ def test_file_that_cannot_be_is_refused_and_leaves_nothing(
 
 
 def test_command_tells_one_object_and_of_a_page_that_cannot_be_written_one_line(
-    servers: Servers, known: str, tmp_path: FilePath
+    spark: SparkSession, known: str, tmp_path: FilePath
 ) -> None:
     file = tmp_path / "report.html"
-    command = ("pipeline", "-h", "127.0.0.1:1", "--master", "local[1]", "report", known, "--to")
-    ran = servers.run(*command, str(file), "-o", "json")
-    assert (ran.code, ran.err) == (0, "")
-    told = json.loads(ran.out)
+    ran = run_here(spark, ["127.0.0.1:1"], "report", known, "--to", str(file), "-o", "json")
+    assert ran.err == ""
+    told = ran.result
     assert list(told) == ["events", "gaps", "writers", "paths", "conflicts", "open", "lag", "bytes", "file"]
     assert (told["events"], told["lag"], told["file"]) == (11, None, str(file))
-    ran = servers.run(*command, "/proc/x.html")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (1, b"", 1)
-    assert "/proc" in ran.err
+    assert "/proc" in run_here(spark, ["127.0.0.1:1"], "report", known, "--to", "/proc/x.html").complaint
 
 
 # -- lag ----------------------------------------------------------------------------------------------------------

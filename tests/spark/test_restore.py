@@ -41,43 +41,43 @@ def other(servers: Servers) -> Server:
 
 
 def test_restore_into_another_network_gives_the_same_dump(
-    spark: SparkSession, solo: Server, other: Server, tmp_path: FilePath
+    spark: SparkSession, node: Server, other: Server, tmp_path: FilePath
 ) -> None:
-    with solo.client() as client:
+    with node.client() as client:
         write_some(client, 1, 150)
         client.batch([Set(f"many.{number}", number) for number in range(900)])
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     found = restore(spark, addresses(other), table, Cut(), apply=True)
-    assert dumped(other) == dumped(solo)
-    assert (found.set, found.deleted, found.changed) == (dumped(solo).count(b"\n"), 0, 0)
+    assert dumped(other) == dumped(node)
+    assert (found.set, found.deleted, found.changed) == (dumped(node).count(b"\n"), 0, 0)
 
 
-def test_restore_brings_back_an_earlier_moment(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    with solo.client() as client:
+def test_restore_brings_back_an_earlier_moment(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
         write_some(client, 1, 100)
         client.set("changed", 1)
         client.set("deleted", 1)
         then = moment(client)
-        before = dumped(solo)
+        before = dumped(node)
         client.set("changed", 2)
         client.delete("deleted")
         client.set("added", 1)
-        table = archived(spark, solo, tmp_path / "table")
-        found = restore(spark, addresses(solo), table, Cut(then.held), apply=True)
-    assert dumped(solo) == before
+        table = archived(spark, node, tmp_path / "table")
+        found = restore(spark, addresses(node), table, Cut(then.held), apply=True)
+    assert dumped(node) == before
     assert found == Restored(2, 1, len(then.tree) - 2, 0)
 
 
-def test_restore_without_apply_only_counts(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    with solo.client() as client:
+def test_restore_without_apply_only_counts(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
         client.batch([Set("x", 1), Set("y", 1), Set("z", 1)])
         then = moment(client)
         client.set("x", 2)
         client.delete("y")
         client.set("added", 1)
-        table = archived(spark, solo, tmp_path / "table")
+        table = archived(spark, node, tmp_path / "table")
         now = moment(client)
-        found = restore(spark, addresses(solo), table, Cut(then.held), apply=False)
+        found = restore(spark, addresses(node), table, Cut(then.held), apply=False)
         assert moment(client) == now
     assert found == Restored(2, 1, len(then.tree) - 2, 0)
 
@@ -92,12 +92,12 @@ def test_restore_of_a_path_leaves_the_others(spark: SparkSession, solo: Server, 
         assert {str(path): entry.value for path, entry in client.get_tree(":") if path} == {"x": 1, "x.y": 1, "z": 2}
 
 
-def test_restore_of_the_present_finds_all_the_same(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
+def test_restore_of_the_present_finds_all_the_same(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     """Values of every type, and those that go by themselves."""
-    with solo.client() as client:
+    with node.client() as client:
         write_some(client, 2, 150)
         now = moment(client)
-        found = restore(spark, addresses(solo), archived(spark, solo, tmp_path / "table"), Cut(), apply=True)
+        found = restore(spark, addresses(node), archived(spark, node, tmp_path / "table"), Cut(), apply=True)
         assert (found, moment(client)) == (Restored(0, 0, len(now.tree), 0), now)
 
 
@@ -158,18 +158,18 @@ def test_large_values_are_restored_in_batches_that_the_node_takes(
 
 
 def test_node_that_takes_only_small_batches_gets_small_ones(
-    spark: SparkSession, solo: Server, servers: Servers, tmp_path: FilePath
+    spark: SparkSession, node: Server, servers: Servers, tmp_path: FilePath
 ) -> None:
     narrow = servers.add("b")
     config = narrow.directory / "config.yaml"
     config.write_text("limits: {batch_ops: 7}\n")
     narrow.environment = {**narrow.environment, "DISTKV_CONFIG": str(config)}
     narrow.start("--transport", "solo", "--init", "another").wait_ready()
-    with solo.client() as client:
+    with node.client() as client:
         client.batch([Set(f"many.{number}", number) for number in range(100)])
-    table = archived(spark, solo, tmp_path / "table")
+    table = archived(spark, node, tmp_path / "table")
     restore(spark, addresses(narrow), table, Cut(), apply=True)
-    assert dumped(narrow) == dumped(solo)
+    assert dumped(narrow) == dumped(node)
 
 
 def test_system_s_own_paths_cannot_be_restored(spark: SparkSession, tmp_path: FilePath) -> None:
@@ -177,7 +177,7 @@ def test_system_s_own_paths_cannot_be_restored(spark: SparkSession, tmp_path: Fi
         restore(spark, [], str(tmp_path), Cut(), path=Path([None, "node"]), apply=True)
 
 
-def test_node_that_is_away_is_told_in_a_line(spark: SparkSession, solo: Server, tmp_path: FilePath) -> None:
-    table = archived(spark, solo, tmp_path / "table")
+def test_node_that_is_away_is_told_in_a_line(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    table = archived(spark, node, tmp_path / "table")
     with pytest.raises(UnreachableError, match="no server answers"):
         restore(spark, [("127.0.0.1", 1)], table, Cut(), apply=True)

@@ -22,13 +22,13 @@ def events(spark: SparkSession, server: Server, **options: str) -> DataFrame:
     return spark.read.format("distkv").option("hosts", server.address).options(**options).load()
 
 
-def test_every_change_is_a_row_with_what_was_superseded(spark: SparkSession, solo: Server) -> None:
-    with solo.client() as client:
+def test_every_change_is_a_row_with_what_was_superseded(spark: SparkSession, node: Server) -> None:
+    with node.client() as client:
         first = client.set("x.y", {"v": 1}).link
         client.set("x.y", [1, b"\x01", float("inf")], ttl=1000)
         client.delete("x.y")
     assert first is not None
-    rows = events(spark, solo, path="x", value="both").orderBy("tick").collect()
+    rows = events(spark, node, path="x", value="both").orderBy("tick").collect()
     assert [(row.kind, row.path_str, row.path, row.root, row.tick - first[1]) for row in rows] == [
         ("set", "x.y", ["x", "y"], "x", 0),
         ("set", "x.y", ["x", "y"], "x", 1),
@@ -45,45 +45,45 @@ def test_every_change_is_a_row_with_what_was_superseded(spark: SparkSession, sol
     assert all(row.arrived >= row.time for row in rows)
 
 
-def test_paths_of_every_kind_of_name_come_in_their_text_form(spark: SparkSession, solo: Server) -> None:
+def test_paths_of_every_kind_of_name_come_in_their_text_form(spark: SparkSession, node: Server) -> None:
     paths = [Path(["k", name]) for name in (None, True, False, 0, -5, 2**63, 1.5, b"\xff\x00", "", "a.b", ":x y", "ü")]
-    with solo.client() as client:
+    with node.client() as client:
         for number, path in enumerate(paths):
             client.set(path, number)
         client.set(Path(), "root")
-    rows = events(spark, solo).orderBy("tick").collect()[-len(paths) - 1 :]
+    rows = events(spark, node).orderBy("tick").collect()[-len(paths) - 1 :]
     assert [Path.parse(row.path_str) for row in rows] == [*paths, Path()]
     assert [row.path for row in rows[:-1]] == [["k", str(Path([path.names[1]]))] for path in paths]
     assert (rows[-1].path, rows[-1].root, rows[-1].path_str) == ([], None, ":")
 
 
-def test_system_s_own_paths_come_only_when_they_are_asked_for(spark: SparkSession, solo: Server) -> None:
-    with solo.client() as client:
+def test_system_s_own_paths_come_only_when_they_are_asked_for(spark: SparkSession, node: Server) -> None:
+    with node.client() as client:
         held = client.state()["held"]
-    assert events(spark, solo, system="true").count() == sum(
+    assert events(spark, node, system="true").count() == sum(
         end - begin if isinstance(part, list) else 1
         for part in held["a"]  # type: ignore[index]
         for begin, end in [part if isinstance(part, list) else (part, part + 1)]
     )
-    assert events(spark, solo).where("system").count() == 0
+    assert events(spark, node).where("system").count() == 0
 
 
-def test_ticks_bound_what_is_read(spark: SparkSession, solo: Server) -> None:
-    with solo.client() as client:
-        ticks = [client.set("x", number).link[1] for number in range(4)]  # type: ignore[index]
+def test_ticks_bound_what_is_read(spark: SparkSession, node: Server) -> None:
+    with node.client() as client:
+        ticks = [client.set("bound", number).link[1] for number in range(4)]  # type: ignore[index]
     known = json.dumps({"a": [[1, ticks[1]]]})
     up_to = json.dumps({"a": [[1, ticks[3]]]})
-    found = events(spark, solo, startingTicks=known, endingTicks=up_to).orderBy("tick").collect()
+    found = events(spark, node, startingTicks=known, endingTicks=up_to).orderBy("tick").collect()
     assert [row.tick for row in found] == ticks[1:3]
-    assert events(spark, solo, startingTicks="latest").count() == 0
-    assert events(spark, solo, nodes="b,c").count() == 0
+    assert events(spark, node, startingTicks="latest").count() == 0
+    assert events(spark, node, nodes="b,c").count() == 0
 
 
-def test_read_is_cut_into_partitions(spark: SparkSession, solo: Server) -> None:
-    with solo.client() as client:
+def test_read_is_cut_into_partitions(spark: SparkSession, node: Server) -> None:
+    with node.client() as client:
         client.batch([Set(f"k{number}", number) for number in range(500)])
         client.batch([Delete(f"k{number}") for number in range(500)])
-    found = events(spark, solo, rowsPerPartition="100")
+    found = events(spark, node, rowsPerPartition="100")
     assert found.rdd.getNumPartitions() >= 10
     assert found.select("tick").distinct().count() == found.count() >= 1000
 
@@ -119,10 +119,10 @@ def test_what_nobody_has_is_a_gap(spark: SparkSession, solo: Server) -> None:
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_option_that_is_wrong_is_refused_with_what_would_be_right(
-    spark: SparkSession, solo: Server, options: dict[str, str], complaint: str
+    spark: SparkSession, node: Server, options: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(PySparkException) as refused:
-        events(spark, solo, **options)
+        events(spark, node, **options)
     assert complaint in str(refused.value)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,11 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from distkv.client.questions import Set
 from tests.process.servers import Server, Servers, wait_until
 
+NUMBERS = count()
+
 
 def stream(spark: SparkSession, server: Server, **options: str) -> DataFrame:
-    """Of what is written here, at and below `x`; the network's own first value is elsewhere."""
+    """Of what is written here, at and below `x` or another path; the network's own first value is elsewhere."""
     found = spark.readStream.format("distkv").option("hosts", server.address).option("path", "x")
     return found.options(**options).load()
 
@@ -69,67 +72,73 @@ def sink(tmp_path: Path) -> Sink:
     return Sink(tmp_path / "checkpoint")
 
 
-def write(server: Server, *values: int) -> None:
+@pytest.fixture
+def path() -> str:
+    """One that no other test of this file writes to."""
+    return f"x{next(NUMBERS)}"
+
+
+def write(server: Server, *values: int, path: str = "x") -> None:
     with server.client() as client:
         for value in values:
-            client.set("x", value)
+            client.set(path, value)
 
 
 def test_stream_of_what_is_there_delivers_all_once_and_goes_on_behind_it(
-    spark: SparkSession, solo: Server, sink: Sink
+    spark: SparkSession, node: Server, sink: Sink, path: str
 ) -> None:
-    write(solo, 1, 2, 3)
-    sink.take_all(stream(spark, solo))
+    write(node, 1, 2, 3, path=path)
+    sink.take_all(stream(spark, node, path=path))
     assert sink.values() == ["1", "2", "3"]
-    sink.take_all(stream(spark, solo))
+    sink.take_all(stream(spark, node, path=path))
     assert sink.values() == ["1", "2", "3"]
-    write(solo, 4)
-    sink.take_all(stream(spark, solo))
+    write(node, 4, path=path)
+    sink.take_all(stream(spark, node, path=path))
     assert sink.values() == ["1", "2", "3", "4"]
 
 
 def test_running_stream_delivers_what_is_written_and_repeats_nothing_after_a_restart(
-    spark: SparkSession, solo: Server, sink: Sink
+    spark: SparkSession, node: Server, sink: Sink, path: str
 ) -> None:
-    write(solo, 1)
-    with sink.running(stream(spark, solo)):
+    write(node, 1, path=path)
+    with sink.running(stream(spark, node, path=path)):
         wait_until(lambda: sink.values() == ["1"], "the stream delivers what was there")
-        write(solo, 2)
+        write(node, 2, path=path)
         wait_until(lambda: sink.values() == ["1", "2"], "the stream delivers what is new")
-    write(solo, 3)
-    with sink.running(stream(spark, solo)):
+    write(node, 3, path=path)
+    with sink.running(stream(spark, node, path=path)):
         wait_until(lambda: "3" in sink.values(), "the stream goes on")
     assert sink.values() == ["1", "2", "3"]
 
 
-def test_batch_that_failed_is_repeated_as_it_was(spark: SparkSession, solo: Server, sink: Sink) -> None:
-    write(solo, 1, 2)
+def test_batch_that_failed_is_repeated_as_it_was(spark: SparkSession, node: Server, sink: Sink, path: str) -> None:
+    write(node, 1, 2, path=path)
     sink.is_broken = True
     with pytest.raises(PySparkException, match="the sink is broken"):
-        sink.take_all(stream(spark, solo))
+        sink.take_all(stream(spark, node, path=path))
     first = sink.rows()
-    write(solo, 3)
+    write(node, 3, path=path)
     sink.is_broken = False
-    query = sink.take_all(stream(spark, solo))
+    query = sink.take_all(stream(spark, node, path=path))
     assert sink.rows()[: len(first)] == first
     assert [progress.numInputRows for progress in query.recentProgress if progress.numInputRows] == [2, 1]
     assert sink.values() == ["1", "2", "3"]
 
 
-def test_batches_are_no_larger_than_they_may_be(spark: SparkSession, solo: Server, sink: Sink) -> None:
-    with solo.client() as client:
-        client.batch([Set(f"x.k{number}", number) for number in range(50)])
-    query = sink.take_all(stream(spark, solo, maxRowsPerTrigger="20"))
+def test_batches_are_no_larger_than_they_may_be(spark: SparkSession, node: Server, sink: Sink, path: str) -> None:
+    with node.client() as client:
+        client.batch([Set(f"{path}.k{number}", number) for number in range(50)])
+    query = sink.take_all(stream(spark, node, path=path, maxRowsPerTrigger="20"))
     counts = [progress.numInputRows for progress in query.recentProgress]
     assert max(counts) <= 20
     assert sum(counts) == len(sink.rows()) == 50
 
 
-def test_stream_begins_where_it_is_told_to(spark: SparkSession, solo: Server, sink: Sink) -> None:
-    write(solo, 1)
-    sink.take_all(stream(spark, solo, startingTicks="latest"))
-    write(solo, 2)
-    sink.take_all(stream(spark, solo, startingTicks="latest"))
+def test_stream_begins_where_it_is_told_to(spark: SparkSession, node: Server, sink: Sink, path: str) -> None:
+    write(node, 1, path=path)
+    sink.take_all(stream(spark, node, path=path, startingTicks="latest"))
+    write(node, 2, path=path)
+    sink.take_all(stream(spark, node, path=path, startingTicks="latest"))
     assert sink.values() == ["2"]
 
 
@@ -176,9 +185,9 @@ def test_checkpoint_of_another_network_is_refused(
 
 
 @pytest.mark.parametrize("view", ["state", "conflicts", "gaps"])
-def test_other_views_are_not_streamed(spark: SparkSession, solo: Server, sink: Sink, view: str) -> None:
+def test_other_views_are_not_streamed(spark: SparkSession, node: Server, sink: Sink, view: str) -> None:
     with pytest.raises(PySparkException, match="state, conflicts and gaps can be read, not streamed"):
-        sink.take_all(stream(spark, solo, view=view))
+        sink.take_all(stream(spark, node, view=view))
 
 
 def test_host_that_is_away_at_the_start_ends_the_stream_in_a_line(spark: SparkSession, sink: Sink) -> None:
@@ -207,10 +216,10 @@ def test_stream_whose_hosts_stay_away_ends_in_a_line(spark: SparkSession, solo: 
         assert "none has for 2 s (gapWait)" in str(query.exception())
 
 
-def test_idle_stream_asks_every_ten_seconds(spark: SparkSession, solo: Server, sink: Sink) -> None:
+def test_idle_stream_asks_every_ten_seconds(spark: SparkSession, node: Server, sink: Sink, path: str) -> None:
     """The node counts no requests; Spark tells how long each call took, in which the node is asked once."""
-    write(solo, 1)
-    with sink.running(stream(spark, solo)) as query:
+    write(node, 1, path=path)
+    with sink.running(stream(spark, node, path=path)) as query:
         wait_until(lambda: sink.values() == ["1"], "the stream delivers what was there")
         idle = wait_until(
             lambda: [each.durationMs["latestOffset"] for each in query.recentProgress[1:] if not each.numInputRows],
@@ -219,14 +228,16 @@ def test_idle_stream_asks_every_ten_seconds(spark: SparkSession, solo: Server, s
     assert min(idle) > 9000
 
 
-def test_what_is_written_to_an_idle_stream_is_a_row_at_once(spark: SparkSession, solo: Server, sink: Sink) -> None:
+def test_what_is_written_to_an_idle_stream_is_a_row_at_once(
+    spark: SparkSession, node: Server, sink: Sink, path: str
+) -> None:
     """Long before the ten seconds are over for which it waits."""
     delays: list[float] = []
-    write(solo, 0)
-    with sink.running(stream(spark, solo)):
+    write(node, 0, path=path)
+    with sink.running(stream(spark, node, path=path)):
         wait_until(lambda: sink.values() == ["0"], "the stream delivers what was there")
         for number in range(1, 6):
-            write(solo, number)
+            write(node, number, path=path)
             begun = time.monotonic()
             wait_until(lambda number=number: str(number) in sink.values(), "the stream delivers what is new")  # type: ignore[misc]
             delays.append(time.monotonic() - begun)

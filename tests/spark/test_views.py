@@ -27,27 +27,27 @@ def read(spark: SparkSession, server: Server, **options: str) -> DataFrame:
     return spark.read.format("distkv").option("hosts", server.address).options(**options).load()
 
 
-def test_state_has_every_value_as_json_and_packed(spark: SparkSession, solo: Server) -> None:
-    with solo.client() as client:
-        links = [client.set(Path(["x", number]), value).link for number, value in enumerate(VALUES)]
-        client.set("x.gone", 1)
-        client.delete("x.gone")
-    rows = read(spark, solo, view="state", path="x", value="both").orderBy("tick").collect()
+def test_state_has_every_value_as_json_and_packed(spark: SparkSession, node: Server) -> None:
+    with node.client() as client:
+        links = [client.set(Path(["v", number]), value).link for number, value in enumerate(VALUES)]
+        client.set("v.gone", 1)
+        client.delete("v.gone")
+    rows = read(spark, node, view="state", path="v", value="both").orderBy("tick").collect()
     assert [row.value for row in rows] == [to_json(value) for value in VALUES]
     assert [bytes(row.value_msgpack) for row in rows] == [pack_value(value) for value in VALUES]
     assert [(row.node, row.tick) for row in rows] == links
-    assert [row.path_str for row in rows] == [f"x.:{number}" for number in range(len(VALUES))]
-    assert [row.path for row in rows] == [["x", f":{number}"] for number in range(len(VALUES))]
+    assert [row.path_str for row in rows] == [f"v.:{number}" for number in range(len(VALUES))]
+    assert [row.path for row in rows] == [["v", f":{number}"] for number in range(len(VALUES))]
     assert all(abs(row.time.timestamp() - row.time_s) < 1e-5 for row in rows)
     assert all(row.tock > 0 and row.ttl is None for row in rows)
 
 
-def test_state_has_paths_of_every_kind_of_name(spark: SparkSession, solo: Server) -> None:
+def test_state_has_paths_of_every_kind_of_name(spark: SparkSession, node: Server) -> None:
     paths = [Path(["k", name]) for name in (True, 0, -5, 2**63, 1.5, b"\xff\x00", "", "a.b", ":x y", "ü")]
-    with solo.client() as client:
+    with node.client() as client:
         for path in paths:
             client.set(path, 1, ttl=1000)
-    rows = read(spark, solo, view="state", path="k").orderBy("tick").collect()
+    rows = read(spark, node, view="state", path="k").orderBy("tick").collect()
     assert [Path.parse(row.path_str) for row in rows] == paths
     assert [row.path for row in rows] == [["k", str(Path(path.names[1:]))] for path in paths]
     assert {row.ttl for row in rows} == {1000.0}
@@ -61,8 +61,8 @@ def test_state_has_the_system_s_own_paths_when_they_are_asked_for(spark: SparkSe
     assert all(row.path[0] == ":n" for row in both if row.path)
 
 
-def test_state_of_an_empty_path_has_no_rows(spark: SparkSession, solo: Server) -> None:
-    assert read(spark, solo, view="state", path="nothing").count() == 0
+def test_state_of_an_empty_path_has_no_rows(spark: SparkSession, node: Server) -> None:
+    assert read(spark, node, view="state", path="nothing").count() == 0
 
 
 def test_state_is_read_from_the_first_host_that_answers(spark: SparkSession, solo: Server) -> None:
@@ -75,8 +75,8 @@ def test_state_of_hosts_that_are_away_ends_in_a_line(spark: SparkSession) -> Non
         spark.read.format("distkv").options(hosts="127.0.0.1:1", view="state").load().collect()
 
 
-def test_gaps_have_what_nobody_holds_and_what_has_no_content(spark: SparkSession, solo: Server) -> None:
-    assert read(spark, solo, view="gaps").count() == 0
+def test_gaps_have_what_nobody_holds_and_what_has_no_content(spark: SparkSession, node: Server) -> None:
+    assert read(spark, node, view="gaps").count() == 0
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_gaps_have_what_nobody_holds_and_what_has_no_content(spark: SparkSession
     ids=lambda value: value["view"] if isinstance(value, dict) else "",
 )
 def test_option_that_a_view_has_not_is_refused(
-    spark: SparkSession, solo: Server, options: dict[str, str], complaint: str
+    spark: SparkSession, node: Server, options: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(PySparkException, match=complaint):
-        read(spark, solo, **options)
+        read(spark, node, **options)
 
 
 # -- filters ------------------------------------------------------------------------------------------------------
@@ -120,23 +120,23 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
-def test_filter_that_is_pushed_down_gives_the_same_rows(pushing: SparkSession, solo: Server, condition: str) -> None:
-    with solo.client() as client:
+def test_filter_that_is_pushed_down_gives_the_same_rows(pushing: SparkSession, node: Server, condition: str) -> None:
+    with node.client() as client:
         ticks = [client.set(f"x.k{number}", number).link[1] for number in range(12)]  # type: ignore[index]
     where = condition.format(*ticks)
-    found = [row.tick for row in read(pushing, solo).where(where).collect()]
+    found = [row.tick for row in read(pushing, node).where(where).collect()]
     pushing.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-    assert sorted(found) == sorted(row.tick for row in read(pushing, solo).where(where).collect())
+    assert sorted(found) == sorted(row.tick for row in read(pushing, node).where(where).collect())
 
 
-def test_filter_that_is_pushed_down_narrows_what_is_read(pushing: SparkSession, solo: Server) -> None:
-    with solo.client() as client:
+def test_filter_that_is_pushed_down_narrows_what_is_read(pushing: SparkSession, node: Server) -> None:
+    with node.client() as client:
         ticks = [
             written.link[1]
             for written in client.batch([Set(f"x.k{number}", number) for number in range(200)])
             if written.link is not None
         ]
-    found = read(pushing, solo, rowsPerPartition="10").where(f"tick >= {ticks[0]} and tick < {ticks[10]}")
+    found = read(pushing, node, rowsPerPartition="10").where(f"tick >= {ticks[0]} and tick < {ticks[10]}")
     assert found.count() == 10
     assert found.rdd.getNumPartitions() == 1
 

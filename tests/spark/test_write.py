@@ -118,11 +118,11 @@ def test_bad_row_ends_the_write_before_anything_of_its_batch_is_written(spark: S
     ids=["option", "overwrite", "column", "host"],
 )
 def test_write_that_cannot_be_meant_is_refused_before_it_begins(
-    spark: SparkSession, solo: Server, columns: str, options: dict[str, str], mode: str, expected: str
+    spark: SparkSession, node: Server, columns: str, options: dict[str, str], mode: str, expected: str
 ) -> None:
     frame = spark.createDataFrame([], columns)
     with pytest.raises(PySparkException) as refused:
-        write(frame, solo, mode, **options)
+        write(frame, node, mode, **options)
     assert complaint(refused.value).startswith(f"distkv.errors.{expected}")
 
 

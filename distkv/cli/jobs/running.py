@@ -32,8 +32,8 @@ def on_spark(session: CliSession, run: Callable[[SparkSession], T]) -> T:
     """Carry out a job; what Spark raises is told in one line."""
     from distkv.spark.session import session as spark_session
 
-    place = session.spark
-    with spark_session(place.master, place.conf, shows_logs=session.verbosity > 0) as spark:
+    place, begin = session.spark, session.begin_spark or spark_session
+    with begin(place.master, place.conf, shows_logs=session.verbosity > 0) as spark:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 

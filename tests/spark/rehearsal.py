@@ -1,0 +1,59 @@
+"""A bit of everything that tests do with Spark: `python -m tests.spark.rehearsal FOLDER`.
+
+Knows: jobs, and the data source.  Does not know why it is run (`home`).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from distkv.client.questions import Set
+from distkv.spark.session import session
+from tests.process.servers import Server, open_servers
+from tests.spark.jobs import run_here
+
+
+def play(spark: SparkSession, node: Server, folder: Path) -> None:
+    """Each kind of job and of query, once."""
+    table = str(folder / "table")
+    with node.client() as client:
+        for value in range(2):
+            client.batch([Set(f"x.k{number}", value) for number in range(10)])
+    for words in (
+        ("archive", "--to", table, "--once"),
+        ("asof", table, "--latest"),
+        ("audit", table),
+        ("report", table, "--to", str(folder / "page.html")),
+        ("export", "--to", str(folder / "csv"), "--format", "csv"),
+        ("compact", table, "--forget", "1"),
+    ):
+        ended = run_here(spark, [node.address], *words)
+        assert ended.code == 0, ended.err
+    for view in ("events", "state"):
+        spark.read.format("distkv").options(hosts=node.address, view=view).load().collect()
+    spark.createDataFrame([("x.k1", "2")], "path_str string, value string").write.format("distkv").option(
+        "hosts", node.address
+    ).mode("append").save()
+    events = spark.readStream.format("distkv").option("hosts", node.address).load()
+    query = (
+        events.writeStream.option("checkpointLocation", str(folder / "checkpoint"))
+        .foreachBatch(lambda batch, _: batch.count())
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def main(folder: Path) -> None:
+    with open_servers(folder / "servers") as servers:
+        node = servers.add("a").start("--transport", "solo", "--init", "hello")
+        node.wait_ready()
+        with session("local[2]") as spark:
+            play(spark, node, folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
