@@ -64,7 +64,7 @@ class Row:
     """Where the next slice of this kind goes on."""
     size: int = attrs.field(validator=_NUMBER)
     """How much was to be done, in the measure by which the kind cuts its slices."""
-    items: Mapping[str, float] = attrs.field(validator=deep_mapping(_TEXT, _SECONDS))
+    items: Mapping[str, float] = attrs.field(validator=deep_mapping(_TEXT, _SECONDS, instance_of(dict)))
     """Of a kind that goes round a list: those that had their turn, and how many seconds each took."""
     count: int = attrs.field(validator=_NUMBER)
     """How much was done, as the kind counts it; 0 when that is not known."""
