@@ -32,6 +32,8 @@ from testing.whole import environment
 
 HOUR_S: Final = 3600
 DAY_S: Final = 86_400
+AT_ONCE_S: Final = 5.0
+"""What fails so soon cannot be run at all, mostly: it would fail all the time."""
 
 
 @attrs.frozen
@@ -51,7 +53,7 @@ def main(variables: Mapping[str, str], record: Path = RECORD) -> int:
     try:
         wish = read_wish(variables)
         with alone(record):
-            return soak(possible(wish), record)
+            return soak(wish, record)
     except (WishError, RecordError) as error:
         print(f"soak: {error}", file=sys.stderr)
         return 2
@@ -98,15 +100,17 @@ def soak(wish: Wish, record: Path) -> int:
 
     Raises:
         RecordError: a line of the record cannot be read; nothing was run.
+        WishError: nothing of the wish can be run here.
     """
-    kinds = {kind.name: kind for kind in wish.kinds}
-    rows, end_s, own = load(record), time.monotonic() + wish.hours * HOUR_S, list[Row]()
+    rows, own = load(record), list[Row]()
+    kinds = {kind.name: kind for kind in possible(wish).kinds}
+    end_s = time.monotonic() + wish.hours * HOUR_S
     print(f"soak: {wish.hours:g} h of {','.join(kinds)}; record: {record}")
     is_asked = False
     try:
         while not is_asked:
             left_s = end_s - time.monotonic()
-            turn = next_turn(wish.kinds, rows + own, left_s, machine(), _day(), is_first=not own)
+            turn = next_turn(kinds.values(), rows + own, left_s, machine(), _day(), is_first=not own)
             if turn is None:
                 break
             kind = kinds[turn.slice.kind]
@@ -114,6 +118,9 @@ def soak(wish: Wish, record: Path) -> int:
             append(row, record)
             own.append(row)
             print(_line(kind, row), flush=True)
+            if row.failed and row.wall_s < AT_ONCE_S:
+                del kinds[kind.name]
+                print(f"-- {kind.name}: fails at once, and has no more turns in this soak")
     except KeyboardInterrupt:  # between two slices
         pass
     print("", *lines_of_record(rows + own), *lines_of_failures(own), sep="\n")

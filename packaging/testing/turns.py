@@ -50,7 +50,7 @@ def next_turn(
     order = sorted(kinds, key=lambda kind: max((row.began for row in rows if row.kind == kind.name), default=""))
     turns = [_turn(kind, [row for row in rows if row.kind == kind.name], left_s, machine, day) for kind in order]
     fitting = (turn for turn in turns if turn.expected_s <= left_s)
-    return next(fitting, turns[0] if is_first and turns else None)
+    return next(fitting, turns[0] if is_first else None)
 
 
 def _turn(kind: Kind, rows: Sequence[Row], left_s: float, machine: str, day: int) -> Turn:

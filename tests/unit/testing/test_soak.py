@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from collections.abc import Iterator
@@ -122,6 +123,17 @@ def test_next_soak_goes_on_behind_the_last_one(tmp_path: Path) -> None:
     for _ in range(2):
         assert _soak(path, "pass", 1e-9) == 0
     assert [(one.first, one.after) for one in load(path)] == [(0, 1), (1, 2)]
+
+
+def test_kind_that_fails_at_once_has_no_more_turns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testing.soak.AT_ONCE_S", math.inf)  # on a busy machine nothing is at once
+    path = tmp_path / "record.jsonl"
+    assert _soak(path, "raise SystemExit(1)") == 1
+    (found,) = load(path)
+    assert [one.what for one in found.failed] == ["ended with 1: "]
+    assert "-- quick: fails at once" in capsys.readouterr().out
 
 
 def test_what_fails_is_kept_and_printed_with_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
