@@ -433,8 +433,12 @@ TOKEN_RULES = (
         "down-and-not-forgotten",
         "a server that finds itself down forgets all (PART-8)",
         "core/tokens/serving/server.py",
-        "        self._grants.forget(self._grants.names(), AskElsewhere(self._map(now_ms)))\n",
-        "",
+        "        self._grants.forget(self._grants.names(), AskElsewhere(self._map(now_ms)))\n"
+        "        self._hand_over.clear()\n"
+        "        self._survey.stop()\n"
+        "        if not self._part.is_new:\n"
+        "            self._part.forget()\n",
+        "        self._hand_over.clear()\n        self._survey.stop()\n",
         _shown("down"),
     ),
     broken(

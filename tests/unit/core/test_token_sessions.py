@@ -160,7 +160,7 @@ def test_keep_is_not_confirmed_when_the_lease_of_the_leader_is_over() -> None:
     office = Office()
     office.leads_until_ms = 1500
     office.keep(1, 1000)
-    office.look(1900)
+    office.look(1904)  # when it would be due
     assert office.answers == {}
     office.leads_until_ms = 3000
     office.look(1950)
