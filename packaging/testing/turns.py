@@ -7,7 +7,7 @@ Invariant: a pure choice; the same record, time and day give the same slice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -19,8 +19,8 @@ TURN_S: Final = 180.0
 """A slice should take so long."""
 LATE: Final = 3.0
 """It is ended after so many times what it should take,"""
-SPARE_S: Final = 300.0
-"""and so much more: the machine may have become slow."""
+SPARE_S: Final = 900.0
+"""and so much more: the machine may have become slow, and some seeds take much longer than others."""
 UNKNOWN_S: Final = 3600.0
 """What was never run on such a machine gets so much more."""
 LOOKED_BACK: Final = 3
@@ -59,7 +59,7 @@ def _turn(kind: Kind, rows: Sequence[Row], left_s: float, machine: str, day: int
     if kind.list_items is not None:
         took = {item: item_s for row in known for item, item_s in row.items.items()}
         items = following(kind.list_items(), [item for row in rows for item in row.items])
-        some = _some(kind, [(item, took.get(item, kind.each_s)) for item in items], left_s)
+        some = _some(kind, items, took, left_s)
         is_known = all(item in took for item in some)
         return Turn(Slice(kind.name, begin, len(some), tuple(some)), sum(some.values()), is_known)
     each_s = each(kind, known)
@@ -67,15 +67,19 @@ def _turn(kind: Kind, rows: Sequence[Row], left_s: float, machine: str, day: int
     return Turn(Slice(kind.name, begin, size), size * each_s, bool(known))
 
 
-def _some(kind: Kind, items: Sequence[tuple[str, float]], left_s: float) -> dict[str, float]:
+def _some(kind: Kind, items: Sequence[str], took: Mapping[str, float], left_s: float) -> dict[str, float]:
     """The first item that there is time for, and those of the next ones that a turn has room for; the first one of all
-    when there is time for none."""
+    when there is time for none. Who is known to take too long lets others pass."""
     found = dict[str, float]()
-    for item, item_s in items:
-        room_s = min(TURN_S, left_s) - sum(found.values()) if found else left_s
+    for item in items:
+        item_s, room_s = took.get(item, kind.each_s), left_s
+        if found:
+            room_s = min(TURN_S, left_s) - sum(found.values())
         if item_s <= room_s and len(found) < kind.most:
             found[item] = item_s
-    return found or dict(items[:1])
+        elif item not in took:
+            break
+    return found or {item: took.get(item, kind.each_s) for item in items[:1]}
 
 
 def each(kind: Kind, known: Sequence[Row]) -> float:

@@ -177,6 +177,11 @@ def test_item_that_there_is_no_time_for_lets_others_pass() -> None:
     assert items([had(a=999), had(b=10, c=10, d=10)], left_s=500) == ("b", "c", "d")
 
 
+def test_item_of_which_nothing_is_known_lets_none_pass() -> None:
+    assert turn(ROUND, rows=[had(a=10)], left_s=50) is None
+    assert items([had(a=10)], left_s=150) == ("b", "c")
+
+
 def test_kind_without_an_item_that_there_is_time_for_does_not_fit() -> None:
     assert turn(ROUND, left_s=50) is None
     assert sliced(ROUND, left_s=50, is_first=True) == Slice("round", 20_000 * DAY, 1, ("a",))
