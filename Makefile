@@ -43,6 +43,6 @@ bench:
 	@packaging/bench/run
 
 clean:
-	rm -rf .venv .venv-lowest .run build dist *.egg-info .coverage coverage.json
+	rm -rf .venv .venv-lowest .run build dist *.egg-info coverage.json
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find distkv tests packaging -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -188,8 +188,9 @@ MUTANTS = (
 
 
 def copy_of_package(to: Path, tests: Iterable[str] = TESTS) -> None:
-    """What the tests of the core need, in a directory of its own."""
-    leave = shutil.ignore_patterns("__pycache__", ".hypothesis")
+    """What the tests of the core need, in a directory of its own, with what Python has compiled of it: files keep their
+    times, by which it knows that."""
+    leave = shutil.ignore_patterns(".hypothesis")
     for name in ("distkv", *tests):
         shutil.copytree(ROOT / name, to / name, ignore=leave)
     for name in ("pyproject.toml", "tests/conftest.py", "tests/profiles.py"):
@@ -215,6 +216,8 @@ def change(mutant: Mutant, root: Path) -> None:
     if count != 1:
         raise MutantError(f"{mutant.name}: its words stand {count} times in {mutant.file}, not once: correct it")
     path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        compiled.unlink()
 
 
 def failing_test(root: Path, stages: Sequence[Sequence[str]], *, is_soaking: bool) -> str | None:

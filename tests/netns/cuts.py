@@ -13,8 +13,10 @@ from typing import TypeAlias
 
 from tests.netns.lab import NAMES, Lab
 from tests.netns.promises import Written
+from tests.profiles import size
 
-CUT_S = 30.0
+CUT_S = size(0, 30)
+"""At least so long; longer when the agents have not noticed yet."""
 
 Record: TypeAlias = Callable[[str, object], None]
 """pytest's `record_property`: what it is told is printed when all tests have run."""
@@ -30,7 +32,7 @@ def cut_and_healed(
     deaf: Sequence[str] | None = None,
     written_on: str = NAMES,
 ) -> Iterator[None]:
-    """Cut the network, do the block, wait until the cut is 30 s old and was noticed, heal it, and wait for all.
+    """Cut the network, do the block, wait until the cut is old enough and was noticed, heal it, and wait for all.
 
     Nodes are written to from before the cut until the agents have met again.
 

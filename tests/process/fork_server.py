@@ -38,7 +38,7 @@ STREAMS: Final = 3
 ANSWER_BYTES_MAX: Final = 1 << 16
 LENGTH: Final = struct.Struct("!I")
 
-_LIBC: Final = ctypes.CDLL(None)
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -54,6 +54,8 @@ class Request:
     """The process that asks."""
     leads: bool
     """Whether it leads a session of its own."""
+    namespace: str = ""
+    """The file of one in which it is to be; empty: where the server is."""
 
     def packed(self) -> bytes:
         data = json.dumps(attrs.asdict(self)).encode()
@@ -169,6 +171,8 @@ def become(line: socket.socket, request: Request, files: Sequence[int], gate: in
             os._exit(1)  # the parent was gone before the kernel knew that it matters
         if request.leads:
             os.setsid()
+        if request.namespace:
+            enter(request.namespace)
         os.chdir(request.directory)
         os.environ.clear()
         os.environ.update(request.environment)
@@ -187,6 +191,13 @@ def become(line: socket.socket, request: Request, files: Sequence[int], gate: in
     line.sendall(Answer(os.getpid()).packed())
     line.close()
     os.closerange(STREAMS, os.sysconf("SC_OPEN_MAX"))
+
+
+def enter(namespace: str) -> None:
+    """Be in this namespace from now on, as `nsenter` makes it."""
+    with open(namespace, "rb") as file:
+        if _LIBC.setns(file.fileno(), 0):  # whatever kind it is of
+            raise OSError(f"{namespace}: {os.strerror(ctypes.get_errno())}")
 
 
 def open_stream(number: int, like: Any) -> io.TextIOWrapper:

@@ -17,6 +17,7 @@ import ctypes
 import functools
 import inspect
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -40,6 +41,9 @@ READ_AT_BEGIN: Final = ("PYTHON", "LC_", "LANG", "LD_", "GLIBC_", "MALLOC_")
 """How variables begin that an interpreter, or the C library, reads when it begins, and never again."""
 SERVER_ENVIRONMENT: Final = {**os.environ, "PYTHONPATH": PYTHONPATH}
 
+ENTERING: Final = re.compile(r"(nsenter --(net|mount)=(?P<namespace>\S+)( --)?)?")
+"""What may stand before the command: one namespace of another process, in which it begins."""
+
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _LIBC: Final = ctypes.CDLL(None)
 _PIPE_ENDS: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -62,26 +66,46 @@ class Command(subprocess.Popen[AnyStr]):
     def _execute_child(self, *arguments: Any) -> None:
         given = _BEGIN.bind(self, *arguments).arguments
         environment = given["env"] if given["env"] is not None else dict(os.environ)
-        if not is_forked(given["args"], environment) or not _is_usual(given):
+        forked = as_fork(given["args"], environment)
+        if forked is None or not _is_usual(given):
             super()._execute_child(*arguments)  # type: ignore[misc]
             return
         files = [given["p2cread"], given["c2pwrite"], given["errwrite"]]
         request = Request(
-            [os.fsdecode(word) for word in given["args"][len(CHECKOUT) :]],
+            forked.arguments,
             environment,
             os.path.abspath(given["cwd"] or "."),
             os.getpid(),
             given["start_new_session"],
+            forked.namespace,
         )
         self.pid = _server().fork(request, [number if file == -1 else file for number, file in enumerate(files)])
         self._child_created = True
         self._close_pipe_fds(*(given[name] for name in _PIPE_ENDS))  # type: ignore[attr-defined]
 
 
-def is_forked(words: Any, environment: Mapping[str, str]) -> bool:
-    """Whether these words are the command, and a running interpreter can take over this environment."""
-    is_command = not isinstance(words, str | bytes | os.PathLike) and tuple(words[: len(CHECKOUT)]) == CHECKOUT
-    return is_command and _read_at_begin(environment) == _read_at_begin(SERVER_ENVIRONMENT)
+@attrs.frozen
+class Forked:
+    """What of a command a fork is told."""
+
+    arguments: list[str]
+    namespace: str
+    """The file of one in which it begins; empty: those of the tests."""
+
+
+def as_fork(words: Any, environment: Mapping[str, str]) -> Forked | None:
+    """When these words are the command, and a running interpreter can take over this environment: what a fork is told
+    instead."""
+    if isinstance(words, str | bytes | os.PathLike):
+        return None
+    if _read_at_begin(environment) != _read_at_begin(SERVER_ENVIRONMENT):
+        return None
+    own = [os.fsdecode(word) for word in words]
+    begin = next((place for place, word in enumerate(own) if word == CHECKOUT[0]), len(own))
+    entering = ENTERING.fullmatch(" ".join(own[:begin]))
+    if entering is None or tuple(own[begin : begin + len(CHECKOUT)]) != CHECKOUT:
+        return None
+    return Forked(own[begin + len(CHECKOUT) :], entering["namespace"] or "")
 
 
 def _read_at_begin(environment: Mapping[str, str]) -> dict[str, str]:

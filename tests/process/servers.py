@@ -51,6 +51,8 @@ def wait_until(
 ) -> Found:
     """What `condition`, asked every `pause_s`, answers as soon as that is true; an error of ours counts as not yet.
 
+    Nobody waits so eagerly that it holds up what is waited for: between two times it pauses as long as one took.
+
     Raises:
         TimeoutError: it was not in `PATIENCE` times `deadline_s` seconds; the message has what `dump` says.
     """
@@ -58,6 +60,7 @@ def wait_until(
     pause = threading.Event()  # nobody sets it
     last = ""
     while True:
+        began = time.monotonic()
         try:
             found = condition()
             if found:
@@ -65,10 +68,11 @@ def wait_until(
             last = repr(found)
         except DistkvError as error:
             last = f"{type(error).__name__}: {error}"
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             told = "" if dump is None else f"\n{dump()}"
             raise TimeoutError(f"not within {PATIENCE * deadline_s:g} s: {what}; last answer: {last}{told}")
-        pause.wait(pause_s)
+        pause.wait(max(pause_s, now - began))
 
 
 @attrs.frozen

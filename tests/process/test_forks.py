@@ -20,7 +20,8 @@ import attrs
 import pytest
 
 from distkv.cli.descendants import below, look_at
-from tests.process.forks import CHECKOUT, PYTHONPATH, READ_AT_BEGIN, SERVER_ENVIRONMENT, Command, is_forked
+from tests.process.forks import CHECKOUT, PYTHONPATH, READ_AT_BEGIN, SERVER_ENVIRONMENT, Command, Forked, as_fork
+from tests.process.mounts import small_file_system
 from tests.process.servers import Server, open_servers, wait_stopped, wait_until
 
 END_S = 300.0
@@ -361,6 +362,18 @@ def test_command_goes_on_when_the_thread_is_gone_that_started_it(solo: Server) -
             process.kill()
 
 
+def test_command_begins_in_the_namespace_that_it_is_to_enter(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    with small_file_system(tmp_path / "disk", 1) as disk:
+        (disk.seen_from_here / "distkv.yaml").write_text("node: {name: inside}\n")
+        words = [*disk.entering, *CHECKOUT, "config", "show"]
+        environment = {**SERVER_ENVIRONMENT, "DISTKV_CONFIG": str(disk.place / "distkv.yaml")}
+        assert as_fork(words, environment) == Forked(["config", "show"], disk.entering[1].partition("=")[2])
+        for kind in KINDS:
+            with kind(words, env=environment, stdout=subprocess.PIPE) as process:
+                assert b"name: inside" in process.communicate(timeout=END_S)[0]
+
+
 def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ChildProcessError, match="FileNotFoundError"):
         Command([*CHECKOUT, "--version"], env=SERVER_ENVIRONMENT, cwd=tmp_path / "nothing")
@@ -379,16 +392,17 @@ def test_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_environment_that_an_interpreter_reads_once_is_not_for_a_fork(variables: Mapping[str, str], fits: bool) -> None:
-    assert is_forked([*CHECKOUT, "--version"], {**SERVER_ENVIRONMENT, **variables}) is fits
+    forked = as_fork([*CHECKOUT, "--version"], {**SERVER_ENVIRONMENT, **variables})
+    assert forked == (Forked(["--version"], "") if fits else None)
 
 
 def test_environment_that_lacks_what_an_interpreter_reads_is_not_for_a_fork() -> None:
-    assert not is_forked([*CHECKOUT, "--version"], {"PATH": os.defpath})
+    assert as_fork([*CHECKOUT, "--version"], {"PATH": os.defpath}) is None
 
 
 @pytest.mark.parametrize("words", ["distkv --version", ["distkv", "--version"], [sys.executable, "-m", "pytest"]])
 def test_another_program_is_not_forked(words: str | list[str]) -> None:
-    assert not is_forked(words, SERVER_ENVIRONMENT)
+    assert as_fork(words, SERVER_ENVIRONMENT) is None
 
 
 def test_what_cannot_be_forked_is_started_all_the_same() -> None:
