@@ -35,7 +35,9 @@ class TokenWatching(Outages):
         """The tokens that were not free when they were told last."""
         self._told: Final = set[str]()
         """Those told on this connection, until all that there are were told."""
-        self._is_complete = self._has_begun = False
+        self._is_complete = False
+        self._has_begun = False
+        """Whether anything was told: who has been told something is told the rest, however long that takes."""
 
     def question(self) -> Question[TokenItems | Begun]:
         """What to ask on the next connection."""
@@ -53,6 +55,7 @@ class TokenWatching(Outages):
     def _read(self, fields: Fields) -> TokenItems | Begun:
         if fields.get("state") == Mark.UP_TO_DATE:
             return self._complete()
+        self._has_begun = True
         item = {name: value for name, value in fields.items() if name != "seq"}
         name = read_token(item.get("token"))
         if item.get("holders") or item.get("waiting") or item.get("data") is not None:

@@ -54,7 +54,12 @@ def told(watch: TokenWatchCommand, top: str) -> dict[str, list[str]]:
 def wait_told(cluster: Cluster, watch: TokenWatchCommand, wanted: dict[str, list[str]]) -> None:
     """This of all tokens of the test that wants it."""
     top = next(iter(wanted)).partition(".")[0]
-    cluster.wait(lambda: told(watch, top) == wanted, f"the watch has told {wanted}", DEADLINE_S)
+
+    def is_told() -> bool:
+        assert watch.is_running, watch.wait_end()
+        return told(watch, top) == wanted
+
+    cluster.wait(is_told, f"the watch has told {wanted}", DEADLINE_S)
 
 
 def check_ended_by_ctrl_c(watch: TokenWatchCommand) -> None:

@@ -48,6 +48,10 @@ class CommandWatch:
         self._end()
 
     @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
     def lines(self) -> list[dict[str, Any]]:
         """What was printed so far."""
         return list(self._lines)

@@ -74,10 +74,11 @@ def test_item_without_a_name_is_nonsense() -> None:
 
 
 @pytest.mark.parametrize("error", [BusyError("x"), NoQuorumError("x"), NotReadyError("x")], ids=lambda one: one.code)
-def test_refusal_that_may_be_over_soon_is_borne_by_who_watched_before(error: DistkvError) -> None:
+@pytest.mark.parametrize("before", [UP_TO_DATE, item("t")], ids=["all", "a part"])
+def test_refusal_that_may_be_over_soon_is_borne_by_who_was_told_something(error: DistkvError, before: Fields) -> None:
     watch = TokenWatching("")
     assert not watch.is_bearable(error)
-    told(watch, UP_TO_DATE)
+    told(watch, before)
     assert watch.is_bearable(error)
 
 
