@@ -102,9 +102,9 @@ def netns() -> Iterator[Step]:
 def spark() -> Iterator[Step]:
     """The data pipeline on Spark, which takes both processors of a small machine: nothing runs beside it."""
     packages("serf=serf", "java=openjdk-17-jre-headless")
-    yield step(sys.executable, "-m", "tests.spark.home")
-    # Tests wait half of the time, hence two.
-    yield step("pytest", "--numprocesses", "2", "--dist", "worksteal", "-m", "spark", "tests/spark")
+    yield step(sys.executable, "-m", "tests.spark.home")  # once, a minute
+    # Two processes with a session, and two for tests that start machines of their own (tests/spark/conftest.py).
+    yield step("pytest", "--numprocesses", "4", "--dist", "loadscope", "-m", "spark", "tests/spark")
 
 
 PARTS: Final[dict[str, Callable[[], Iterator[Step]]]] = {

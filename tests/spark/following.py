@@ -17,6 +17,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.process.servers import wait_until
+from tests.spark.jobs import INTERPRETED
 
 
 def main(hosts: str, folder: Path) -> None:
@@ -32,6 +33,7 @@ def main(hosts: str, folder: Path) -> None:
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config(map=INTERPRETED)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()

@@ -32,6 +32,15 @@ from tests.process.servers import CHECKOUT, ROOT, wait_until
 
 JOB_S: Final = 600.0
 LOCAL: Final = "local[2]"
+INTERPRETED: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""Else Spark writes Java for each query, compiles it, and looks at each stage before it plans the next one: a third of
+all that it does for tables as small as those of tests. So does the session of the tests; commands that are typed or
+started do as at a user's."""
 
 Process = subprocess.Popen[bytes]
 

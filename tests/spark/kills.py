@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -75,8 +76,9 @@ class Writing:
             self.failure = error
 
 
-def hunt(folder: Path, count: int, seed: int) -> str:
-    """So many kills; what it came to, in a line. Raises AssertionError when something is not as it must be."""
+def hunt(folder: Path, count: int, seed: int, environment: Mapping[str, str] | None = None) -> str:
+    """So many kills; what it came to, in a line. Raises AssertionError when something is not as it must be.
+    `environment`: what jobs that are not killed have besides."""
     chance, table = random.Random(seed), folder / "table"
     with open_cluster(folder / "cluster", links="follow: false") as cluster:
         writers = [Writing(server) for server in cluster]
@@ -93,21 +95,23 @@ def hunt(folder: Path, count: int, seed: int) -> str:
                 writer.end()
         acknowledged = set().union(*(writer.acknowledged for writer in writers))
         cluster.wait_equal(60)
-        first = _once(cluster, table)
+        first = _once(cluster, table, environment)
         check_whole(table)
         there = ticks_in(table)
         own = {(node, tick) for node, tick in there if (node, tick) not in acknowledged}
         assert acknowledged <= set(there), f"{len(acknowledged - set(there))} acknowledged events are not in the table"
         assert own <= root_of(next(iter(cluster))), f"rows that nobody wrote: {sorted(own)[:5]}"
         assert manifest(table)["gaps"] == {}
-        again = _once(cluster, table)
+        again = _once(cluster, table, environment)
         assert (again["events"], again["commit"]) == (0, first["commit"])
         return f"{count} kills, {len(acknowledged)} writes answered, commits after each kill: {commits}"
 
 
-def _job(cluster: Cluster, table: Path, *options: str) -> subprocess.Popen[bytes]:
+def _job(
+    cluster: Cluster, table: Path, *options: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     addresses = [server.address for server in cluster]
-    return start_job(addresses, "archive", "--to", str(table), "-o", "json", *options)
+    return start_job(addresses, "archive", "--to", str(table), "-o", "json", *options, environment=environment)
 
 
 def _commit_of(table: Path) -> object:
@@ -130,8 +134,8 @@ def _kill_some_time(job: subprocess.Popen[bytes], table: Path, chance: random.Ra
         kill(job)
 
 
-def _once(cluster: Cluster, table: Path) -> dict[str, object]:
-    return end_of(_job(cluster, table, "--once")).result
+def _once(cluster: Cluster, table: Path, environment: Mapping[str, str] | None) -> dict[str, object]:
+    return end_of(_job(cluster, table, "--once", environment=environment)).result
 
 
 def main() -> None:

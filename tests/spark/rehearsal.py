@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from distkv.client.questions import Set
 from distkv.spark.session import session
 from tests.process.servers import Server, open_servers
-from tests.spark.jobs import run_here
+from tests.spark.jobs import INTERPRETED, LOCAL, run_here
 
 
 def play(spark: SparkSession, node: Server, folder: Path) -> None:
-    """Each kind of job and of query, once."""
-    table = str(folder / "table")
+    """Each kind of job and of query."""
+    table, rows = str(folder / "table"), folder / "rows.csv"
+    rows.write_text("k,v\na,1\n")
     with node.client() as client:
         for value in range(2):
             client.batch([Set(f"x.k{number}", value) for number in range(10)])
@@ -28,12 +29,15 @@ def play(spark: SparkSession, node: Server, folder: Path) -> None:
         ("audit", table),
         ("report", table, "--to", str(folder / "page.html")),
         ("export", "--to", str(folder / "csv"), "--format", "csv"),
+        ("archive", "--to", table, "--once"),
+        ("restore", table, "--latest", "--apply"),
+        ("import", str(rows), "--format", "csv", "--to", "y.{k}", "--value", "v", "--rejects", str(folder / "rejects")),
         ("compact", table, "--forget", "1"),
     ):
         ended = run_here(spark, [node.address], *words)
         assert ended.code == 0, ended.err
-    for view in ("events", "state"):
-        spark.read.format("distkv").options(hosts=node.address, view=view).load().collect()
+    for view in ("events", "state", "conflicts", "gaps"):
+        spark.read.format("distkv").options(hosts=node.address, view=view).load().orderBy("tick").collect()
     spark.createDataFrame([("x.k1", "2")], "path_str string, value string").write.format("distkv").option(
         "hosts", node.address
     ).mode("append").save()
@@ -51,8 +55,12 @@ def main(folder: Path) -> None:
     with open_servers(folder / "servers") as servers:
         node = servers.add("a").start("--transport", "solo", "--init", "hello")
         node.wait_ready()
-        with session("local[2]") as spark:
-            play(spark, node, folder)
+        with session(LOCAL) as spark:
+            for name, conf in (("compiled", {}), ("interpreted", INTERPRETED)):
+                for key, value in conf.items():
+                    spark.conf.set(key, value)
+                (folder / name).mkdir()
+                play(spark, node, folder / name)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import pyspark
 
 from tests.process.ports import free_port
 from tests.process.servers import die_with_parent, wait_until
+from tests.spark import home
 from tests.spark.jobs import kill_tree, tree_of
 
 SPARK_CLASS: Final = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -53,7 +54,12 @@ def open_standalone(directory: Path, environment: Mapping[str, str] | None = Non
             process = subprocess.Popen(
                 [SPARK_CLASS, f"org.apache.spark.deploy.{what}", "--host", "127.0.0.1", "--webui-port", "0", *words],
                 cwd=directory,
-                env=_without_spark(os.environ) | {"SPARK_LOCAL_IP": "127.0.0.1"} | dict(environment or {}),
+                env={
+                    **_without_spark(os.environ),
+                    **home.cluster_environment(),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    **(environment or {}),
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

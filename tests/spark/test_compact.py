@@ -30,6 +30,7 @@ from tests.process.servers import Server
 from tests.property.folds import rows_by_node
 from tests.property.histories import history_of, random_actions
 from tests.property.test_spark_forgetting import timed
+from tests.spark.jobs import run_here
 from tests.spark.moments import moment, write_some
 from tests.spark.tables import check_whole, manifest, rows_in, ticks_in
 from tests.unit.spark.event_files import NETWORK, event_row, form_needed, write_rows
@@ -164,6 +165,17 @@ def test_full_disk_changes_nothing_and_with_room_again_it_goes_on(
         ballast.unlink()
         assert listing(directory) == before
         assert compact(spark, str(directory), rows=200) == Compacted(10, 2, 400, 0)
+
+
+def test_command_prints_what_it_did(spark: SparkSession, tmp_path: FilePath) -> None:
+    with open_table(tmp_path / "t", network=NETWORK, create=True) as table:
+        for at in range(1, 201, 10):
+            file = write_rows(table, 0, [event_row("a", tick) for tick in range(at, at + 10)])
+            table.commit([file], ticks=joined(table.manifest.ticks, file.ticks), gaps={})
+    done = run_here(spark, (), "compact", str(tmp_path / "t"), "--rows", "50", "-o", "json")
+    assert done.err == ""
+    assert done.result == {"files_before": 20, "files": 4, "rows": 200, "forgotten": 0}
+    check_whole(tmp_path / "t")
 
 
 def test_number_of_rows_that_does_not_fit_into_memory_is_refused(spark: SparkSession, tmp_path: FilePath) -> None:

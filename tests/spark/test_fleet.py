@@ -75,10 +75,10 @@ def test_changes_that_did_not_know_each_other_are_conflicts(spark: SparkSession,
         with a.client() as one, b.client() as other:
             one.set("x", "of a")
             other.set("x", "of b")
+            cluster.wait_equal(30)  # else a conflict of an earlier time is seen, which the last write may have ended
             return len(one.conflicts("x"))
 
     cluster.wait(write_both, "two changes do not know each other", 30, pause_s=0.2)
-    cluster.wait_equal(30)
     rows = read(spark, a, view="conflicts", path="x").collect()
     with b.client() as client:
         losers = client.conflicts("x")

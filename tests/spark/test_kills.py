@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.spark.table.store import open_table
 from tests.process.servers import wait_until
-from tests.spark.jobs import JOB_S, kill, run_here, run_job, start_job
+from tests.spark.jobs import JOB_S, kill, run_job, start_job
 from tests.spark.kills import hunt
 from tests.spark.tables import check_whole, manifest, ticks_in
 from tests.unit.spark.event_files import NETWORK, write_events
@@ -25,9 +24,9 @@ FILE_ROWS = 10
 
 
 def test_archive_killed_at_random_moments_has_each_event_once(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    machine: Mapping[str, str], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    told = hunt(tmp_path, count=2, seed=1)
+    told = hunt(tmp_path, count=2, seed=1, environment=machine)
     record_property("told", told)
     assert told.startswith("2 kills")
 
@@ -73,11 +72,3 @@ def test_compaction_killed_in_the_middle_has_no_event_twice_and_the_next_job_fin
     assert names == sorted(os.listdir(table / "events"))
     assert len(names) == (40 if commit == FILES + 1 else FILES)
     assert ticks_in(table) == [("a", tick) for tick in range(1, FILES * FILE_ROWS + 1)]
-
-
-def test_compaction_prints_what_it_did(spark: SparkSession, small_files: Path, tmp_path: Path) -> None:
-    shutil.copytree(small_files, tmp_path / "table")
-    done = run_here(spark, (), "compact", str(tmp_path / "table"), "--rows", "50", "-o", "json")
-    assert done.err == ""
-    assert done.result == {"files_before": FILES, "files": 40, "rows": FILES * FILE_ROWS, "forgotten": 0}
-    check_whole(tmp_path / "table")

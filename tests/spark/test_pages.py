@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.process.pages import ROOT, Reader, check_page
 from tests.process.servers import Server
+from tests.spark import home
 
 PIPELINE = ROOT / "docs" / "pipeline.rst"
 CLUSTER = ROOT / "docs" / "howto" / "spark.rst"
@@ -49,7 +50,8 @@ def test_commands_of_the_page_about_clusters_print_what_it_shows(tmp_path: Path)
         "spark-submit ": f"{bare} spark-submit --conf spark.executorEnv.PYTHONPATH={PACKAGES} ",
         "python3 -m pip install --quiet --target sent distkv": f"mkdir sent && cp -r {needs} sent",
     }
-    check_page(CLUSTER, (Reader(swap, {"SPARK_LOCAL_IP": "127.0.0.1"}, pastes=True),), tmp_path)
+    environment = {"SPARK_LOCAL_IP": "127.0.0.1", **home.cluster_environment()}
+    check_page(CLUSTER, (Reader(swap, environment, pastes=True),), tmp_path)
 
 
 def python_blocks(page: Path) -> list[str]:
