@@ -8,12 +8,8 @@ Invariant: a mutant counts as killed only when a test *failed* in the changed co
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from tests.mutants.run import ROOT, Mutant, failing_test, without
 
-from tests.mutants.run import ROOT, Mutant, change, copy_of_package, failing_test
-
-TESTS = ("tests/unit/storage", "tests/property")
 UNIT = ("tests/unit/storage/test_segment.py", "tests/unit/storage/test_log_*.py")
 PROPERTY = ("tests/property/test_log_*.py",)
 
@@ -244,11 +240,8 @@ def killer(mutant: Mutant, *, properties: bool = True, is_soaking: bool = False)
     Raises:
         MutantError: its words are not there once, or the tests could not be run.
     """
-    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
-        root = Path(name).resolve()
-        copy_of_package(root, TESTS)
-        change(mutant, root)
-        stages = [_files(patterns) for patterns in ((UNIT, PROPERTY) if properties else (UNIT,))]
+    stages = [_files(patterns) for patterns in ((UNIT, PROPERTY) if properties else (UNIT,))]
+    with without(mutant) as root:
         return failing_test(root, stages, is_soaking=is_soaking)
 
 

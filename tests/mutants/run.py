@@ -1,7 +1,8 @@
 """Break one rule of the core at a time and see that a test fails: `python -m tests.mutants run`.
 
 Knows: for each rule the few words of source that carry it, and what they become without it.  A copy of the package and
-of its tests is changed and tested in a temporary directory; the working tree is never touched.
+its tests, one for all mutants of a thread, is changed and tested in a temporary directory; the working tree is never
+touched.
 
 Invariant: a mutant counts as killed only when a test *failed* in the changed copy; words that are no longer there, or
 there twice, and a copy that cannot be imported or tested are errors.
@@ -9,22 +10,36 @@ there twice, and a copy that cannot be imported or tested are errors.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
 TESTS = ("tests/unit/model", "tests/unit/core", "tests/property")
-"""What is copied; of it, files named after the model and the update machine are run."""
+"""Of these, files named after the model and the update machine are run."""
 
 TIMEOUT_S = 1800
+
+PYTEST = """
+import sys, distkv.core, pytest
+if not distkv.core.__file__.startswith(sys.argv[1]):
+    sys.exit(f"the copy is not what Python imports: {distkv.core.__file__}")
+sys.exit(pytest.main(sys.argv[2:]))
+"""
+
+
+_own = threading.local()
+"""The copy of this thread."""
 
 
 class MutantError(Exception):
@@ -187,15 +202,39 @@ MUTANTS = (
 )
 
 
-def copy_of_package(to: Path, tests: Iterable[str] = TESTS) -> None:
-    """What the tests of the core need, in a directory of its own, with what Python has compiled of it: files keep their
+def copy_of_package(to: Path) -> None:
+    """The package and its tests, in a directory of its own, with what Python has compiled of them: files keep their
     times, by which it knows that."""
-    leave = shutil.ignore_patterns(".hypothesis")
-    for name in ("distkv", *tests):
-        shutil.copytree(ROOT / name, to / name, ignore=leave)
-    for name in ("pyproject.toml", "tests/conftest.py", "tests/profiles.py"):
-        (to / name).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, to / name)
+    for name in ("distkv", "tests"):
+        shutil.copytree(ROOT / name, to / name)
+    shutil.copy(ROOT / "pyproject.toml", to)
+
+
+@contextmanager
+def without(mutant: Mutant) -> Iterator[Path]:
+    """The copy without this rule; at the end it is whole again.
+
+    Raises:
+        MutantError: as `change`.
+    """
+    root = _copy()
+    path = root / "distkv" / mutant.file
+    whole = path.read_bytes()
+    try:
+        change(mutant, root)
+        yield root
+    finally:
+        path.write_bytes(whole)
+
+
+def _copy() -> Path:
+    if not hasattr(_own, "root"):
+        folder = tempfile.TemporaryDirectory(prefix="distkv-mutant-")
+        atexit.register(folder.cleanup)
+        _own.root = Path(folder.name).resolve()
+        copy_of_package(_own.root)
+    found: Path = _own.root
+    return found
 
 
 def clean_environment(root: Path) -> dict[str, str]:
@@ -228,9 +267,6 @@ def failing_test(root: Path, stages: Sequence[Sequence[str]], *, is_soaking: boo
         MutantError: the tests could not be run, or ran against something else than the copy.
     """
     environment = clean_environment(root)
-    where = _run([sys.executable, "-c", "import distkv.core; print(distkv.core.__file__)"], root, environment)
-    if not where.stdout.startswith(str(root)):
-        raise MutantError(f"the copy is not what Python imports: {where.stdout}{where.stderr}")
     if not all(stages):
         raise MutantError("there are no tests to run")
     profiles = ((), ("--soak", "0")) if is_soaking else ((),)
@@ -245,7 +281,7 @@ def failing_test(root: Path, stages: Sequence[Sequence[str]], *, is_soaking: boo
 def _failing_of(words: Sequence[str], root: Path, environment: dict[str, str]) -> str | None:
     # The profile leaves nothing to chance: a mutant that is killed once is killed every time.
     options = ["-x", "-q", "-rf", "-p", "no:cacheprovider"]
-    done = _run([sys.executable, "-m", "pytest", *options, *words], root, environment)
+    done = _run([sys.executable, "-c", PYTEST, str(root), *options, *words], root, environment)
     if done.returncode == 0:
         return None
     found = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
@@ -281,8 +317,5 @@ def killer(mutant: Mutant, *, properties: bool = True, is_soaking: bool = False)
     Raises:
         MutantError: as `change` and `failing_test`.
     """
-    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
-        root = Path(name).resolve()
-        copy_of_package(root)
-        change(mutant, root)
+    with without(mutant) as root:
         return failing_test(root, stages() if properties else stages()[:1], is_soaking=is_soaking)

@@ -11,13 +11,10 @@ error.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 from tests.mutants.broken import Broken
 from tests.mutants.commits import COMMITS
 from tests.mutants.keeping import KEEPING
-from tests.mutants.run import change, copy_of_package, failing_test
+from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
 
 BROKEN = COMMITS + KEEPING + TOKEN_RULES
@@ -29,8 +26,5 @@ def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:
     Raises:
         MutantError: its words are not there once, or the tests could not be run.
     """
-    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
-        root = Path(name).resolve()
-        copy_of_package(root, tests=["tests"])
-        change(broken.mutant, root)
+    with without(broken.mutant) as root:
         return failing_test(root, [broken.tests], is_soaking=is_soaking)

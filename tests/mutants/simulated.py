@@ -14,11 +14,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.mutants.run import Mutant, MutantError, change, clean_environment, copy_of_package
+from tests.mutants.run import Mutant, MutantError, clean_environment, without
 
 SEEDS_MAX = 40
 """So many seeds, and its own, a mutant may survive before it counts as alive."""
@@ -495,10 +493,7 @@ def killer(simulated: Simulated, *, scenarios: str = "*.txt", is_soaking: bool =
     Raises:
         MutantError: its words are not there once, or the copy does not run.
     """
-    with tempfile.TemporaryDirectory(prefix="distkv-mutant-") as name:
-        root = Path(name).resolve()
-        copy_of_package(root, tests=["tests/scenarios"])
-        change(simulated.mutant, root)
+    with without(simulated.mutant) as root:
         seeds = list(dict.fromkeys([simulated.seed, *(range(SEEDS_MAX) if is_soaking else ())]))
         command = [sys.executable, "-c", RUNNER, json.dumps(seeds), scenarios]
         env = clean_environment(root)

@@ -59,7 +59,7 @@ def test_seed(seed):
 
 
 def test_what_few_seeds_do_not_notice_is_looked_for_with_more(tmp_path: Path) -> None:
-    copy_of_package(tmp_path, ())
+    copy_of_package(tmp_path)
     (tmp_path / SOME).write_text(FAILS_IN_A_SOAK, "utf-8")
     some = [[SOME]]
     assert failing_test(tmp_path, some, is_soaking=False) is None
