@@ -139,12 +139,15 @@ class Following:
             parent = self.parents[name]
             parent.failures = 0
             parent.is_idle = not lasts
-            parent.is_whole |= parent.is_idle
+            if parent.is_idle and not parent.is_whole:
+                parent.is_whole, self._is_settled = True, False
+                self.look_again()  # a better one waits for that
             for writer in parent.writers & lasts.keys():  # of others it may tell without end
                 parent.told[writer] = max(lasts[writer], parent.told.get(writer, 0))
 
     def heard(self, name: NodeName, now_ms: int) -> None:
-        """An exchange with a node took place: if it was left, it is there again, and so may be others that were.
+        """An exchange with a node took place, or its agent is back: if it was left, it is there again, and so may be
+        others that were.
 
         Of many, most may be dead still, and each one that comes back would have all of them dialled anew: so in a large
         network they are tried again once in a while only, not all at the same moment, and what they failed before
@@ -160,8 +163,7 @@ class Following:
             self._hoped_ms = now_ms
             for left in lefts:
                 left.retry_ms = min(left.retry_ms or 0, now_ms + int(self._rng.random() * HOPE_MS))
-        if not parent.writers:
-            parent.failures, parent.retry_ms = 0, None
+        parent.failures, parent.retry_ms = 0, None
         self._is_settled = False
         self.look_again()
 
@@ -319,7 +321,8 @@ class Following:
 
     def _chosen(self, writer: NodeName, brings: Sequence[NodeName], choice: RingChoice) -> Sequence[NodeName]:
         """Through whom a writer is followed: the best that may be tried; and, until that one answers, whoever brings
-        it already. To follow yet another node meanwhile would bring most twice."""
+        it already. To follow yet another node meanwhile would bring most twice. So would the best one while another is
+        about to tell what it holds already: it waits for that."""
         first = choice.first(writer)
         if first is None:
             return ()
@@ -327,7 +330,10 @@ class Following:
         if not brings or (parent is not None and parent.is_up):
             return (first,)
         places = [(order, name) for name in brings if (order := self._rings.order(name, writer)) is not None]
-        return (first, min(places)[1]) if places else (first,)
+        if not places:
+            return (first,)
+        kept = min(places)[1]
+        return (kept,) if self.parents[kept].is_coming and not self._brings(first, writer) else (first, kept)
 
     def _brings(self, name: NodeName, writer: NodeName) -> bool:
         return name in self.parents and writer in self.parents[name].writers

@@ -99,8 +99,9 @@ class Recovery:
         if peer is not None and not peer.addr:
             peer.addr = addr
 
-    def members(self, alive: dict[NodeName, str]) -> None:
-        """The transport's view, whole."""
+    def members(self, alive: dict[NodeName, str]) -> list[NodeName]:
+        """The transport's view, whole; those that it believes alive again."""
+        back = [peer.name for peer in self.peers.values() if not peer.is_member and peer.name in alive]
         for peer in self.peers.values():
             peer.is_member = peer.name in alive
         for name, addr in alive.items():
@@ -108,6 +109,7 @@ class Recovery:
             if member is not None:
                 member.is_member = True
                 member.addr = addr or member.addr
+        return back
 
     def is_alive(self, name: NodeName, now_ms: int) -> bool:
         """Whether a node spoke lately, or is a member of whom nothing else is known: an agent outlives its server."""

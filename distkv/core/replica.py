@@ -200,7 +200,8 @@ class Replica:
                     node.broadcast_info(turn, {node.store.me: [node.store.own.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
-                node.recovery.members(others)
+                for name in node.recovery.members(others):
+                    node.following.heard(name, turn.now_ms)
                 for name, addr in others.items():
                     take(node.startup.found_source(name, addr), node, turn)
             case Wake(has_room=has_room):  # whatever else is due is done below, after every input alike

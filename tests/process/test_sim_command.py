@@ -97,7 +97,7 @@ def test_interrupt_ends_all_processes_soon_and_in_silence(campaign: Campaign) ->
 
 def test_workers_end_when_their_parent_is_killed(campaign: Campaign) -> None:
     campaign.process.kill()
-    wait_until(lambda: not _alive(campaign.workers), "both workers end", 20)
+    assert wait_until(lambda: not _alive(campaign.workers), "both workers end", 20)
 
 
 def _alive(pids: list[int]) -> list[int]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from distkv.core.following import CALM_MS, CHECK_MS, RETRY_MAX_MS, Following
 from distkv.model.event import NodeName
+from tests.property.follows import answer
 
 NAMES = [NodeName(f"n{number:03}") for number in range(100)]
 
@@ -21,7 +22,7 @@ def _begun(following: Following, alive: list[NodeName], now_ms: int = 0) -> dict
     """Whom it follows for whom, when all that it wants answers."""
     for _ in range(3):
         for follow in following.plan(now_ms, alive).values():
-            following.began(follow)
+            answer(following, follow)
     return {name: set(parent.writers) for name, parent in following.parents.items() if parent.writers}
 
 
@@ -38,7 +39,7 @@ def _parents(
                     if (me, name) in broken:
                         following.ended(follow, "silent", now_ms)
                     else:
-                        following.began(follow)
+                        answer(following, follow)
         for parent, state in following.parents.items():
             for writer in state.writers:
                 found.setdefault(writer, {}).setdefault(me, set()).add(parent)
@@ -115,10 +116,10 @@ def test_newcomer_moves_few_writers_at_once_and_the_others_when_nobody_comes_any
     changed = following.plan(2000, later)
     assert len(changed) <= 12
     for follow in changed.values():
-        following.began(follow)
+        answer(following, follow)
     while more := following.plan(2100, later):
         for follow in more.values():
-            following.began(follow)
+            answer(following, follow)
     assert len(began & {name for name, parent in following.parents.items() if parent.writers}) >= len(began) - 2
     now_ms = 2000 + 2 * CALM_MS
     assert _begun(following, later, now_ms) == _begun(_new(me, 16), later)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from distkv.core.following import CALM_MS, CHECK_MS, RETRY_MAX_MS, Following
 from distkv.model.event import NodeName
 from tests.profiles import size
+from tests.property.follows import answer
 
 COUNT = size(400, 1000)
 MOST = size(31, 33)
@@ -42,7 +43,7 @@ class _Network:
             while changed := following.plan(self.now_ms, others):
                 for name, follow in changed.items():
                     if name not in gone and reaches(me, name):
-                        following.began(follow)
+                        answer(following, follow)
                     else:
                         following.ended(follow, "it is silent", self.now_ms)
 
@@ -157,13 +158,13 @@ def _moments_of_attempts(followers: int, back_ms: int) -> list[int]:
     for me in names[1:]:
         following, others = Following(me, followers, random.Random(me), is_on=True), [n for n in names if n != me]
         for follow in following.plan(0, others).values():
-            following.began(follow)
+            answer(following, follow)
         following.ended(following.parents[lost].follow, "the connection broke", 0)
         now_ms = following.wake_ms()
         while now_ms is not None and now_ms < back_ms:
             for name, follow in following.plan(now_ms, others).items():
                 if name != lost:
-                    following.began(follow)
+                    answer(following, follow)
                 elif following.parents[name].writers:
                     moments.append(now_ms)
                     following.ended(follow, "it cannot be reached", now_ms)
@@ -194,7 +195,7 @@ def test_node_of_many_that_hears_one_of_many_dead_ones_dials_the_others_apart_an
                     begun_ms.append(now_ms)
                     following.ended(follow, "it cannot be reached", now_ms)
                 else:
-                    following.began(follow)
+                    answer(following, follow)
 
     pass_time(120_000)
     tried = [name for name, parent in following.parents.items() if parent.failures]

@@ -5,6 +5,7 @@ Knows: whole fleets in the simulator, and `distkv.sim.crossings`.  Does not know
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -276,3 +277,38 @@ def test_nodes_that_start_at_once_follow_few_others_each() -> None:
     assert 0 < max(crossed.follows.values()) <= 3 * 16
     grown.fleet.run(4 * CLOCK_MS)
     assert max(map(_count, grown.fleet.running())) <= 17
+
+
+HEALS = (11, 28, 30, 76, 93, 160)
+"""Seeds of heals after which much came twice: by a pull while it was tried to follow the writer, or by two links."""
+
+
+@pytest.mark.parametrize("seed", HEALS)
+def test_next_to_nothing_comes_twice_after_a_heal(seed: int) -> None:
+    """(docs/protocol, LINK-4, LINK-8)"""
+    rng, names, each = random.Random(seed), ("a", "b", "c", "d"), 150
+    gossip_ms, answer_ms = (5, rng.choice((20, 200))), (1, rng.choice((10, 100, 400)))
+    fleet = Fleet(seed, NetworkFaults(delay_ms=gossip_ms, answer_ms=answer_ms, silence_ms=10_000))
+    fleet.start(names[0], init="root", follow=True)
+    fleet.run(10_000)
+    for name in names[1:]:
+        fleet.start(name, follow=True)
+        fleet.run(1500)
+    fleet.run(20_000)
+    fleet.partition("ab", "cd")
+    for number in range(each):
+        for place, name in enumerate(names, 1):
+            path = Path(["w", str(number * len(names) + place)])
+            fleet.step(name, LocalSet(SetValue(1, path, pack_value("x" * 50))))
+        fleet.run(20)
+    fleet.run(rng.randrange(40_000))
+    before = _came_again(fleet)
+    fleet.heal()
+    assert fleet.run_until(lambda: show_the_same([host.live for host in fleet.running()]), 120_000)
+    fleet.run(30_000)
+    assert _came_again(fleet) - before <= 0.05 * len(names) * 2 * each
+
+
+def _came_again(fleet: Fleet) -> int:
+    deliveries = [host.live.deliveries for host in fleet.running()]
+    return sum(one.events_linked_again + one.events_pulled_again for one in deliveries)
