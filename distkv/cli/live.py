@@ -59,12 +59,12 @@ def listen(addresses: Sequence[Address], for_s: float | None, write: Callable[[M
     ears = [_NodeListener(address, open_connection([address], connect_s=CONNECT_S)) for address in addresses]
     _check_names(ears)
     told: queue.Queue[Told] = queue.Queue(QUEUE_MAX)
-    for ear in ears:
-        threading.Thread(target=ear.run, args=(told.put,), daemon=True).start()
     names = ", ".join(f"{ear.node} at {address_text(ear.address)}" for ear in ears)
-    complain(f"listening to {names}; {'Ctrl-C ends it' if for_s is None else f'for {for_s:g} s'}")
     order = _TimeOrder(write)
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):  # from the moment on at which a node counts a listener
+        for ear in ears:
+            threading.Thread(target=ear.run, args=(told.put,), daemon=True).start()
+        complain(f"listening to {names}; {'Ctrl-C ends it' if for_s is None else f'for {for_s:g} s'}")
         _collect(told, order, for_s)
     for ear in ears:
         ear.stop()

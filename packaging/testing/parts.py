@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from testing.steps import ROOT, Step, step
+from testing.steps import ROOT, Step, step, waiting
 
 SPREAD: Final = ("--numprocesses", "auto", "--dist", "worksteal")
 ELSEWHERE: Final = "not process and not netns and not spark and not browser"
@@ -79,7 +79,7 @@ def process() -> Iterator[Step]:
     # They wait more than they work, hence three for each processor.
     workers = str(min(12, 3 * (os.cpu_count() or 1)))
     spread = ("--numprocesses", workers, "--dist", "loadscope", "--no-loadscope-reorder")
-    yield step("pytest", *spread, "-m", "process and not alone", "tests/process")
+    yield waiting("pytest", *spread, "-m", "process and not alone", "tests/process")
     # What is promised of time is looked at with nothing beside it.
     yield step("pytest", "-m", "process and alone", "tests/process")
 
@@ -87,7 +87,7 @@ def process() -> Iterator[Step]:
 def browser() -> Iterator[Step]:
     """The pages of `distkv graph` and of the report, in a headless chromium."""
     packages("chromium=chromium", "chromedriver=chromium-driver")
-    yield step("pytest", "-m", "browser", "tests/browser")
+    yield waiting("pytest", "-m", "browser", "tests/browser")
 
 
 def netns() -> Iterator[Step]:
@@ -97,7 +97,7 @@ def netns() -> Iterator[Step]:
         yield step("pytest", "-m", "netns", "tests/netns", CI="")  # each says why it is skipped
         return
     # Each test has a network of its own and waits for 30 s, so all run at once, but for what is promised of time.
-    yield step("pytest", "--numprocesses", "8", "-m", "netns and not alone", "tests/netns")
+    yield waiting("pytest", "--numprocesses", "8", "-m", "netns and not alone", "tests/netns")
     yield step("pytest", "-m", "netns and alone", "tests/netns")
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +31,8 @@ class Step:
 
     words: tuple[str, ...]
     environment: Mapping[str, str] = attrs.field(factory=dict)
+    waits: bool = False
+    """It waits more than it works: others of its kind may run beside it."""
 
     @property
     def text(self) -> str:
@@ -57,8 +58,13 @@ def step(*words: str, **environment: str) -> Step:
     return Step(words, environment)
 
 
-def run(one: Step, environment: Mapping[str, str]) -> Ended:
-    """Run a command to its end, and show what it prints.
+def waiting(*words: str) -> Step:
+    """A command beside which others of its kind may run."""
+    return Step(words, waits=True)
+
+
+def run(one: Step, environment: Mapping[str, str], show: Callable[[str], object]) -> Ended:
+    """Run a command to its end, and show each line that it prints.
 
     Raises:
         KeyboardInterrupt: Ctrl-C, which the command has got as well, and has ended by.
@@ -80,8 +86,7 @@ def run(one: Step, environment: Mapping[str, str]) -> Ended:
     try:
         for line in process.stdout:
             text = line.decode(errors="replace")
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            show(text)
             last.append(text.rstrip())
     finally:
         _, status, usage = os.wait4(process.pid, 0)

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -48,21 +48,32 @@ class Cost:
     files: Sequence[FileCost]
 
 
-def keep(costs: Sequence[Cost], *, is_whole: bool) -> None:
-    """Remember what a run cost; of parts that did not run what they cost before."""
+def keep(costs: Sequence[Cost], whole_s: float | None) -> None:
+    """Remember what a run cost; of parts that did not run what they cost before.
+
+    `whole_s`: what a whole run took; None of one that was not whole. It is less than its parts took: some run at once.
+    """
     ran = {one.part for one in costs}
-    before = [] if is_whole else [one for one in load() if one.part not in ran]
+    before = [one for one in load() if one.part not in ran] if whole_s is None else []
+    kept = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "whole_s": _kept().get("whole_s") if whole_s is None else whole_s,
+        "costs": [attrs.asdict(one) for one in [*before, *costs]],
+    }
     KEPT.parent.mkdir(exist_ok=True)
-    rows = [attrs.asdict(one) for one in [*before, *costs]]
-    KEPT.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "machine": machine(), "costs": rows}), "utf-8")
+    KEPT.write_text(json.dumps(kept), "utf-8")
 
 
 def load() -> list[Cost]:
     """What is kept; empty before the first run."""
-    if not KEPT.exists():
-        return []
-    rows = json.loads(KEPT.read_text("utf-8"))["costs"]
+    rows = _kept().get("costs", [])
     return [Cost(**{**row, "files": [FileCost(**file) for file in row["files"]]}) for row in rows]
+
+
+def _kept() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() else {}
+    return found
 
 
 def machine() -> str:
@@ -85,24 +96,26 @@ def show() -> int:
     if not costs:
         print("no times are kept yet: run make test")
         return 1
-    kept = json.loads(KEPT.read_text("utf-8"))
-    lines = [f"Measured on {kept['date']}, {kept['machine']}.", "", *lines_of_parts(costs), "", *_dearest(costs)]
+    kept = _kept()
+    parts = lines_of_parts(costs, kept.get("whole_s"))
+    lines = [f"Measured on {kept['date']}, {kept['machine']}.", "", *parts, "", *_dearest(costs)]
     print(*lines, sep="\n")
     before, found, _ = PAGE.read_text("utf-8").partition(BEGIN)
     PAGE.write_text("\n".join([before + (found or BEGIN), *lines, ""]), "utf-8")
     return 0
 
 
-def lines_of_parts(costs: Sequence[Cost]) -> Iterator[str]:
-    """A table of the parts."""
+def lines_of_parts(costs: Sequence[Cost], whole_s: float | None) -> Iterator[str]:
+    """A table of the parts, of which some may have run at once: `whole_s` is what all took; None when none knows."""
     parts = dict.fromkeys(one.part for one in costs)
     rows = [_sum(part, [one for one in costs if one.part == part]) for part in parts]
-    return table(("part", "tests", "seconds", "of processor"), [*rows, _sum("all", costs)])
+    return table(("part", "tests", "seconds", "of processor"), [*rows, _sum("all", costs, whole_s)])
 
 
-def _sum(name: str, costs: Sequence[Cost]) -> tuple[str, ...]:
+def _sum(name: str, costs: Sequence[Cost], whole_s: float | None = None) -> tuple[str, ...]:
     tests = sum(file.tests for one in costs for file in one.files)
-    return name, f"{tests:,}", _seconds(sum(one.wall_s for one in costs)), _seconds(sum(one.cpu_s for one in costs))
+    wall_s = sum(one.wall_s for one in costs) if whole_s is None else whole_s
+    return name, f"{tests:,}", _seconds(wall_s), _seconds(sum(one.cpu_s for one in costs))
 
 
 def _dearest(costs: Sequence[Cost]) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Parts run one after another, and what is said at the end: what failed, and why.
+"""Parts run one after another, or at once, and what is said at the end: what failed, and why.
 
-Knows: that every part runs, also after one that failed.  Does not know what is in a part.
+Knows: that every part runs, also after one that failed, and which commands run at once.  Does not know what is in a part.
 
 Invariant: the last `END_LINES` lines of a run that failed name what failed, and say why, as far as there is room.
 """
@@ -11,9 +11,11 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -27,6 +29,11 @@ NAMED_MAX: Final = 20
 """So many that failed are named there; of more, how many they are."""
 WIDTH: Final = 200
 """Of a line there: a longer one is cut."""
+
+PartStep: TypeAlias = tuple[str, Step]
+"""A command with the part that it is of."""
+Stage: TypeAlias = Sequence[PartStep]
+"""Commands that run at once."""
 
 
 @attrs.frozen
@@ -43,9 +50,11 @@ def run_parts(names: Sequence[str]) -> int:
     Raises:
         KeyboardInterrupt: Ctrl-C.
     """
-    failures, costs = run_steps((part, one) for part in names for one in PARTS[part]())
-    keep(costs, is_whole=list(names) == list(PARTS))
-    return _say(failures, costs, f"passed: {' '.join(names)}")
+    began = time.monotonic()
+    failures, costs = run_stages(stages([(part, one) for part in names for one in PARTS[part]()]))
+    wall_s = time.monotonic() - began
+    keep(costs, wall_s if list(names) == list(PARTS) else None)
+    return _say(failures, costs, wall_s, f"passed: {' '.join(names)}")
 
 
 def run_quick(only: str) -> int:
@@ -55,11 +64,22 @@ def run_quick(only: str) -> int:
         KeyboardInterrupt: Ctrl-C.
         ValueError: `only` names a package that is not there.
     """
-    failures, costs = run_steps(("quick", one) for one in quick.steps(only))
-    return _say(failures, costs, "passed, but for what was left out")
+    began = time.monotonic()
+    failures, costs = run_stages([("quick", one)] for one in quick.steps(only))
+    return _say(failures, costs, time.monotonic() - began, "passed, but for what was left out")
 
 
-def run_steps(steps: Iterable[tuple[str, Step]]) -> tuple[list[Failure], list[Cost]]:
+def stages(steps: Sequence[PartStep]) -> Iterator[Stage]:
+    """Those that wait run all at once, where the first of them stands; all others one by one."""
+    waiting = [one for one in steps if one[1].waits]
+    for one in steps:
+        if not one[1].waits:
+            yield [one]
+        elif one is waiting[0]:
+            yield waiting
+
+
+def run_stages(stages: Iterable[Stage]) -> tuple[list[Failure], list[Cost]]:
     """Run commands, each of a part, also after one that failed; what failed, and what each cost.
 
     Raises:
@@ -67,21 +87,43 @@ def run_steps(steps: Iterable[tuple[str, Step]]) -> tuple[list[Failure], list[Co
     """
     failures: list[Failure] = []
     costs: list[Cost] = []
-    with tempfile.TemporaryDirectory(prefix="distkv-tests-") as folder:
-        for number, (part, one) in enumerate(steps):
-            print(f"\n== {one.text}", flush=True)
-            told = Path(folder) / str(number)
-            ended = run(one, environment(told))
-            failed, files = _read(told)
+    for stage in stages:
+        for failed, cost in _run_stage(stage):
             failures += failed
-            if ended.code and not failed:  # no test, or the tests did not come to an end
-                failures.append(Failure(f"{one.text} ended with {ended.code}", ended.last))
-            costs.append(Cost(part, one.text, ended.wall_s, ended.cpu_s, files))
+            costs.append(cost)
     return failures, costs
 
 
-def _say(failures: Sequence[Failure], costs: Sequence[Cost], well: str) -> int:
-    print("", *lines_of_parts(costs), "", sep="\n")
+def _run_stage(stage: Stage) -> list[tuple[list[Failure], Cost]]:
+    """What the first prints is shown as it comes, and what the others print when all have ended."""
+    (part, first), *others = stage
+    with ThreadPoolExecutor(max(1, len(others))) as threads:
+        print(f"\n== {first.text}", *(f"   beside {one.text}" for _, one in others), sep="\n", flush=True)
+        printed: list[list[str]] = [[] for _ in others]
+        begun = [threads.submit(_run, *one, said.append) for one, said in zip(others, printed, strict=True)]
+        ran = [_run(part, first, _show), *(one.result() for one in begun)]
+    for (_, one), said in zip(others, printed, strict=True):
+        print(f"\n== {one.text}", "".join(said), sep="\n", flush=True)
+    return ran
+
+
+def _show(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def _run(part: str, one: Step, show: Callable[[str], object]) -> tuple[list[Failure], Cost]:
+    with tempfile.TemporaryDirectory(prefix="distkv-tests-") as folder:
+        told = Path(folder) / "told"
+        ended = run(one, environment(told), show)
+        failures, files = _read(told)
+    if ended.code and not failures:  # no test, or the tests did not come to an end
+        failures.append(Failure(f"{one.text} ended with {ended.code}", ended.last))
+    return failures, Cost(part, one.text, ended.wall_s, ended.cpu_s, files)
+
+
+def _say(failures: Sequence[Failure], costs: Sequence[Cost], wall_s: float, well: str) -> int:
+    print("", *lines_of_parts(costs, wall_s), "", sep="\n")
     print(*(end(failures) if failures else [well]), sep="\n")
     return int(bool(failures))
 

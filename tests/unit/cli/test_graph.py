@@ -17,8 +17,7 @@ from distkv.core.replica import Replica
 from distkv.graph.trace import write_line
 from distkv.sim.actions import CutWay, Deed, Split, ToNode
 from distkv.sim.draft import draw
-from distkv.sim.scenario import Fault
-from tests.seeds import shortest_with
+from tests.seeds import KILLS
 from tests.unit.graph.traces import heard, there, write
 
 Capture = pytest.CaptureFixture[str]
@@ -237,8 +236,7 @@ def test_graph_of_a_seed_that_fails_ends_with_the_rule_and_exits_1(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = shortest_with(Fault.KILL)
-    assert run(["graph", "--seed", str(seed)]) == 1
+    assert run(["graph", "--seed", str(KILLS)]) == 1
     assert "*  fails; disks keep what they said they have: " in capsys.readouterr().out.splitlines()[-1]
 
 

@@ -18,8 +18,7 @@ from distkv.sim.grammar import parse_script
 from distkv.sim.player import ScriptFailedError, play
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.ledger import LedgerPartition
-from distkv.sim.scenario import Fault
-from tests.seeds import shortest_with
+from tests.seeds import KILLS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -70,8 +69,7 @@ def test_seed_that_fails_exits_1_with_what_is_enough_and_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = shortest_with(Fault.KILL)
-    assert run(["sim", "--seed", str(seed)]) == 1
+    assert run(["sim", "--seed", str(KILLS)]) == 1
     out = capsys.readouterr().out
     _, _, file = out.partition("this scenario file is enough to make it fail:\n\n")
     with pytest.raises(ScriptFailedError, match="disks keep what they said they have"):
@@ -100,12 +98,11 @@ def test_seed_that_fails_comes_with_a_command_that_draws_it(
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])
     monkeypatch.setattr("distkv.sim.shrink.RUNS_MAX", 3)  # how far a seed is cut down is another test's
     monkeypatch.chdir(tmp_path)
-    seed = shortest_with(Fault.KILL)
-    run(["sim", "--seed", str(seed)])
+    run(["sim", "--seed", str(KILLS)])
     graph = capsys.readouterr().out.splitlines()[-2].removeprefix("graph: distkv ").split()
     assert run(graph) == 1  # it failed again
-    assert f"seed {seed} failed" in capsys.readouterr().err
-    assert (tmp_path / f"seed-{seed}.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert f"seed {KILLS} failed" in capsys.readouterr().err
+    assert (tmp_path / f"seed-{KILLS}.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 @pytest.mark.slow

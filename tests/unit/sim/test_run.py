@@ -13,7 +13,7 @@ from distkv.core.replica import Replica
 from distkv.graph.trace import Moment
 from distkv.model.ledger import Ledger
 from distkv.sim import scenario as scenario_module
-from distkv.sim.actions import Deed, Foreign, Retire, Split, StartNode, ToNode, Write
+from distkv.sim.actions import Deed, Foreign, Move, Retire, Split, StartNode, ToNode, Write
 from distkv.sim.campaign import campaign
 from distkv.sim.draft import draw
 from distkv.sim.grammar import parse_script
@@ -23,7 +23,7 @@ from distkv.sim.recording import Recording
 from distkv.sim.run import Outcome, Verdict, run
 from distkv.sim.scenario import Fault
 from distkv.sim.shrink import Shrinker
-from tests.seeds import shortest_with
+from tests.seeds import KILLS
 
 
 @functools.cache
@@ -84,14 +84,13 @@ def test_core_that_raises_fails_and_says_where(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_failure_is_cut_down_to_what_it_needs_and_is_a_scenario_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Replica, "replay", lambda _replica, _record: [])  # starts forget what the log says
-    seed = shortest_with(Fault.KILL)
-    outcome = run(draw(seed))
-    shrinker = Shrinker(seed, (), outcome.rule)
+    outcome = run(draw(KILLS))
+    shrinker = Shrinker(KILLS, (), outcome.rule)
     scenario = shrinker.shrink()
     (one,) = (one for one in scenario.planned if not isinstance(one.action, StartNode))  # who joins late
     assert outcome.rule == "disks keep what they said they have"
     ends = [ToNode(f"n{n}", deed) for n in range(6) for deed in (Deed.STOP, Deed.CRASH)]
-    assert one.action in ends or isinstance(one.action, Foreign | Retire)  # a process starts anew
+    assert one.action in ends or isinstance(one.action, Foreign | Move | Retire)  # a process starts anew
     assert shrinker.off == set(Fault) - {one.fault}
     with pytest.raises(ScriptFailedError, match=outcome.rule):
         play(parse_script(scenario.text(), "t.txt"))

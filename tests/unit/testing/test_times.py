@@ -12,7 +12,7 @@ COSTS = [
 
 
 def test_commands_of_a_part_are_one_row_and_the_last_row_is_the_sum() -> None:
-    assert list(lines_of_parts(COSTS)) == [
+    assert list(lines_of_parts(COSTS, None)) == [
         "====  =====  =======  ============",
         "part  tests  seconds  of processor",
         "====  =====  =======  ============",
@@ -21,3 +21,7 @@ def test_commands_of_a_part_are_one_row_and_the_last_row_is_the_sum() -> None:
         "all   1,234  152      282",
         "====  =====  =======  ============",
     ]
+
+
+def test_parts_that_ran_at_once_took_less_than_their_sum() -> None:
+    assert list(lines_of_parts(COSTS, 110.4))[-2] == "all   1,234  110      282"

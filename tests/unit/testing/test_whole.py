@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
-from testing.steps import step
-from testing.whole import END_LINES, WIDTH, Failure, end, run_steps
+from testing.steps import Step, step, waiting
+from testing.whole import END_LINES, WIDTH, Failure, end, run_stages, stages
 
 
 def _failures(count: int) -> list[Failure]:
@@ -42,11 +43,48 @@ def test_long_line_is_cut() -> None:
 def test_command_that_fails_without_a_word_of_tests_is_a_failure_with_its_last_lines() -> None:
     lost = step(sys.executable, "-c", "print('first'); print('all is lost'); raise SystemExit(3)")
     well = step(sys.executable, "-c", "print('well')")
-    failures, costs = run_steps([("lint", lost), ("lint", well)])
+    failures, costs = run_stages([[("lint", lost)], [("lint", well)]])
     assert [(one.name, list(one.last)) for one in failures] == [(f"{lost.text} ended with 3", ["first", "all is lost"])]
     assert [one.step for one in costs] == [lost.text, well.text]
 
 
 def test_program_that_is_not_there_is_a_failure() -> None:
-    failures, _ = run_steps([("lint", step("no-such-program-of-ours"))])
+    failures, _ = run_stages([[("lint", step("no-such-program-of-ours"))]])
     assert "no-such-program-of-ours" in failures[0].name
+
+
+def test_what_waits_runs_at_once_where_the_first_of_it_stands() -> None:
+    first, alone, second, last = waiting("a"), step("b"), waiting("c"), step("d")
+    steps = [("lint", last), ("process", first), ("process", alone), ("netns", second), ("spark", last)]
+    assert list(stages(steps)) == [
+        [("lint", last)],
+        [("process", first), ("netns", second)],
+        [("process", alone)],
+        [("spark", last)],
+    ]
+
+
+def test_commands_of_a_stage_run_at_once_and_what_they_print_is_not_mixed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def meeting(own: str, other: str) -> Step:
+        """It ends when the other one has begun."""
+        words = (
+            "import pathlib, sys, time; own, other = map(pathlib.Path, sys.argv[1:])\n"
+            "print('one', own.name); own.touch()\n"
+            "while not other.exists(): time.sleep(0.01)\n"
+            "print('two', own.name)"
+        )
+        return waiting(sys.executable, "-uc", words, str(tmp_path / own), str(tmp_path / other))
+
+    failures, costs = run_stages([[("process", meeting("a", "b")), ("netns", meeting("b", "a"))]])
+    assert not failures
+    assert [cost.part for cost in costs] == ["process", "netns"]
+    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith(("one", "two"))]
+    assert said == ["one a", "two a", "one b", "two b"]
+
+
+def test_what_fails_beside_another_command_is_told() -> None:
+    lost = waiting(sys.executable, "-c", "print('all is lost'); raise SystemExit(3)")
+    failures, _ = run_stages([[("process", waiting(sys.executable, "-c", "")), ("netns", lost)]])
+    assert [list(one.last) for one in failures] == [["all is lost"]]
