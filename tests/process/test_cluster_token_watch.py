@@ -63,7 +63,8 @@ def wait_told(cluster: Cluster, watch: TokenWatchCommand, wanted: dict[str, list
 
 
 def check_ended_by_ctrl_c(watch: TokenWatchCommand) -> None:
-    """It said once that it lost the connection, and once that it is back."""
+    """It said once that it lost the connection, and once that it is back, which is after all that there is was told."""
+    watch.wait_said(BACK)
     code, errors = watch.interrupt()
     assert code == 130
     first, second = errors.splitlines()

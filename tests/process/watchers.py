@@ -37,8 +37,10 @@ class CommandWatch:
         )
         self._server = server
         self._lines: list[dict[str, Any]] = []
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        self._said: list[str] = []
+        self._readers = [threading.Thread(target=read) for read in (self._read, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
 
     def __enter__(self) -> Self:
         return self
@@ -65,6 +67,12 @@ class CommandWatch:
         """Until its watch has begun: a change from now on is shown."""
         wait_until(self._is_watching, "the command watches", END_S, self._dump)
 
+    def wait_said(self, words: str) -> None:
+        """Until a line on stderr ends with these words."""
+        wait_until(
+            lambda: any(line.endswith(f"{words}\n") for line in self._said), f"it says: {words}", END_S, self._dump
+        )
+
     def interrupt(self) -> tuple[int, str]:
         """Ctrl-C; the exit code, and what it said on stderr."""
         self._process.send_signal(signal.SIGINT)
@@ -86,14 +94,20 @@ class CommandWatch:
         for line in self._process.stdout:
             self._lines.append(json.loads(line))
 
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line.decode())
+
     def _end(self) -> str:
         self._process.wait(END_S)
-        self._reader.join()
-        with self._process as process:
-            return process.stderr.read().decode() if process.stderr is not None and not process.stderr.closed else ""
+        for reader in self._readers:
+            reader.join()
+        with self._process:
+            return "".join(self._said)
 
     def _dump(self) -> str:
-        return f"{len(self._lines)} lines, the last ones {self._lines[-5:]}\n{self._server.dump()}"
+        return f"{len(self._lines)} lines, the last ones {self._lines[-5:]}\n{''.join(self._said)}{self._server.dump()}"
 
 
 class TokenWatchCommand(CommandWatch):
