@@ -1,6 +1,6 @@
 """Parts run one after another, or at once, and what is said at the end: what failed, and why.
 
-Knows: that every part runs, also after one that failed, and which commands run at once.  Does not know what is in a part.
+Knows: that every part runs, also after one that failed, and which commands run at once.  Does not know what a part has.
 
 Invariant: the last `END_LINES` lines of a run that failed name what failed, and say why, as far as there is room.
 """
