@@ -92,9 +92,10 @@ def address_text(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def in_turn(addresses: Sequence[Address], current: Address) -> tuple[Address, ...]:
-    """The same addresses, `current` and those behind it first: a node that is back soon still has what was written."""
-    at = addresses.index(current)
+def in_turn(addresses: Sequence[Address], current: Address, *, is_silent: bool) -> tuple[Address, ...]:
+    """The same addresses, `current` and those behind it first: a node that is back soon still has what was written. One
+    that said nothing when it was asked comes last: it would take as long again."""
+    at = addresses.index(current) + is_silent
     return (*addresses[at:], *addresses[:at])
 
 

@@ -23,7 +23,7 @@ from distkv.client.background import BackgroundTask
 from distkv.client.event_loop import cancellation_check, running_clock
 from distkv.client.node_questions import ping
 from distkv.client.protocol import Backoff, Call
-from distkv.client.questions import Answer, Question
+from distkv.client.questions import Answer, Question, Repeat
 from distkv.client.shared_line import SharedLine, Waiter, open_line
 from distkv.errors import DistkvError, UnreachableError
 from distkv.wire.fields import Fields
@@ -39,7 +39,7 @@ async def open_connection(
         UnreachableError, PeerError, BusyError: as `connection.open_connection`.
     """
     room = anyio.Semaphore(open_max, fast_acquire=True)
-    line = await open_line(addresses, room, connect_s=connect_s, patience_s=reply_s)
+    line = await open_line(addresses, room, connect_s=connect_s, patience_s=_each_s(addresses, reply_s))
     return AsyncConnection(addresses, line, room, connect_s=connect_s, reply_s=reply_s)
 
 
@@ -52,11 +52,12 @@ class AsyncConnection:
         self._addresses: Final = tuple(addresses)
         self._connect_s: Final = connect_s
         self._reply_s: Final = reply_s
+        self._each_s: Final = _each_s(addresses, reply_s)
         self._line = line
         self._room: Final = room
         self._clock: Final[Callable[[], float]] = running_clock()
         self._check_cancelled: Final[Callable[[], Awaitable[None]]] = cancellation_check()
-        self._backoff: Final = Backoff()
+        self._backoff: Final = Backoff.within(reply_s)
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
         self._background: Final = BackgroundTask(self._serve)
@@ -103,8 +104,9 @@ class AsyncConnection:
                 self._backoff.reset()
                 return call.conclude(waiter.answer)
             if waiter.is_late:
-                waiter.line.stop(failures.silent(self.name))
-                raise call.give_up(waiter.line.failure)
+                waiter.line.stop(failures.silent(waiter.line.greeted.name))
+                if self._clock() >= deadline or question.repeat is not Repeat.ANYWHERE:
+                    raise call.give_up(waiter.line.failure)
             call.lose(waiter.line.failure)
 
     # -- long results, each on a line of its own
@@ -211,10 +213,16 @@ class AsyncConnection:
         line = self._line
         try:
             call.begin(line.greeted.hello.node)
-            return line.ask(call.question, deadline)
+            return line.ask(call.question, self._until(call.question, deadline))
         except BaseException:
             self._room.release()
             raise
+
+    def _until(self, question: Question[Answer], deadline: float) -> float:
+        """Until when this node may take: who reads leaves time for the others."""
+        if question.repeat is not Repeat.ANYWHERE or question.wait_s:
+            return deadline
+        return min(deadline, self._clock() + self._each_s)
 
     async def _connect_again(self) -> None:
         """As soon as somebody needs it; with pauses that grow for as long as somebody does."""
@@ -222,9 +230,8 @@ class AsyncConnection:
             await self._need.wait()
             await anyio.sleep(self._backoff.next_s(random.random()))
             try:
-                self._line = await open_line(
-                    self._in_turn(), self._room, connect_s=self._connect_s, patience_s=self._reply_s
-                )
+                connect_s = min(self._connect_s, self._each_s)
+                self._line = await open_line(self._in_turn(), self._room, connect_s=connect_s, patience_s=self._each_s)
             except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
                 self._need.failure = UnreachableError(str(error))
             else:
@@ -232,10 +239,15 @@ class AsyncConnection:
                 return
 
     def _in_turn(self) -> Sequence[Address]:
-        return in_turn(self._addresses, self._line.greeted.address)
+        return in_turn(self._addresses, self._line.greeted.address, is_silent=self._line.failure.is_silence)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
+
+
+def _each_s(addresses: Sequence[Address], reply_s: float) -> float:
+    """So long one node may be silent where another one may be asked instead."""
+    return reply_s / max(1, len(addresses))
 
 
 @attrs.define(eq=False)

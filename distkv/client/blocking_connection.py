@@ -21,7 +21,7 @@ from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.connection import Connection, open_connection
 from distkv.client.node_questions import ping
 from distkv.client.protocol import Backoff, Call, read_answer
-from distkv.client.questions import Answer, Question
+from distkv.client.questions import Answer, Question, Repeat
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
 
@@ -39,8 +39,12 @@ class SharedConnection:
         self._addresses: Final = tuple(addresses)
         self._connect_s: Final = connect_s
         self._reply_s: Final = reply_s
+        self._each_s: Final = reply_s / max(1, len(self._addresses))
+        """So long one node may be silent where another one may be asked instead."""
         self._reconnect: Final = reconnect
-        self._backoff: Final = Backoff()
+        self._backoff: Final = Backoff.within(reply_s)
+        self._why: UnreachableError | None = None  # no node answered when one was looked for last
+        self._is_silent = False  # the node that was connected last
         self._turn: Final = threading.Lock()
         self._is_closed = False
         self._closed: Final = threading.Event()  # the same, for those who wait; each ask looks at the other, for speed
@@ -143,16 +147,23 @@ class SharedConnection:
             try:
                 connection = self._connected(deadline)
                 call.begin(connection.hello.node)
-                answer = connection.ask(call.question, deadline)
+                answer = connection.ask(call.question, self._until(call.question, deadline))
             except ConnectionLostError:
                 raise
             except UnreachableError as error:
+                self._is_silent |= error.is_silence
                 call.lose(error)
                 if not self._reconnect or self._is_closed or time.monotonic() >= deadline:
                     raise call.give_up(error) from None
             else:
                 self._backoff.reset()
                 return call.conclude(answer)
+
+    def _until(self, question: Question[Answer], deadline: float) -> float:
+        """Until when this node may take: who reads leaves time for the others."""
+        if question.repeat is not Repeat.ANYWHERE or question.wait_s or not self._reconnect:
+            return deadline
+        return min(deadline, time.monotonic() + self._each_s)
 
     def _connected(self, deadline: float) -> Connection:
         """The connection; when it is broken a new one, after a pause that grows with every failure."""
@@ -162,18 +173,25 @@ class SharedConnection:
             self._connection.check_open()
         elif not self._connection.is_alive():
             self._connection.close()
-            self._connection = self._connect_again(deadline - time.monotonic())
+            self._connection = self._connect_again(deadline)
             self._check_open()  # who closed it meanwhile may not have seen this one; it is closed after our turn
         return self._connection
 
-    def _connect_again(self, left_s: float) -> Connection:
-        self._closed.wait(max(0.0, min(self._backoff.next_s(random.random()), left_s)))
+    def _connect_again(self, deadline: float) -> Connection:
+        pause_s = self._backoff.next_s(random.random())
+        self._closed.wait(max(0.0, min(pause_s, deadline - time.monotonic())))
         self._check_open()
-        connect_s = max(0.001, min(self._connect_s, left_s))
+        usual_s = min(self._connect_s, self._each_s)
+        connect_s = max(0.001, min(usual_s, deadline - time.monotonic()))
         try:
-            return open_connection(self._in_turn(), connect_s=connect_s)
+            found = open_connection(self._in_turn(), connect_s=connect_s)
         except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
-            raise UnreachableError(str(error)) from None
+            if self._why is None or connect_s == usual_s:  # an attempt that was cut short knows less
+                self._why = UnreachableError(str(error))
+            raise self._why from None
+        self._why = None
+        self._is_silent = False
+        return found
 
     def _open_line(self) -> Connection:
         """One more connection, to the same node if it can be."""
@@ -207,4 +225,4 @@ class SharedConnection:
                 self._turn.release()
 
     def _in_turn(self) -> Sequence[Address]:
-        return in_turn(self._addresses, self._connection.address)
+        return in_turn(self._addresses, self._connection.address, is_silent=self._is_silent)

@@ -9,7 +9,7 @@ sent a second time only where it cannot take place twice.
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import attrs
 
@@ -25,6 +25,9 @@ from distkv.wire.replies import TEXT, Hello, decode_reply, is_end, is_start, rea
 
 REPLY_BYTES_MAX: Final = 64 << 20
 """A larger reply is taken for nonsense."""
+
+PAUSE_S_MAX: Final = 2.0
+"""Between two attempts to connect."""
 
 Asker = TypeVar("Asker")
 
@@ -269,13 +272,18 @@ class Backoff:
     """
 
     first_s: float = 0.05
-    max_s: float = 2.0
+    max_s: float = PAUSE_S_MAX
     _next_s: float = 0.0
+
+    @classmethod
+    def within(cls, reply_s: float) -> Self:
+        """Of who waits so long for a reply: a pause leaves time for an attempt, and for the reply."""
+        return cls(max_s=min(PAUSE_S_MAX, reply_s / 2))
 
     def next_s(self, chance: float) -> float:
         """The next pause; `chance` is from 0 to 1."""
         pause_s = self._next_s
-        self._next_s = min(self.max_s, pause_s * 2) if pause_s else self.first_s
+        self._next_s = min(self.max_s, pause_s * 2 or self.first_s)
         return pause_s * (1 + chance) / 2
 
     def reset(self) -> None:

@@ -163,3 +163,40 @@ def test_blocking_client_sees_before_a_write_that_the_server_is_gone() -> None:
         assert server.closed.acquire(timeout=100)
         assert client.set("a", 1) == WRITTEN
     assert [type(request) for request in server.requests] == [PingRequest, SetValue]
+
+
+@each_shell
+@pytest.mark.parametrize("reply_s", [0.3, 1.0])
+def test_client_finds_a_node_that_was_away_for_many_times_its_patience(shell: str, reply_s: float) -> None:
+    """However long the pauses between attempts have become."""
+    away = [encode_hello(HELLO), *[FULL] * 9]
+    with open_server(close, *[reply({})] * 10, greetings=away) as server:
+        found = perform(shell, [server], *[("ping",)] * 10, reply_s=reply_s)
+    failed = [failure for failure in found if failure is not None]
+    assert all(type(failure) is UnreachableError for failure in failed)
+    assert found[len(failed) :] == [None] * (10 - len(failed))
+    assert len(failed) < 10
+
+
+@each_shell
+def test_node_that_falls_silent_has_its_share_of_the_time_and_the_next_one_is_asked(shell: str) -> None:
+    with open_server(silence) as first, open_server(*[reply({"state": "ready"})] * 2) as second:
+        assert perform(shell, [first, second], ("state",), ("state",), reply_s=2.0) == [{"state": "ready"}] * 2
+    assert (len(first.requests), len(second.requests)) == (1, 2)
+
+
+@each_shell
+def test_node_that_hangs_when_it_should_greet_has_its_share_of_the_time(shell: str) -> None:
+    with (
+        open_server(close, greetings=[encode_hello(HELLO)], greeting=b"") as first,
+        open_server(reply({"state": "ready"})) as second,
+    ):
+        assert perform(shell, [first, second], ("state",), reply_s=2.0) == [{"state": "ready"}]
+
+
+@each_shell
+def test_write_waits_all_its_time_for_a_silent_node_and_the_next_call_asks_another_one(shell: str) -> None:
+    with open_server(silence) as first, open_server(reply(DONE)) as second:
+        lost, done = perform(shell, [first, second], ("set", "a", 1), ("set", "a", 1), reply_s=0.5)
+    assert type(lost) is ConnectionLostError
+    assert done == WRITTEN
