@@ -16,7 +16,7 @@ from typing import Final
 import anyio
 import attrs
 
-from distkv.client import failures
+from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
@@ -61,6 +61,8 @@ class AsyncConnection:
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
         self._background: Final = BackgroundTask(self._serve)
+        self._is_parents = False  # whether we are the child of a process that was forked
+        forks.tell_child(self)
 
     @property
     def hello(self) -> Hello:
@@ -79,6 +81,8 @@ class AsyncConnection:
 
     async def aclose(self) -> None:
         """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""
+        if self._is_parents:
+            return  # its tasks are not in our loop
         try:
             await self._background.end()
         finally:
@@ -162,6 +166,11 @@ class AsyncConnection:
     async def pause(self, pauses: Backoff) -> None:
         """Wait before something is tried again."""
         await anyio.sleep(pauses.next_s(random.random()))
+
+    def leave_to_parent(self) -> None:
+        """In a child, which has no such loop: each call raises."""
+        self._is_parents = self._need.is_over = True
+        self._line.leave_to_parent()
 
     # -- inside
 

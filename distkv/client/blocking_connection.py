@@ -16,7 +16,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from distkv.client import failures
+from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.connection import Connection, open_connection
 from distkv.client.node_questions import ping
@@ -45,11 +45,12 @@ class SharedConnection:
         self._backoff: Final = Backoff.within(reply_s)
         self._why: UnreachableError | None = None  # no node answered when one was looked for last
         self._is_silent = False  # the node that was connected last
-        self._turn: Final = threading.Lock()
+        self._turn = threading.Lock()
         self._is_closed = False
-        self._closed: Final = threading.Event()  # the same, for those who wait; each ask looks at the other, for speed
+        self._closed = threading.Event()  # the same, for those who wait; each ask looks at the other, for speed
         self._lines: Final[set[Connection]] = set()
         self._connection = open_connection(self._addresses, connect_s=connect_s)
+        forks.tell_child(self)
 
     @property
     def hello(self) -> Hello:
@@ -85,12 +86,13 @@ class SharedConnection:
         """
         patience_s = self._reply_s + question.wait_s
         deadline = time.monotonic() + patience_s
-        if not self._turn.acquire(False) and not self._turn.acquire(timeout=patience_s):
+        turn = self._turn
+        if not turn.acquire(False) and not turn.acquire(timeout=patience_s):
             raise failures.crowded(self.name, patience_s)
         try:
             return self._answer(Call(question), deadline)
         finally:
-            self._turn.release()
+            turn.release()
             if self._is_closed:
                 self._close_if_idle()  # who closed it saw that it was in use
 
@@ -139,6 +141,13 @@ class SharedConnection:
                 why = error
             watching.lose(why)
             self._closed.wait(pauses.next_s(random.random()))
+
+    def leave_to_parent(self) -> None:
+        """In a child: its threads take turns anew, and the next one connects. What waited was the parent's."""
+        self._turn, self._closed = threading.Lock(), threading.Event()
+        if self._is_closed:
+            self._closed.set()
+        self._lines.clear()
 
     # -- inside
 

@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from distkv.client import failures, node_questions
+from distkv.client import failures, forks, node_questions
 from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.client.protocol import Answered, ClientProtocol
 from distkv.client.questions import Answer, Question
@@ -64,6 +64,7 @@ class Connection:
         self.name: Final = address_text(address)
         self._conversation: ClientProtocol[object] = ClientProtocol(self.name)
         self._is_stopped = False
+        forks.tell_child(self)
         deadline = time.monotonic() + connect_s
         try:
             self._socket: socket.socket | None = _dial(address, connect_s)
@@ -79,6 +80,11 @@ class Connection:
         except BaseException:
             self.close()
             raise
+
+    def leave_to_parent(self) -> None:
+        """It goes on there: only our end of it is closed."""
+        if getattr(self, "_socket", None) is not None:
+            self.close()
 
     def close(self) -> None:
         """May be called again."""
@@ -109,8 +115,7 @@ class Connection:
     def fileno(self) -> int:
         """For a selector, which tells when `finish` would not wait long."""
         self.check_open()
-        assert self._socket is not None
-        return self._socket.fileno()
+        return self._open_socket().fileno()
 
     def is_alive(self) -> bool:
         """Whether it is open, and nothing came that says that the server is gone: nothing comes without a question."""
@@ -211,6 +216,12 @@ class Connection:
 
     # -- inside
 
+    def _open_socket(self) -> socket.socket:
+        """Raises UnreachableError when there is none: a signal handler may have forked, and we are the child."""
+        if self._socket is None:
+            raise failures.ended(self.name)
+        return self._socket
+
     def _greeting(self, deadline: float) -> Hello:
         while self._conversation.hello is None:
             self._receive(deadline)
@@ -218,9 +229,8 @@ class Connection:
 
     def _send(self, data: bytes, deadline: float) -> float:
         """Until when to wait for the reply."""
-        assert self._socket is not None
         try:
-            sent = _sent(self._socket, data)
+            sent = _sent(self._open_socket(), data)
             if sent < len(data):
                 self._send_rest(memoryview(data)[sent:], deadline)
         except TimeoutError:
@@ -232,12 +242,12 @@ class Connection:
 
     def _send_rest(self, data: memoryview, deadline: float) -> None:
         """What the socket did not take at once."""
-        assert self._socket is not None
-        self._socket.settimeout(_seconds_until(deadline))
+        line = self._open_socket()
+        line.settimeout(_seconds_until(deadline))
         try:
-            self._socket.sendall(data)
+            line.sendall(data)
         finally:
-            self._socket.setblocking(False)
+            line.setblocking(False)
 
     def _receive(self, deadline: float) -> list[Answered[object]]:
         found = self._conversation.feed(self._bytes(deadline, RECEIVE_BYTES))
@@ -246,12 +256,11 @@ class Connection:
         return found
 
     def _bytes(self, deadline: float, count_max: int) -> bytes:
-        assert self._socket is not None
         try:
             data = None
             while data is None:
                 self._arrival.poll(1000 * _seconds_until(deadline))
-                data = _received(self._socket, count_max)
+                data = _received(self._open_socket(), count_max)
         except TimeoutError:
             raise failures.silent(self.name) from None
         except OSError as error:

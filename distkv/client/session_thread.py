@@ -18,16 +18,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
-from distkv.client import failures
+from distkv.client import failures, forks
 from distkv.client.addresses import Reach
 from distkv.client.boot_clock import STEP_S, boot_ms
 from distkv.client.connection import Connection
 from distkv.client.holding import Holding
+from distkv.client.holding_news import SessionEnded
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Question
 from distkv.client.token_questions import session_question
 from distkv.client.token_wish import TokenNews
-from distkv.errors import DistkvError
+from distkv.errors import DistkvError, UnreachableError
 from distkv.wire.token_replies import TokenReply
 
 Found = TypeVar("Found")
@@ -42,9 +43,9 @@ class SessionThread:
     def __init__(self, reach: Reach, holding: Holding, on_change: Callable[[], None] | None = None) -> None:
         """`on_change` is called in the thread, after whatever happened, with the lock held."""
         self._reach: Final = reach
-        self._holding: Final = holding
+        self._holding = holding
         self._on_change: Final = on_change
-        self._changed: Final = threading.Condition()
+        self._changed = threading.Condition()
         self.news: Final = TokenNews()
         """To be read in `do` and `wait`."""
         self._is_left = False
@@ -53,6 +54,7 @@ class SessionThread:
         self._waker, self._wakeup = socket.socketpair()
         for end in (self._waker, self._wakeup):
             end.setblocking(False)
+        forks.tell_child(self)
         self._thread: Final = threading.Thread(target=self._run, name="distkv session", daemon=True)
 
     def start(self) -> None:
@@ -86,6 +88,16 @@ class SessionThread:
         self._is_left = True
         self.do(Holding.woken)
         self.join()
+
+    def leave_to_parent(self) -> None:
+        """In a child, which has no such thread: the session is the parent's, and over for us."""
+        self._changed = threading.Condition()
+        for end in (self._waker, self._wakeup):
+            end.close()
+        why = UnreachableError("this process is a fork of the one that holds it")
+        self._holding = Holding()  # whatever the parent's was doing
+        self.news.loss = str(why)
+        self.news.take([SessionEnded(why)])
 
     # -- inside: all of it in the thread, but for `_tell` and `_is_done`
 

@@ -120,6 +120,10 @@ class SharedLine:
             self.failure = why
             self._break()
 
+    def leave_to_parent(self) -> None:
+        """In a child: nothing is asked here any more."""
+        self._is_broken = True
+
     async def serve(self) -> None:
         """Send and receive until it breaks; then wake all who wait."""
         try:
