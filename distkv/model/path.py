@@ -10,6 +10,7 @@ so a path is a tuple in which everything that is neither text nor bytes carries 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, Self, TypeAlias
 
@@ -28,6 +29,8 @@ _new_tuple: Final = tuple.__new__
 _NULL: Final[NameKey] = ("NoneType", None)
 _FALSE: Final[NameKey] = ("bool", False)
 _TRUE: Final[NameKey] = ("bool", True)
+_HEX: Final = re.compile("x[0-9a-fA-F]+")
+_BYTES: Final = re.compile("y([0-9a-fA-F]{2})*")
 _WORDS: Final[dict[str, Name]] = {"e": "", "t": True, "f": False, "n": None}
 _NO_NAMES: Final = (str, bytes, bytearray, dict, set, frozenset)
 """What can be iterated, but does not give names in an order that was meant."""
@@ -226,20 +229,31 @@ def _parse_name(part: str, text: str) -> Name:
     word = part[1:]
     if word in _WORDS:
         return _WORDS[word]
-    try:
-        if word[:1] == "y":
-            return bytes.fromhex(word[1:])
-        if word[:1] == "x":
-            return int(word[1:], 16)
-        number = word.replace(":.", ".")
-        if number.lstrip("+-").isdecimal():
-            return int(number)
-        return float(number)
-    except ValueError:
+    if _BYTES.fullmatch(word):
+        return bytes.fromhex(word[1:])
+    if _HEX.fullmatch(word):
+        return int(word[1:], 16)
+    number = _number(word.replace(":.", "."))
+    if number is None:
         raise BadPathError(
             f"the path {text!r} has the element {part!r}: after ':' comes '.', ':', '_', 'e', 't', 'f', 'n', "
             "a number, 'x' with hex digits or 'y' with bytes in hex"
-        ) from None
+        )
+    written = _key_text(_name_key(number))
+    if written != part:
+        advice = "this number is too large" if math.isinf(number) else f"write this number as {written!r}"
+        raise BadPathError(f"the path {text!r} has the element {part!r}: {advice}")
+    return number
+
+
+def _number(text: str) -> int | float | None:
+    """What Python would read, which is more than what it writes: 1_0, five in Arabic digits, a float beyond all."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
 
 
 def _unescape(part: str, text: str) -> str:

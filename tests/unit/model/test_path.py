@@ -38,6 +38,7 @@ def test_path_and_text_form_belong_together(names: tuple[Name, ...], text: str) 
 
 def test_integers_are_read_in_hex_too() -> None:
     assert Path.parse(":xff.:x10") == Path((255, 16))
+    assert Path.parse(":xFF.:x0a.:y0aFF") == Path((255, 10, b"\x0a\xff"))
 
 
 def test_empty_text_and_empty_bytes_are_one_name() -> None:
@@ -110,6 +111,25 @@ def test_the_largest_path_and_the_largest_integers_are_taken() -> None:
         (":yzz", "after ':' comes"),
         (":xzz", "after ':' comes"),
         (":+-5", "after ':' comes"),
+        (":x-1f", "after ':' comes"),
+        (":x1_f", "after ':' comes"),
+        (":x", "after ':' comes"),
+        (":y6_1", "after ':' comes"),
+        (":y61 62", "after ':' comes"),
+        (":1_0", "write this number as ':10'"),
+        (": 5", "write this number as ':5'"),
+        (":5\n", "write this number as ':5'"),
+        (":+5", "write this number as ':5'"),
+        (":05", "write this number as ':5'"),
+        (":-0", "write this number as ':0'"),
+        (":\uff15", "write this number as ':5'"),
+        (":\u0665", "write this number as ':5'"),
+        (":1:.50", "write this number as ':1:.5'"),
+        (":1e3", "write this number as ':1000:.0'"),
+        (":-0:.0", "write this number as ':0:.0'"),
+        (":1e400", "too large"),
+        (":-1e400", "too large"),
+        (":" + "1" * 5000, "too large"),
         (":nan", "NaN"),
         (":18446744073709551616", "64 bits"),
     ],
