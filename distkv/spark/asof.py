@@ -15,7 +15,6 @@ Invariant: a result is of exactly the ticks of the cut, or is refused.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -243,28 +242,3 @@ def _result(found: pa.Table, lacked: TickRanges, *, is_whole: bool) -> AsOf:
     entries.sort(key=lambda entry: place_of(entry[0].key))
     shown = f"{digest:016x}" if is_whole else None
     return AsOf(entries, conflicts, deletions, shown, rows, count(lacked))
-
-
-def read_time(text: str) -> float:
-    """A time as seconds since 1970, or as ISO 8601, such as 2026-11-23T10:00:00+00:00.
-
-    Raises:
-        SettingsError: it is none.
-    """
-    from datetime import UTC, datetime
-
-    try:
-        found = float(text)
-    except ValueError:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            moment = None
-        if moment is None:
-            raise SettingsError(
-                f"{text!r} is no time: write seconds since 1970, or a date such as 2026-11-23T10:00:00+00:00"
-            ) from None
-        found = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(found):
-        raise SettingsError(f"{text!r} is no time: write seconds since 1970")
-    return found

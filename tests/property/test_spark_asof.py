@@ -19,7 +19,7 @@ from distkv.model.event import Event, Kind, NodeName, Tick, Tock, new_event
 from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
 from distkv.model.tree import Tree
-from distkv.spark.asof import Cut, read_time
+from distkv.spark.asof import Cut
 from tests.profiles import examples
 from tests.property.folds import Folded, fold_events, folded, rising
 from tests.property.histories import PATHS, History, histories, tree_of
@@ -200,22 +200,3 @@ def test_row_that_is_no_event_is_refused(column: str, values: list[Any], complai
 def test_cut_of_ticks_and_of_a_time_is_refused() -> None:
     with pytest.raises(SettingsError, match="of ticks or of a time"):
         Cut({}, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1.5", 1.5),
-        ("1970-01-01T00:00:10+00:00", 10.0),
-        ("1970-01-01T01:00:10+01:00", 10.0),
-        ("1970-01-02", 86400.0),
-    ],
-)
-def test_time_is_read_as_seconds_or_as_a_date(text: str, seconds: float) -> None:
-    assert read_time(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "nan", "inf", "yesterday"])
-def test_time_that_is_none_is_refused_with_what_would_be_right(text: str) -> None:
-    with pytest.raises(SettingsError, match="write seconds since 1970"):
-        read_time(text)

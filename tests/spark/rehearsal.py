@@ -32,7 +32,7 @@ def play(spark: SparkSession, node: Server, folder: Path) -> None:
         ("archive", "--to", table, "--once"),
         ("restore", table, "--latest", "--apply"),
         ("import", str(rows), "--format", "csv", "--to", "y.{k}", "--value", "v", "--rejects", str(folder / "rejects")),
-        ("compact", table, "--forget", "1"),
+        ("compact", table, "--forget", "2000-01-01"),
     ):
         ended = run_here(spark, [node.address], *words)
         assert ended.code == 0, ended.err

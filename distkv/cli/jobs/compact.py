@@ -16,6 +16,7 @@ import attrs
 from distkv.cli.jobs.running import ProgressLine, on_spark, read_count
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
+from distkv.text.moment import read_moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,21 +39,20 @@ def compact_command(session: CliSession, directory: str, rows: str, forget: str 
     show moments before TIME; it can show all later ones.
     """
     size = read_count("--rows", rows, ROWS_MAX)
-    return partial(_compact, session, directory, size, forget, Form(form) if form else session.form)
+    before_s = None if forget is None else read_moment(forget)
+    return partial(_compact, session, directory, size, before_s, Form(form) if form else session.form)
 
 
 # -- what it does -------------------------------------------------------------------------------------------------
 
 
-def _compact(session: CliSession, directory: str, rows: int, forget: str | None, form: Form) -> None:
+def _compact(session: CliSession, directory: str, rows: int, before_s: float | None, form: Form) -> None:
     progress = ProgressLine()
 
     def run(spark: SparkSession) -> Any:
-        from distkv.spark.asof import read_time
         from distkv.spark.compact import compact
 
-        time = None if forget is None else read_time(forget)
-        return compact(spark, directory, rows=rows, forget=time, tell=progress.tell)
+        return compact(spark, directory, rows=rows, forget=before_s, tell=progress.tell)
 
     found = on_spark(session, run)
     progress.end()

@@ -20,6 +20,7 @@ from distkv.cli.output import Form, binary_stdout, complain, print_result, rende
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.errors import SettingsError
 from distkv.model.path import Path
+from distkv.text.moment import read_moment
 from distkv.wire.values import unpack_value
 
 if TYPE_CHECKING:
@@ -47,20 +48,25 @@ class CutOptions:
         """
         Raises:
             UsageError: it is none, or several.
+            SettingsError: the time is none.
         """
         if sum(chosen is not None for chosen in (self.ticks, self.at)) + self.latest != 1:
             raise click.UsageError("say which moment: one of --ticks FILE, --at TIME and --latest")
+        self._at_s()  # before Java starts
 
     def cut(self) -> Cut:
         """
         Raises:
             SettingsError: the file or the time cannot be read.
         """
-        from distkv.spark.asof import Cut, read_time
+        from distkv.spark.asof import Cut
         from distkv.spark.source.offsets import read_ticks
 
         wanted = None if self.ticks is None else read_ticks(_read(self.ticks), f"the file {self.ticks}")
-        return Cut(wanted, None if self.at is None else read_time(self.at))
+        return Cut(wanted, self._at_s())
+
+    def _at_s(self) -> float | None:
+        return None if self.at is None else read_moment(self.at)
 
 
 def moment_options(command: Callable[..., Job]) -> Callable[..., Job]:

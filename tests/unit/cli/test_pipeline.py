@@ -26,6 +26,10 @@ Caused by: org.apache.parquet.io.ParquetDecodingException: could not verify page
     [
         (["asof", "DIR"], "say which moment: one of --ticks FILE, --at TIME and --latest"),
         (["asof", "DIR", "--latest", "--at", "5"], "say which moment"),
+        (["asof", "DIR", "--at", "yesterday"], "'yesterday' is no time"),
+        (["restore", "DIR", "--at", "20261126"], "write a date as"),
+        (["export", "--to", "OUT", "--format", "csv", "--table", "DIR", "--at", "1790000000500"], "milliseconds"),
+        (["compact", "DIR", "--forget", "2026"], "write a date as"),
         (["restore", "DIR"], "say which moment"),
         (["export", "--to", "x", "--format", "csv", "--table", "DIR"], "say which moment"),
         (["export", "--to", "x", "--format", "csv", "--latest"], "name it with --table DIR"),
