@@ -39,8 +39,8 @@ COMMANDS = Commands(
 @click.group("client", commands=COMMANDS)
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
-    help="The node: HOST, HOST:PORT or unix:/PATH; several are tried in turn. [env: DISTKV_HOST, with commas] "
-    "[default: 127.0.0.1]",
+    help="The node: HOST, HOST:PORT or unix:/PATH; several, also with commas between them, are tried in turn. "
+    "[env: DISTKV_HOST] [default: 127.0.0.1]",
 )  # fmt: skip
 @click.option("-p", "--port", metavar="PORT", help="Its port. [env: DISTKV_PORT] [default: 27586]")
 @click.pass_context

@@ -7,6 +7,7 @@ Invariant: a command prints a result or fails with one line.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import asyncclick as click
@@ -19,9 +20,9 @@ from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
 from distkv.cli.values import read_aside
 from distkv.client.blocking import Client
-from distkv.errors import NotFoundError, SettingsError
+from distkv.errors import DistkvError, NotFoundError, SettingsError
 from distkv.model.path import Path
-from distkv.text.moment import read_moment
+from distkv.text.moment import read_moment, utc
 
 
 @click.command("get", cls=NumbersCommand)
@@ -70,7 +71,22 @@ def _get(
 ) -> None:
     with Client(session.addresses) as client:
         entry = client.get(path, at=at)
-    found = fallback if entry is None else shown(entry, form)
-    if found is None:
-        raise NotFoundError(f"{path} has no value: set one with 'distkv client set', or ask with --default")
+        found = fallback if entry is None else shown(entry, form)
+        if found is None:
+            raise NotFoundError(f"{path} {_why_missing(client, path, at)}")
     print_result({"path": str(path), **found} if meta else found["value"], form)
+
+
+def _why_missing(client: Client, path: Path, at: float | None) -> str:
+    """What the node knows of a path that has no value, as far as it can be asked."""
+    import shlex
+
+    if at is not None:
+        return f"had no value at {utc(at)}, as far as this node knows"
+    with suppress(DistkvError):
+        for past in client.history(path, limit=1):
+            if past.value is None:
+                return f"has no value: it {'expired' if past.is_expired else 'was deleted'} at {utc(past.time)}"
+        if client.list(path):
+            return f"has no value, but there are values below it: 'distkv client get -r {shlex.quote(str(path))}'"
+    return "has no value: set one with 'distkv client set', or ask with --default"

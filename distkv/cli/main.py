@@ -163,5 +163,10 @@ def _usage_line(error: click.UsageError) -> str:
     """What is wrong, in one line, and where help is."""
     what = " ".join(error.format_message().split())
     what = what[:1].lower() + what[1:].rstrip(".")
+    if isinstance(error, click.exceptions.NoSuchCommand) and error.ctx and not error.ctx.parent:
+        from distkv.cli.client import COMMANDS as CLIENT_COMMANDS
+
+        if error.command_name in CLIENT_COMMANDS:
+            what = f"no such command {error.command_name!r}, but 'distkv client {error.command_name}'"
     command = error.ctx.command_path if error.ctx else "distkv"
     return f"{what} (see '{command} --help')"

@@ -33,8 +33,8 @@ COMMANDS: Final = Commands(
 @click.group("pipeline", commands=COMMANDS)
 @click.option(
     "-h", "--host", "hosts", multiple=True, metavar="HOST",
-    help="The nodes: HOST or HOST:PORT; several are asked in turn for what others lack. "
-    "[env: DISTKV_HOST, with commas] [default: 127.0.0.1]",
+    help="The nodes: HOST or HOST:PORT; several, also with commas between them, are asked in turn for what "
+    "others lack. [env: DISTKV_HOST] [default: 127.0.0.1]",
 )  # fmt: skip
 @click.option("-p", "--port", metavar="PORT", help="Their port. [env: DISTKV_PORT] [default: 27586]")
 @click.option("--master", default="local[*]", metavar="URL", show_default=True, help="Where Spark runs.")

@@ -80,8 +80,13 @@ def read_addresses(
     text = port or port_default or str(DEFAULT_ADDRESS[1])
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) < 65536):
         raise SettingsError(f"{where} is {text!r}: it must be a number from 1 to 65535")
-    names = hosts or tuple(filter(None, (name.strip() for name in (hosts_default or "").split(","))))
+    names = [name for host in hosts for name in _names(host) or [""]] or _names(hosts_default or "")
     return tuple(read_address(name, int(text)) for name in names or (DEFAULT_ADDRESS[0],))
+
+
+def _names(hosts: str) -> list[str]:
+    """What stands between the commas."""
+    return [name for name in map(str.strip, hosts.split(",")) if name]
 
 
 def output_option(command: Decorated) -> Decorated:

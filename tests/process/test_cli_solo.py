@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,6 +216,19 @@ def test_deleted_value_is_gone_and_cannot_be_deleted_again(shared: Server, path:
     missing = shared.run("get", path)
     assert (missing.code, missing.out) == (3, b"")
     assert shared.run("delete", path).code == 3
+
+
+def test_path_without_a_value_is_told_with_what_is_known_of_it(shared: Server, path: str) -> None:
+    assert "set one with 'distkv client set'" in shared.run("get", path).err
+    shared.run("set", f"{path}.a:_b", "1")
+    assert f"values below it: 'distkv client get -r {path}'" in shared.run("get", path).err
+    shared.run("delete", f"{path}.a:_b")
+    assert f"{path}.a:_b has no value: it was deleted at 20" in shared.run("get", f"{path}.a:_b").err
+    before_s = time.time()
+    shared.run("set", path, "1", "--ttl", "0.1")
+    wait_until(lambda: shared.run("get", path).code == 3, "it has expired")
+    assert f"{path} has no value: it expired at 20" in shared.run("get", path).err
+    assert "had no value at 20" in shared.run("get", path, "--at", str(before_s)).err
 
 
 def test_default_is_printed_where_no_value_is(shared: Server, path: str) -> None:

@@ -139,6 +139,10 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
     ("arguments", "problem"),
     [
         (["nonsense"], "no such command 'nonsense' (see 'distkv --help')"),
+        (["get", "a"], "no such command 'get', but 'distkv client get' (see 'distkv --help')"),
+        (["state"], "no such command 'state', but 'distkv client state'"),
+        (["client", "nonsense"], "no such command 'nonsense' (see 'distkv client --help')"),
+        (["client", "-h", ",", "get", "a"], "the host is empty"),
         (["client", "get"], "missing argument 'PATH' (see 'distkv client get --help')"),
         (["client", "get", "a", "b"], "extra argument"),
         (["client", "get", "a", "--at", "x"], "'x' is no time"),
@@ -583,6 +587,8 @@ def test_report_of_doctor_steers_no_terminal(capsys: Capture) -> None:
         ((), None, ("a, b:1,", "3"), [("a", 3), ("b", 1)]),
         (("x",), None, ("a", "3"), [("x", 3)]),
         ((), "4", ("a", "3"), [("a", 4)]),
+        (("a,b:1",), None, (None, None), [("a", 27586), ("b", 1)]),
+        (("a, b", "c,"), "2", ("x", None), [("a", 2), ("b", 2), ("c", 2)]),
         ((), None, ("", ""), [("127.0.0.1", 27586)]),
     ],
 )
