@@ -444,6 +444,7 @@ class AsyncClient(AsyncNodeMethods):
             HeldError, TimedOutError: somebody else holds it, and `wait_s` is None, or over.
             NoQuorumError: no majority of the token servers answers.
             DisabledError: the settings name no token servers.
+            UnreachableError: the client is closed.
             TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
         """
         from distkv.client.async_token import AsyncTokenHold, as_wish  # few clients hold tokens

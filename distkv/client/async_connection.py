@@ -76,8 +76,13 @@ class AsyncConnection:
 
     @property
     def reach(self) -> Reach:
-        """For who needs a connection of its own."""
+        """For who needs a connection of its own; raises UnreachableError once it is closed."""
+        self._need.check(self.name)
         return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
+
+    def __str__(self) -> str:
+        is_closed = self._need.is_over
+        return failures.shown(self.hello.node, self.name, is_closed=is_closed, is_alive=not self._line.is_broken)
 
     async def aclose(self) -> None:
         """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""

@@ -21,6 +21,9 @@ class AsyncNodeMethods:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection: Final = connection
 
+    def __repr__(self) -> str:
+        return f"<distkv.{type(self).__name__} {self._connection}>"
+
     async def state(self) -> Mapping[str, object]:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
         return await self._connection.ask(node_questions.get_state())

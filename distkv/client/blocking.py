@@ -433,6 +433,7 @@ class Client(NodeMethods):
             HeldError, TimedOutError: somebody else holds it, and `wait_s` is None, or over.
             NoQuorumError: no majority of the token servers answers.
             DisabledError: the settings name no token servers.
+            UnreachableError: the client is closed.
             TokenLostError: on leaving: the token was lost. What the block raises itself comes first.
         """
         from distkv.client.blocking_token import TokenHold, as_wish  # few clients hold tokens

@@ -64,8 +64,13 @@ class SharedConnection:
 
     @property
     def reach(self) -> Reach:
-        """For who needs a connection of its own."""
+        """For who needs a connection of its own; raises UnreachableError once it is closed."""
+        self._check_open()
         return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
+
+    def __str__(self) -> str:
+        is_alive = not self._is_closed and self._connection.is_open
+        return failures.shown(self.hello.node, self.name, is_closed=self._is_closed, is_alive=is_alive)
 
     def close(self) -> None:
         """End it for good, from any thread: whoever waits is told at once. May be called again."""

@@ -20,6 +20,9 @@ class NodeMethods:
     def __init__(self, connection: SharedConnection) -> None:
         self._connection: Final = connection
 
+    def __repr__(self) -> str:
+        return f"<distkv.{type(self).__name__} {self._connection}>"
+
     def state(self) -> Mapping[str, object]:
         """What the node says of itself and the network (docs: client protocol, `get_state`)."""
         return self._connection.ask(node_questions.get_state())

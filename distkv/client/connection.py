@@ -117,6 +117,11 @@ class Connection:
         self.check_open()
         return self._open_socket().fileno()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has noticed that it broke."""
+        return self._socket is not None
+
     def is_alive(self) -> bool:
         """Whether it is open, and nothing came that says that the server is gone: nothing comes without a question."""
         return self._socket is not None and not self._arrival.poll(0)

@@ -59,6 +59,12 @@ def ended(name: str) -> UnreachableError:
     return UnreachableError(f"the connection to {name} is closed: connect anew")
 
 
+def shown(node: str, name: str, *, is_closed: bool, is_alive: bool) -> str:
+    """A connection, for programmers who print a client."""
+    state = "closed" if is_closed else "connected" if is_alive else "not connected"
+    return f"{node} at {name}, {state}"
+
+
 def none_of(failures: Sequence[DistkvError]) -> DistkvError:
     """No address would do; the one failure, or all in one."""
     return failures[0] if len(failures) == 1 else UnreachableError("; ".join(map(str, failures)))

@@ -5,9 +5,11 @@ Knows: what a user sees of a server that closes, and what such a server is sent 
 
 from __future__ import annotations
 
+import anyio
 import attrs
 import pytest
 
+from distkv.client.addresses import address_text
 from distkv.client.blocking import connect
 from distkv.client.questions import Delete, Set, Written
 from distkv.errors import (
@@ -21,8 +23,8 @@ from distkv.errors import (
 from distkv.model.event import NodeName, Tick
 from distkv.wire.replies import encode_error, encode_hello, encode_reply
 from distkv.wire.request import Batch, PingRequest, SetValue
-from tests.unit.client.scripted_server import HELLO, Last, close, open_server, refusal, reply, silence
-from tests.unit.client.shells import SHELLS, Named, perform
+from tests.unit.client.scripted_server import HELLO, Last, ScriptedServer, close, open_server, refusal, reply, silence
+from tests.unit.client.shells import SHELLS, Named, hosts, opened, perform
 
 HEAD = (NodeName("a"), Tick(1))
 ENTRY = {"chain": {"node": "a", "tick": 1, "prev": None}, "tock": 1, "time": 1.5}
@@ -200,3 +202,42 @@ def test_write_waits_all_its_time_for_a_silent_node_and_the_next_call_asks_anoth
         lost, done = perform(shell, [first, second], ("set", "a", 1), ("set", "a", 1), reply_s=0.5)
     assert type(lost) is ConnectionLostError
     assert done == WRITTEN
+
+
+@each_shell
+def test_client_is_shown_with_its_node_address_and_state(shell: str) -> None:
+    with open_server(close) as server:
+        if shell == "blocking":
+            with connect(hosts([server])) as client:
+                shown = [repr(client)]
+            shown.append(repr(client))
+        else:
+            shown = anyio.run(_shown, shell, server, backend=shell)
+    name = {"blocking": "Client"}.get(shell, "AsyncClient")
+    where = f"<distkv.{name} fake at {address_text(server.address)}"
+    assert shown == [f"{where}, connected>", f"{where}, closed>"]
+
+
+async def _shown(loop: str, server: ScriptedServer) -> list[str]:
+    async with opened(loop, server) as client:
+        before = repr(client)
+    return [before, repr(client)]
+
+
+@each_shell
+def test_closed_client_gives_no_token(shell: str) -> None:
+    with open_server() as server:
+        if shell == "blocking":
+            with connect(hosts([server])) as client:
+                pass
+            with pytest.raises(UnreachableError, match="is closed"):
+                client.token("t")
+        else:
+            anyio.run(_ask_for_token_when_closed, shell, server, backend=shell)
+
+
+async def _ask_for_token_when_closed(loop: str, server: ScriptedServer) -> None:
+    async with opened(loop, server) as client:
+        pass
+    with pytest.raises(UnreachableError, match="is closed"):
+        client.token("t")
