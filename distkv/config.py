@@ -8,7 +8,9 @@ Invariant: a `Config` that exists is usable; a value that cannot be meant was re
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -17,6 +19,8 @@ from distkv.naming import is_node_name, parse_address, parse_socket
 
 TRANSPORTS = ("serf", "solo")
 LOG_FORMATS = ("text", "json")
+IN_IPV6: Final = bytes(10) + b"\xff\xff" + bytes(4)
+"""0.0.0.0 as an IPv6 address."""
 
 
 @attrs.frozen
@@ -353,12 +357,33 @@ class Config:
             raise SettingsError(f"chain.length is {value}: it must be 2 to 64")
 
     def __attrs_post_init__(self) -> None:
-        if self.transport != "solo" and self.advertise is None and all(map(_is_socket, self.listen)):
+        if self.transport == "solo":
+            return
+        found = self.advertise or next((address for address in self.listen if not _is_socket(address)), None)
+        if found is None:
             raise SettingsError(
                 "listen names Unix sockets only, and other nodes connect by TCP: add a HOST:PORT to it, or name one"
                 " that leads here with advertise"
+            )
+        if _is_wildcard(parse_address(found, "listen")[0]):
+            name = "listen" if self.advertise is None else "advertise"
+            raise SettingsError(
+                f"{name} is {found!r}, which means all addresses of this host, and other nodes connect to one: name it"
+                " with advertise, such as --advertise 192.0.2.1:27586"
             )
 
 
 def _is_socket(address: str) -> bool:
     return parse_socket(address, "listen") is not None
+
+
+def _is_wildcard(host: str) -> bool:
+    """Whether it is 0.0.0.0 or [::], however it is written."""
+    for family, size in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
+        try:
+            found = socket.getaddrinfo(host, None, family, flags=socket.AI_NUMERICHOST)[0][4][0]
+        except (OSError, UnicodeError):  # it is a name, or of the other family
+            continue
+        packed = socket.inet_pton(family, str(found).partition("%")[0])
+        return packed in (bytes(size), IN_IPV6)
+    return False

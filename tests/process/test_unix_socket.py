@@ -74,6 +74,14 @@ def test_node_at_both_kinds_of_address_tells_others_the_port(servers: Servers, p
     assert server.run("get", ":").text == "hello\n"
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_node_that_tells_others_of_all_its_addresses_is_not_started(servers: Servers, host: str) -> None:
+    ran = servers.run("server", "b", "--init", "x", "--bind", f"{host}:27999", "--data-dir", "b")
+    assert ran.code == 2
+    assert "name it with advertise" in ran.err
+    assert ran.err.count("\n") == 1
+
+
 def test_node_that_no_other_could_reach_is_not_started(servers: Servers, path: Path, tmp_path: Path) -> None:
     ran = servers.run("server", "b", "--init", "x", "--bind", f"unix:{path}", "--data-dir", str(tmp_path / "b"))
     assert ran.code == 2

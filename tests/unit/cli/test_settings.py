@@ -237,6 +237,28 @@ def test_node_that_others_cannot_reach_is_refused(file: Path) -> None:
     assert mistake(file, "listen: 'unix:/a'").startswith("listen names Unix sockets only")
 
 
+WILDCARDS = ["0.0.0.0:1", "[::]:1", "0:1", "0.0:1", "[::0]:1", "[0:0:0:0:0:0:0:0]:1", "[::ffff:0.0.0.0]:1", ":::1"]
+
+
+@pytest.mark.parametrize("address", WILDCARDS)
+def test_node_that_tells_others_of_all_addresses_and_of_none_is_refused(file: Path, address: str) -> None:
+    says = f"{address!r}, which means all addresses of this host"
+    assert mistake(file, f"listen: ['unix:/a', '{address}', 'hut:1']").startswith(f"listen is {says}")
+    assert mistake(file, f"advertise: '{address}'").startswith(f"advertise is {says}")
+
+
+@pytest.mark.parametrize("address", WILDCARDS)
+def test_node_that_listens_at_all_addresses_and_names_one_or_has_no_others_is_taken(file: Path, address: str) -> None:
+    assert read(file, f"listen: '{address}'\nadvertise: hut:1").listen == (address,)
+    assert read(file, f"listen: ['hut:1', '{address}']").listen == ("hut:1", address)
+    assert read(file, f"listen: '{address}'\ntransport: solo").listen == (address,)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "hut:1", "0.0.0.1:1", "[fe80::1%lo]:1", "zero:1"])
+def test_single_address_is_taken(file: Path, address: str) -> None:
+    assert read(file, f"listen: '{address}'").advertise is None
+
+
 @pytest.mark.parametrize(
     "text",
     ["listen: ['unix:/a', 'a:1']", "listen: ['unix:/a']\nadvertise: a:1", "listen: ['unix:/a']\ntransport: solo"],
