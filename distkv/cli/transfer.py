@@ -11,6 +11,7 @@ Invariant: what `dump` writes `load` reads, in any of the forms, and it comes to
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -111,18 +112,19 @@ def _yaml_lines(path: Path, value: object) -> str:
     "--file",
     metavar="FILE",
     type=click.Path(),
-    default=STDIN,
     help="The output of 'dump'. [default: -, standard input]",
 )
 @click.pass_obj
-def load_command(session: CliSession, path: str, file: str) -> Job:
+def load_command(session: CliSession, path: str, file: str | None) -> Job:
     """Store the values that 'dump' wrote, below PATH (the root).
 
     The first byte shows the form. A value replaces the present value, unless they are the same; paths that are not in
     FILE stay as they are. YAML is read completely before anything is stored; use JSON or msgpack for large trees. If a
     value is refused, the values before it are stored: correct it, and load again.
     """
-    return partial(_load, session, Path.parse(path), file)
+    if file is None and FilePath(path).is_file():
+        raise click.UsageError(f"{path!r} is a file: load it with -f {path}, or read standard input with -f -")
+    return partial(_load, session, Path.parse(path), file or STDIN)
 
 
 def _load(session: CliSession, path: Path, file: str) -> None:
@@ -138,7 +140,9 @@ def read_items(chunks: Iterator[bytes]) -> Iterator[Item]:
     Raises:
         BadValueError, BadPathError: one cannot be read; the message says where it stands.
     """
-    first = next(chunks, b"")
+    first = next(chunks, b"").removeprefix(codecs.BOM_UTF8)
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BadValueError("the file is UTF-16: write it as UTF-8, or as dump writes it")
     whole = chain([first], chunks)
     if first[:1] and first[0] >= 0x80:  # a msgpack map; no text begins so
         return _read_msgpack(whole)

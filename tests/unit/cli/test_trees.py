@@ -219,6 +219,35 @@ def test_standard_input_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(server.requests) == 1
 
 
+def test_file_in_the_place_of_the_path_is_refused(
+    tmp_path: FilePath, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dump.json").write_bytes(lines("a"))
+    with open_server() as server:
+        assert ask(server, "load", "dump.json") == 2
+    assert server.requests == []
+    assert "'dump.json' is a file: load it with -f dump.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("data", [b'{"path": "a", "value": 1}\n', b"a: 1\n"])
+def test_byte_order_mark_is_no_part_of_the_first_path(tmp_path: FilePath, data: bytes) -> None:
+    with open_server(all_stored(1)) as server:
+        assert load(server, tmp_path, b"\xef\xbb\xbf" + data) == 0
+    (batch,) = server.requests
+    assert isinstance(batch, Batch)
+    assert [one.path for one in batch.ops] == [Path(["a"])]
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_refused(tmp_path: FilePath, capsys: Capture, coding: str) -> None:
+    mark = "" if coding == "utf-16" else "\ufeff"
+    with open_server() as server:
+        assert load(server, tmp_path, f"{mark}a: 1\n".encode(coding)) != 0
+    assert server.requests == []
+    assert "is UTF-16: write it as UTF-8" in capsys.readouterr().err
+
+
 def test_nothing_to_load_asks_nothing(tmp_path: FilePath) -> None:
     with open_server() as server:
         assert load(server, tmp_path, b"") == 0
