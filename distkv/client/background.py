@@ -21,12 +21,18 @@ import anyio
 class BackgroundTask:
     """Runs `work` from now on. To be made inside an event loop."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], on_end: Callable[[], object] = bool) -> None:
+        """`on_end` is called when it is over, for whatever reason: a loop of asyncio that ends cancels all tasks."""
         self._work: Final = work
+        self._on_end: Final = on_end
         self._scope: Final = anyio.CancelScope()
         self._over: Final = anyio.Event()
         self._failure = _Failure()
         self._task: Final = self._start()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
 
     async def end(self) -> None:
         """Cancel it, and wait until it is over, also in a scope that is cancelled. May be called again.
@@ -45,7 +51,7 @@ class BackgroundTask:
         if trio is not None and trio.lowlevel.in_trio_task():
             return trio.lowlevel.spawn_system_task(self._run)
         task = asyncio.get_running_loop().create_task(self._run())
-        task.add_done_callback(lambda _: self._over.set())  # it may be cancelled before it begins
+        task.add_done_callback(lambda _: self._end())  # it may be cancelled before it begins
         return task
 
     async def _run(self) -> None:
@@ -53,7 +59,12 @@ class BackgroundTask:
             with self._failure, self._scope:
                 await self._work()
         finally:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._over.is_set():
             self._over.set()
+            self._on_end()
 
 
 class _Failure:

@@ -46,7 +46,7 @@ class SessionTask:
         self.news: Final = TokenNews()
         self._turn = 0
         self._pauses: Final = Backoff()
-        self._background: Final = BackgroundTask(self._serve)
+        self._background = self._begin()
 
     def do(self, what: Callable[[Holding, int], Found]) -> Found:
         """Ask the machine for something; what it says."""
@@ -59,9 +59,17 @@ class SessionTask:
         return what(self._holding, boot_ms())
 
     async def wait(self, condition: Callable[[TokenNews], bool]) -> None:
-        """Until something is so; it has to become so, at the latest when all is over."""
+        """Until something is so; it has to become so, at the latest when all is over.
+
+        A loop of asyncio that ends cancels all tasks, ours as well as those that hold tokens. These may then still
+        release them, so the task is begun anew.
+        """
         while not (condition(self.news) or self.news.is_over):
-            await self._changed.wait()
+            changed = self._changed
+            if self._background.is_over:
+                await self._background.end()  # which raises what it failed by
+                self._background = self._begin()
+            await changed.wait()
 
     async def end(self) -> None:
         """End the task, whatever it does."""
@@ -69,11 +77,17 @@ class SessionTask:
 
     # -- inside
 
+    def _begin(self) -> BackgroundTask:
+        return BackgroundTask(self._serve, self._wake)
+
     def _tell(self) -> None:
         self.news.take(self._holding.take_news())
+        self._wake()
+        self._on_change()
+
+    def _wake(self) -> None:
         old, self._changed = self._changed, anyio.Event()
         old.set()
-        self._on_change()
 
     async def _serve(self) -> None:
         async with anyio.create_task_group() as tasks:
