@@ -21,7 +21,7 @@ import anyio
 class BackgroundTask:
     """Runs `work` from now on. To be made inside an event loop."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]], on_end: Callable[[], object] = bool) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], on_end: Callable[[], None] = lambda: None) -> None:
         """`on_end` is called when it is over, for whatever reason: a loop of asyncio that ends cancels all tasks."""
         self._work: Final = work
         self._on_end: Final = on_end

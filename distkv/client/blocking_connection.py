@@ -43,7 +43,7 @@ class SharedConnection:
         """So long one node may be silent where another one may be asked instead."""
         self._reconnect: Final = reconnect
         self._backoff: Final = Backoff.within(reply_s)
-        self._why: UnreachableError | None = None  # no node answered when one was looked for last
+        self._why = ""  # no node answered when one was looked for last
         self._is_silent = False  # the node that was connected last
         self._turn = threading.Lock()
         self._is_closed = False
@@ -200,10 +200,10 @@ class SharedConnection:
         try:
             found = open_connection(self._in_turn(), connect_s=connect_s)
         except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
-            if self._why is None or connect_s == usual_s:  # an attempt that was cut short knows less
-                self._why = UnreachableError(str(error))
-            raise self._why from None
-        self._why = None
+            if not self._why or connect_s == usual_s:  # an attempt that was cut short knows less
+                self._why = str(error)
+            raise UnreachableError(self._why) from None
+        self._why = ""
         self._is_silent = False
         return found
 
