@@ -8,7 +8,7 @@ Invariant: a `Config` that exists is usable; a value that cannot be meant was re
 
 from __future__ import annotations
 
-import socket
+from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from distkv.naming import is_node_name, parse_address, parse_socket
 
 TRANSPORTS = ("serf", "solo")
 LOG_FORMATS = ("text", "json")
-IN_IPV6: Final = bytes(10) + b"\xff\xff" + bytes(4)
+IN_IPV6: Final = IPv6Address("::ffff:0.0.0.0")
 """0.0.0.0 as an IPv6 address."""
 
 
@@ -379,11 +379,8 @@ def _is_socket(address: str) -> bool:
 
 def _is_wildcard(host: str) -> bool:
     """Whether it is 0.0.0.0 or [::], however it is written."""
-    for family, size in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
-        try:
-            found = socket.getaddrinfo(host, None, family, flags=socket.AI_NUMERICHOST)[0][4][0]
-        except (OSError, UnicodeError):  # it is a name, or of the other family
-            continue
-        packed = socket.inet_pton(family, str(found).partition("%")[0])
-        return packed in (bytes(size), IN_IPV6)
-    return False
+    try:
+        found = ip_address(host)
+    except ValueError:  # a name, or one of the short forms: 0, 0.0
+        return not host.strip("0.")
+    return found.is_unspecified or found == IN_IPV6
