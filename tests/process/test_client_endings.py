@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.servers import Server, open_servers
+from tests.process.servers import Server
+from tests.process.tokens import open_token_node
 
 BEGIN = """
 import asyncio, sys
@@ -105,11 +106,9 @@ asyncio.run(main())
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One for all tests: it serves tokens, too."""
-    with open_servers(tmp_path_factory.mktemp("node")) as servers:
-        server = servers.add("a")
-        server.start("--init", "hello", "--transport", "solo", options=["-C", "tokens.servers=[a]"]).wait_ready()
-        yield server
+    """One for all tests."""
+    with open_token_node(tmp_path_factory.mktemp("node")) as found:
+        yield found
 
 
 def program(node: Server, tmp_path: Path, text: str) -> subprocess.Popen[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from distkv.client.blocking import Client
 from distkv.wire import packing
 from tests.process.cluster import Cluster, open_cluster
-from tests.process.servers import Server
+from tests.process.servers import Server, open_servers
 
 LEASE_S, TTL_S = 1.0, 3.0
 DEADLINE_S = 120.0
@@ -30,6 +30,15 @@ def open_token_servers(directory: Path) -> Iterator[Cluster]:
     with open_cluster(directory, extra=SETTINGS) as found:
         wait_states(found, {"a": "ready", "b": "ready", "c": "ready"})
         yield found
+
+
+@contextmanager
+def open_token_node(directory: Path) -> Iterator[Server]:
+    """One node, without others, that serves tokens."""
+    with open_servers(directory) as servers:
+        server = servers.add("a")
+        server.start("--init", "hello", "--transport", "solo", options=["-C", "tokens.servers=[a]"]).wait_ready()
+        yield server
 
 
 @contextmanager
