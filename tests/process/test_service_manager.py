@@ -116,12 +116,11 @@ def test_name_that_is_no_file_is_found(servers: Servers) -> None:
         manager.close()
 
 
-def test_watchdog_hears_twice_in_each_interval(servers: Servers, manager: Manager) -> None:
-    manager.start(servers, WATCHDOG_USEC="4000000")
-    manager.wait("WATCHDOG=1")
-    began = time.monotonic()
-    manager.wait("WATCHDOG=1")
-    assert 0.5 < time.monotonic() - began < 4.0, "half of four seconds, and in time"
+def test_watchdog_hears_again_and_again(servers: Servers, manager: Manager) -> None:
+    manager.start(servers, WATCHDOG_USEC="4000000")  # how often: tests/unit/daemon/test_notify.py
+    for _ in range(3):
+        manager.wait("WATCHDOG=1")
+        manager.forget()
 
 
 def test_server_that_hangs_says_nothing_until_it_goes_on(servers: Servers, manager: Manager) -> None:

@@ -79,7 +79,7 @@ def test_node_that_does_not_answer_offers_nothing(
     begin = time.monotonic()
     with open_server(step) as server:
         assert of_paths(capsys, server, "get", "a.") == []
-    assert time.monotonic() - begin < 4  # much less, but other tests may run
+    assert time.monotonic() - begin < 15  # a client that nobody told waits for 30
 
 
 @pytest.mark.usefixtures("asked_by_fish")
