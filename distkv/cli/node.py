@@ -36,27 +36,32 @@ class WaitFor(StrEnum):
 @click.option(
     "--wait",
     type=click.Choice([wait.value for wait in WaitFor]),
-    help="Wait until the node is ready; or until it lacks nothing and every member that it hears says the same of "
-    "itself and holds the same data, asked one after another.",
+    help="Wait until the node is ready; or until it lacks nothing, hears at least one of the other nodes, and all that "
+    "it hears say the same of themselves and hold the same data, asked one after another.",
 )
+@click.option("--alone", is_flag=True, help="With --wait: it is enough when the node hears none of the others.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0), default=60, help="How long. [default: 60]")
 @output_option
 @click.pass_obj
-def state_command(session: CliSession, wait: str | None, timeout: float, form: str | None) -> Job:
+def state_command(session: CliSession, wait: str | None, alone: bool, timeout: float, form: str | None) -> Job:
     """Print the state of the node, and what it knows of the network."""
+    if alone and wait is None:
+        raise click.UsageError("--alone says what --wait waits for: give --wait, too")
     wanted = Form(form) if form else session.form
-    return partial(_state, session, WaitFor(wait) if wait else None, timeout, wanted)
+    return partial(_state, session, WaitFor(wait) if wait else None, alone, timeout, wanted)
 
 
-def _state(session: CliSession, wait: WaitFor | None, timeout: float, form: Form) -> None:
+def _state(session: CliSession, wait: WaitFor | None, may_be_alone: bool, timeout: float, form: Form) -> None:
     if wait is None:
         with Client(session.addresses) as client:
             print_result(client.state(), form)
         return
     deadline = time.monotonic() + timeout
     while True:
-        found, lack = _look(session, wait)
+        found, lack = _look(session, wait, may_be_alone)
         if found is not None and not lack:
+            if wait is WaitFor.CONVERGED:
+                _say_unheard(found)
             print_result(found, form)
             return
         if time.monotonic() + POLL_S > deadline:
@@ -64,22 +69,55 @@ def _state(session: CliSession, wait: WaitFor | None, timeout: float, form: Form
         time.sleep(POLL_S)
 
 
-def _look(session: CliSession, wait: WaitFor) -> tuple[Mapping[str, object] | None, str]:
+def _look(session: CliSession, wait: WaitFor, may_be_alone: bool) -> tuple[Mapping[str, object] | None, str]:
     """The state, and what it lacks to be what is waited for; empty when it lacks nothing."""
     try:
         with Client(session.addresses) as client:
             state = client.state()
-        lack = _lack_of_ready(state) or (_lack_of_agreement(state) if wait is WaitFor.CONVERGED else "")
+        lack = _lack_of_ready(state, may_be_alone=may_be_alone or wait is WaitFor.READY)
+        if not lack and wait is WaitFor.CONVERGED:
+            lack = ("" if may_be_alone else _lack_of_others(state)) or _lack_of_agreement(state)
     except DistkvError as error:  # it may be starting
         return None, str(error)
     return state, lack
 
 
-def _lack_of_ready(state: Mapping[str, object]) -> str:
-    if state.get("state") == "ready":
+def _lack_of_ready(state: Mapping[str, object], *, may_be_alone: bool = False) -> str:
+    """A node that is cut off serves; whether that is enough is up to who asks, unless its messenger is gone."""
+    transport = state.get("transport")
+    has_agent = isinstance(transport, dict) and transport.get("connected") is True
+    if state.get("state") == "ready" or (state.get("state") == "cut-off" and may_be_alone and has_agent):
         return ""
     waits_for = state.get("waits_for")
     return f"{state.get('node')} is {state.get('state')}" + (f", it waits for {waits_for}" if waits_for else "")
+
+
+def _others(state: Mapping[str, object]) -> tuple[list[str], list[str]]:
+    """The other registered nodes that it hears, and those that it does not; none of a node without a transport."""
+    members, transport = state.get("members"), state.get("transport")
+    heard, unheard = list[str](), list[str]()
+    if isinstance(members, list) and not (isinstance(transport, dict) and transport.get("kind") == "solo"):
+        for member in members:
+            if isinstance(member, dict) and member.get("node") != state.get("node"):
+                names = {"alive": heard, "away": unheard}.get(str(member.get("state")))
+                if names is not None:
+                    names.append(str(member.get("node")))
+    return heard, unheard
+
+
+def _lack_of_others(state: Mapping[str, object]) -> str:
+    heard, unheard = _others(state)
+    if heard or not unheard:
+        return ""
+    return f"0 of {len(unheard)} others heard ({', '.join(unheard)}); if alone is enough, say --alone"
+
+
+def _say_unheard(state: Mapping[str, object]) -> None:
+    """What agrees is what can be asked: whoever is away may hold anything."""
+    heard, unheard = _others(state)
+    if unheard:
+        count = len(heard) + len(unheard)
+        click.echo(f"distkv: {len(heard)} of {count} others heard, not {', '.join(unheard)}", err=True)
 
 
 def _lack_of_agreement(state: Mapping[str, object]) -> str:

@@ -101,7 +101,10 @@ class Clients:
             refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
         elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
             seen_s = ALIVE_CLOCKS * node.settings.clock_ms / 1000
-            refused = ExistsError(f"{name} is seen alive: stop it and wait {seen_s:g} s, or insist with --force")
+            why = f"{name} is seen alive: stop it and wait {seen_s:g} s"
+            if not node.recovery.has_spoken(name, turn.now_ms):
+                why = f"{name} was not heard for {seen_s:g} s, but an agent says that it is there: stop that agent"
+            refused = ExistsError(f"{why}, or insist with --force")
         if refused is not None:
             turn.ready.reply = refused
         elif here is None:

@@ -16,7 +16,7 @@ from distkv.core.asks import Why
 from distkv.core.gossip import is_near
 from distkv.core.node import Node, Turn
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
-from distkv.errors import UnknownActionError
+from distkv.errors import PeerError, UnknownActionError
 from distkv.model.event import NodeName, Tick, life_of
 
 PULL_SILENT_MS: Final = 3000
@@ -34,9 +34,13 @@ class Links:
         """The other registered nodes, by name, as of this change of the registry."""
         self._others_as_of = -1
 
-    def began(self, what: FollowBegan) -> None:
+    def began(self, what: FollowBegan, turn: Turn) -> None:
         """A peer answers."""
-        self._node.following.began(what.follow)
+        node = self._node
+        parent = node.following.parent_of(what.follow)
+        if parent is not None:
+            node.recovery.saw(parent, "", turn.now_ms)
+        node.following.began(what.follow)
 
     def told(self, what: FollowTold, turn: Turn) -> None:
         """An item came."""
@@ -73,6 +77,8 @@ class Links:
         parent = node.following.parent_of(what.follow)
         if parent is not None:
             node.deliveries.links_lost += node.following.parents[parent].is_up
+            if isinstance(what.error, PeerError):  # it was silent, or nobody answers: that counts more than a tag
+                node.recovery.unreachable(parent, turn.now_ms)
             is_unknown = isinstance(what.error, UnknownActionError)
             node.following.ended(what.follow, str(what.error), turn.now_ms, is_unknown=is_unknown)
             turn.ready.note("link_lost", node=parent, error=str(what.error))

@@ -43,6 +43,10 @@ class Peer:
     addr: str = ""
     heard_ms: int | None = None
     """When it last said something; None: only known from the registry or the transport."""
+    entry_addr: str = ""
+    """What the registry says; with the two below it is seen which of them is news."""
+    tag_addr: str = ""
+    """What the transport says: the tag of an agent may be older than anything else."""
     is_member: bool = False
     """Whether the transport believes it alive."""
     held: TickRanges | None = None
@@ -94,10 +98,12 @@ class Recovery:
             peer.addr = addr or peer.addr
 
     def registered(self, name: NodeName, addr: str) -> None:
-        """A node is in the registry; what it says itself counts more."""
+        """A node is in the registry. What it said itself counts more, until its entry changes: it has moved."""
         peer = self._peer(name)
-        if peer is not None and not peer.addr:
-            peer.addr = addr
+        if peer is not None and addr != peer.entry_addr:
+            has_moved, peer.entry_addr = bool(peer.entry_addr), addr
+            if has_moved or not peer.addr:
+                peer.addr = addr
 
     def members(self, alive: dict[NodeName, str]) -> list[NodeName]:
         """The transport's view, whole; those that it believes alive again."""
@@ -108,7 +114,8 @@ class Recovery:
             member = self._peer(name, is_member=True)
             if member is not None:
                 member.is_member = True
-                member.addr = addr or member.addr
+                if addr not in ("", member.tag_addr):
+                    member.addr = member.tag_addr = addr
         return back
 
     def is_alive(self, name: NodeName, now_ms: int) -> bool:
@@ -127,6 +134,11 @@ class Recovery:
                 or (peer.heard_ms is not None and peer.heard_ms >= since_ms)
             )
         ]
+
+    def has_spoken(self, name: NodeName, now_ms: int) -> bool:
+        """Whether a node said something lately, whatever the transport believes of it."""
+        peer = self.peers.get(name)
+        return peer is not None and peer.heard_ms is not None and peer.heard_ms >= now_ms - ALIVE_CLOCKS * self.clock_ms
 
     # -- what sets off a repair
 

@@ -89,6 +89,8 @@ class Replica:
         self.has_services: Final = bool(services)
         """Whether the time that services go by is of any interest."""
         self._began_ms = 0
+        self._addresses_as_of = -1
+        """The registry, when it was last seen where its nodes are."""
 
     # -- the start
 
@@ -132,8 +134,7 @@ class Replica:
             turn.ready.records += store.reset()  # a download was cut short before it said whose it is
         self._services.begin(is_void=node.settings.restored or store.own.is_life_over)
         node.follow(node.lives.begin(), turn)
-        for name, registration in store.registry.nodes.items():
-            node.recovery.registered(name, registration.addr)
+        self._see_addresses()
         self._ageing.begin(turn)
         held, missing = store.tree.ledger.held(), store.missing()
         take(node.startup.begin(now_ms, held, missing, has_data=store.has_data), node, turn)
@@ -170,7 +171,7 @@ class Replica:
             case PeerDone():
                 self._peers.done(what, turn)
             case FollowBegan():
-                self._links.began(what)
+                self._links.began(what, turn)
             case FollowersSeen(names=names):
                 node.following.seen(names)
             case FollowTold():
@@ -280,8 +281,15 @@ class Replica:
 
     @property
     def state(self) -> State:
-        """The state that people and peers are told."""
+        """How far it is, whoever else is there."""
         return self._node.state
+
+    def state_at(self, now_ms: int) -> State:
+        """The state that people are told: a node that hears none of the others is cut off, too (START-1)."""
+        node = self._node
+        others = node.store.registry.nodes.keys() - {node.store.me}
+        is_deaf = bool(others) and not node.settings.alone and not node.recovery.alive(others, now_ms)
+        return State.CUT_OFF if node.is_serving and is_deaf else node.state
 
     @property
     def is_serving(self) -> bool:
@@ -294,9 +302,19 @@ class Replica:
         return self._node.startup.waits_for
 
     def peers(self, now_ms: int) -> dict[NodeName, tuple[str, bool]]:
-        """Every node heard of: its address, and whether it seems alive."""
-        recovery = self._node.recovery
-        return {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
+        """Every other node that is registered, or seems alive: its address, and whether it does."""
+        recovery, registered = self._node.recovery, self.registry.nodes
+        found = {name: (peer.addr, recovery.is_alive(name, now_ms)) for name, peer in recovery.peers.items()}
+        return {name: peer for name, peer in found.items() if peer[1] or name in registered}
+
+    def addr_of(self, name: NodeName) -> str:
+        """Where a node was seen the last time; empty when this start did not hear of it."""
+        peer = self._node.recovery.peers.get(name)
+        return "" if peer is None else peer.addr
+
+    def retired(self) -> list[NodeName]:
+        """The names of which no life counts any more."""
+        return sorted(self.registry.retired.keys() - self.registry.nodes.keys() - {self.name})
 
     @property
     def ping_chain(self) -> PingChain:
@@ -364,6 +382,8 @@ class Replica:
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)
+        if store.registry.changes != self._addresses_as_of:
+            self._see_addresses()
         self._links.do_what_is_due(turn)
         self._peers.after_exchange(turn)
         if store.has_data:
@@ -371,6 +391,13 @@ class Replica:
         self._services.do_what_is_due(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.ceiling(bool(turn.ready.records))
+
+    def _see_addresses(self) -> None:
+        """What the registry says of where the nodes are."""
+        node, registry = self._node, self._node.store.registry
+        self._addresses_as_of = registry.changes
+        for name, registration in registry.nodes.items():
+            node.recovery.registered(name, registration.addr)
 
     def _repair(self, turn: Turn) -> None:
         """Pull what is missing, exchange when it is due, give up what nobody has."""

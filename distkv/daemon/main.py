@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -34,6 +35,7 @@ from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
+from distkv.daemon.own_address import check_own_address
 from distkv.daemon.processor import ask_for_short_turns
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
@@ -142,7 +144,7 @@ async def _run_at(
                 nursery.start_soon(_keep_status, driver, ", ".join(bound), manager)
                 nursery.start_soon(manager.keep_watchdog)
             had_data = driver.replica.network_id is not None
-            await nursery.start(driver.run)
+            await nursery.start(driver.run, partial(check_own_address, config))
             if driver.transport is not None and not had_data and not driver.is_up:
                 serf = config.serf
                 raise UnreachableError(
@@ -272,7 +274,8 @@ async def _keep_status(driver: Driver, where: str, manager: ServiceManager) -> N
     """One line for people who ask the service manager, whenever it is another one."""
     replica, told = driver.replica, ""
     while True:
-        status = f"{replica.state} on {where}" if replica.is_serving else f"{replica.state}: {replica.waits_for}"
+        state = replica.state_at(driver.now_ms())
+        status = f"{state} on {where}" if replica.is_serving else f"{state}: {replica.waits_for}"
         if status != told:
             await manager.tell(f"STATUS={status}")
             told = status

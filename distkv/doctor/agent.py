@@ -59,6 +59,7 @@ async def _facts(rpc: SerfRpc, where: str, settings: SerfConfig) -> AgentFacts:
         queues={name: _number(serf, f"{name}_queue") for name in QUEUES},
         health=_number(serf, "health_score"),
         carriers=carriers,
+        alive=len(alive),
         others=len(alive) - sum(map(len, carriers.values())),
         failed=tuple(member.name for member in members if member.status == "failed"),
     )

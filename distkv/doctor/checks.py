@@ -92,14 +92,17 @@ def check_members(agent: AgentFacts, node: NodeFacts) -> Iterator[Finding]:
 
 
 def _member_complaints(agent: AgentFacts, node: NodeFacts) -> Iterator[Finding]:
-    for name in agent.failed:
+    if agent.failed and agent.alive == 1:
+        says = f"the agent hears none of the others: {_and(agent.failed)} failed"
+        yield Finding("members", Level.WARN, says, "look at this host's own network first, then at theirs")
+    for name in agent.failed if agent.alive != 1 else ():
         do = f"start it again, or forget it with 'serf force-leave {name}'"
         yield Finding("members", Level.WARN, f"the agent {name} has failed", do)
     for name, carriers in agent.carriers.items():
         if len(carriers) > 1:
             says = f"the agents {_and(carriers)} both say that {name} is beside them"
             yield Finding("members", Level.WARN, says, "give each node a name of its own, and each an agent of its own")
-    if node.name not in agent.carriers:
+    if node.name not in agent.carriers and node.network is not None:
         says = f"no agent says that {node.name} is beside it"
         do = (
             f"check that the server was started with --serf {agent.where}, that no other server was given that agent,"
@@ -142,7 +145,7 @@ def _check_state(node: NodeFacts, check: str) -> Finding:
         case "ready":
             return Finding(check, Level.OK, says)
         case "cut-off":
-            do = "see to the Serf agent beside it: until then it serves, and hears nobody"
+            do = "see to the Serf agent beside it, and to its network: until then it serves, and hears nobody"
             return Finding(check, Level.WARN, says, do)
         case _:
             waits = f": it waits for {node.waits_for}" if node.waits_for else ""
@@ -152,6 +155,9 @@ def _check_state(node: NodeFacts, check: str) -> Finding:
 def check_peers(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Finding]:
     """Whether the other nodes answer us, and serve. `others`: those that are alive, by name."""
     complaints = list(_peer_complaints(node, others))
+    if node.peers and not any(peer.is_alive for peer in node.peers):
+        says = f"{node.name} hears none of the {_count(len(node.peers), 'other node')}"
+        complaints.insert(0, Finding("peers", Level.FAIL, says, "look at this host's own network, then at the nodes"))
     yield from complaints
     if not complaints:
         says = f"{_count(len(others), 'other node')}, all ready" if others else NOBODY
@@ -194,7 +200,8 @@ def check_links(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
                 yield Finding("links", Level.WARN, says, do)
     if is_well:
         count = sum(link.is_up for node in nodes for link in node.links)
-        says = f"{_count(count, 'link')} on {_count(len(nodes), 'node')}" if alive != {nodes[0].name} else NOBODY
+        is_alone = alive == {nodes[0].name} and not nodes[0].peers
+        says = NOBODY if is_alone else f"{_count(count, 'link')} on {_count(len(nodes), 'node')}"
         yield Finding("links", Level.OK, says)
 
 
@@ -220,6 +227,10 @@ def check_tokens(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Whether the token servers are all there and agree who they are."""
     told = {node.name: node.tokens for node in nodes if node.tokens is not None}
     complaints = [found for name, tokens in told.items() for found in _token_complaints(name, tokens)]
+    servers = str(nodes[0].settings.get("tokens.servers", ""))
+    if servers and not told:
+        says = f"no token works at {nodes[0].name}: it hears none of the servers {servers}"
+        complaints.append(Finding("tokens", Level.FAIL, says, "start them, or see to the network between"))
     yield from complaints
     if told and not complaints:
         leaders = sorted({str(tokens.leader) for tokens in told.values()})

@@ -63,6 +63,8 @@ class AgentFacts:
     """Its own measure of how late it is; 0 is well."""
     carriers: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     """For each node the agents, alive, beside which it says it is."""
+    alive: int = 1
+    """How many agents are alive, itself included."""
     others: int = 0
     """How many agents are alive and beside no node."""
     failed: tuple[str, ...] = ()

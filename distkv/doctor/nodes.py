@@ -90,7 +90,7 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
         peers=tuple(
             PeerFacts(str(found.get("node")), str(found.get("addr")), found.get("state") == "alive")
             for found in (read_map(item, "members") for item in read_list(state.get("members"), "members"))
-            if found.get("node") != hello.node
+            if found.get("node") != hello.node and found.get("state") != "retired"
         ),
         links=tuple(
             LinkFacts(

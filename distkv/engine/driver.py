@@ -287,8 +287,14 @@ class Driver:
 
     # -- work
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Work until cancelled, or until the node must end. Started: after the transport's first attempt.
+    async def run(
+        self,
+        before: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Work until cancelled, or until the node must end. Started: after the transport's first attempt. `before` is
+        done when requests are answered already, and others hear nothing of the node yet; what it raises ends the node.
 
         Raises:
             StorageFailedError: the disk failed.
@@ -308,7 +314,10 @@ class Driver:
             if self.tree_edges is not None:
                 nursery.start_soon(self.tree_edges.run, self.wait_ready)
             nursery.start_soon(self._end_when_fatal)
+            await before()
             if self.transport is not None:
+                if self.replica.network_id is not None:
+                    self.transport.appear()
                 await nursery.start(self.transport.run, self.hear)
             task_status.started()
 
@@ -431,6 +440,8 @@ class Driver:
         self.counters[note.id] += 1
         if note.id == "ready":
             self._ready.set()
+            if self.transport is not None:
+                self.transport.appear()  # one that founds or joins may have been refused until now
         count = self.counters[note.id]
         level = LEVELS.get(note.id, logging.DEBUG)
         if note.id == "peer_failed" and not self.replica.is_serving:

@@ -72,9 +72,9 @@ class OpenLink:
     @property
     def hooks(self) -> FollowHooks:
         """What is called while it is followed."""
-        held = self._held
+        held, name = self._held, self._follow.name
         commit = self._node.commit  # for all that came: else each step wakes the committer's task, which uses a thread
-        return FollowHooks(self._began, self._take, commit, held.next, self._traffic.answered, held.speaks)
+        return FollowHooks(self._began, self._take, commit, held.next, self._traffic.answered, name, held.speaks)
 
     def _began(self) -> None:
         self._node.step(FollowBegan(self._follow.follow))

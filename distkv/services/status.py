@@ -34,7 +34,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "node": replica.name,
         "addr": replica.settings.addr,
         "time": time.time(),
-        "state": replica.state.value,
+        "state": replica.state_at(driver.now_ms()).value,
         "network": replica.network_id.hex() if replica.network_id is not None else None,
         "life": replica.life or 0,
         "tick": replica.tick,
@@ -46,10 +46,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "missing": _shown(ledger.missing()),
         "lost": _shown(ledger.lost()),
         "conflicts": replica.tree.conflict_count,
-        "members": [
-            {"node": name, "addr": addr, "state": "alive" if is_alive else _absence(replica, name)}
-            for name, (addr, is_alive) in sorted(replica.peers(driver.now_ms()).items())
-        ],
+        "members": _members(replica, driver.now_ms()),
         "settings": _settings(replica.settings) | _token_settings(driver.tokens),
         "pings": _pings(replica.bounds),
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
@@ -128,9 +125,12 @@ def _tree(tree_edges: TreeEdges | None) -> dict[str, object]:
     }
 
 
-def _absence(replica: Replica, name: NodeName) -> str:
-    registry = replica.registry
-    return "retired" if name in registry.retired and name not in registry.nodes else "away"
+def _members(replica: Replica, now_ms: int) -> list[dict[str, str]]:
+    """The other nodes, by name: those that are retired, whoever is registered, and strangers while they are heard."""
+    peers, retired = replica.peers(now_ms), replica.retired()
+    found = {name: (replica.addr_of(name), "retired") for name in retired}
+    found |= {name: (addr, "alive" if is_alive else "away") for name, (addr, is_alive) in peers.items()}
+    return [{"node": name, "addr": addr, "state": state} for name, (addr, state) in sorted(found.items())]
 
 
 def _settings(settings: CoreSettings) -> dict[str, int | float | str]:

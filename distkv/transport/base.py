@@ -73,6 +73,8 @@ class FollowHooks:
     """Waits for ticks that it is to be told that they are held."""
     measured: Callable[[float], None]
     """A round trip took so many seconds."""
+    node: NodeName | None = None
+    """Who is to answer at the address: another node's answer is a PeerError. None: whoever is there."""
     speaks: Callable[[Callable[[Mapping[NodeName, Tick]], bool]], None] = lambda _: None
     """The request has left. What this is given tells the node at once that ticks are held; False: it cannot now."""
 
@@ -101,6 +103,9 @@ class Transport(Protocol):
         Raises:
             TransportError: only for what no retry can heal, such as a refused authentication key.
         """
+
+    def appear(self) -> None:
+        """From now on others may be told where this node is: it belongs to a network."""
 
     def broadcast(self, message: Message) -> None:
         """Send to all nodes, or drop and count, or (updates) announce later."""

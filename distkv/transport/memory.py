@@ -150,6 +150,9 @@ class MemoryTransport:
             self._report = None
             self._network.members_changed()
 
+    def appear(self) -> None:
+        """See `Transport.appear`: here all are known by their names."""
+
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
         kind = kind_of(message)

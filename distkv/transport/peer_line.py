@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from distkv.errors import DecodeError, DistkvError, PeerError, RequestError, SettingsError, TooLargeError
+from distkv.model.event import NodeName
 from distkv.naming import parse_address
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields
@@ -58,6 +59,8 @@ class PeerCall:
     """When it fails, if nothing more comes for it."""
     lasts: bool = False
     """Whether it goes on until somebody ends it."""
+    node: NodeName | None = None
+    """Who is to answer; None: whoever is there. Another node's answer fails this call, and no other one."""
     is_long: bool = False
     has_news: bool = False
     """Whether something was taken since it last rested."""
@@ -158,6 +161,10 @@ class PeerLine:
         """Send something whose answer nobody waits for. When that fails, the connection breaks."""
         with suppress(PeerError, RequestError):
             await self._send(request, call)
+
+    def is_answering(self, call: PeerCall) -> bool:
+        """Whether more may come for it, wanted or not."""
+        return call.seq in self._calls
 
     def say_nowait(self, request: Callable[[int], Request]) -> bool:
         """Say something whose answer nobody waits for, if the socket takes it at once; False: it was not said."""
@@ -290,6 +297,7 @@ class PeerLine:
             if type(seq) is not int or not 0 < seq <= self._seq:
                 raise PeerError(f"{self.addr}: it answers what it was not asked")
             return  # the answer does not matter
+        self._check_name(call)
         if refusal is not None or is_end(fields):
             self._end(call, refusal)
         elif is_start(fields):
@@ -306,6 +314,14 @@ class PeerLine:
                 self._end(call, None)
         call.deadline = trio.current_time() + call.idle_s
 
+    def _check_name(self, call: PeerCall) -> None:
+        """Whoever answers at the address may be another node than the one that was asked. The call stays known here
+        until its answer ends, or is stopped."""
+        there = None if self.greeting is None else self.greeting.node
+        if call.is_wanted and call.node is not None and call.node != there:
+            call.is_wanted = False
+            call.end(PeerError(f"{self.addr}: {there} answers there, and not {call.node}"))
+
     def _rest(self) -> None:
         for call in self._calls.values():
             if call.has_news:
@@ -319,7 +335,8 @@ class PeerLine:
 
     def _end(self, call: PeerCall, failure: DistkvError | None) -> None:
         del self._calls[call.seq]
-        call.end(failure)
+        if not call.is_over:
+            call.end(failure)
         self._unused_since = trio.current_time()
         self._close_if_done()
 

@@ -26,12 +26,14 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.transport.base import EdgeHooks, FollowHooks
 from distkv.transport.loans import Loans
-from distkv.transport.peer_line import IDLE_S, Connect, PeerCall, PeerLine
+from distkv.transport.peer_line import CONNECT_S, IDLE_S, Connect, PeerCall, PeerLine, connected, receive
 from distkv.transport.tells import Tells
 from distkv.wire.codec import Payload, read_payload
 from distkv.wire.edges import read_edge
 from distkv.wire.fields import Fields, read_ranges
 from distkv.wire.following import read_item
+from distkv.wire.framing import FrameReader
+from distkv.wire.replies import Hello, decode_reply, read_hello
 from distkv.wire.request import (
     Attach,
     EventsWait,
@@ -51,6 +53,22 @@ MakeRequest: TypeAlias = Callable[[int], Request]
 ANSWER_BYTES_MAX: Final = 64 << 20
 """The largest single frame of an answer: the ledger of a snapshot."""
 LIMITS: Final = Limits()
+
+
+async def greeting(addr: str, connect: Connect = trio.open_tcp_stream) -> Hello:
+    """What the node at `addr` (HOST:PORT) says of itself when somebody connects.
+
+    Raises:
+        PeerError: nobody answers there within some seconds, or it is no node.
+    """
+    reader = FrameReader(ANSWER_BYTES_MAX)
+    async with connected(addr, connect) as stream:
+        with trio.fail_after(CONNECT_S):
+            while data := await receive(stream):
+                reader.feed(data)
+                for frame in reader:
+                    return read_hello(decode_reply(frame))
+    raise PeerError(f"{addr}: closed the connection before it said who it is")
 
 
 class PeerCaller:
@@ -118,7 +136,7 @@ class PeerCaller:
             ticks = await hooks.held()
             return lambda seq: HeldRequest(seq, call.seq, ticks, is_quiet=True)
 
-        call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested, lasts=True)
+        call = PeerCall(take_fields, silent_s, hooks.began, hooks.rested, lasts=True, node=hooks.node)
         hooks.speaks(partial(_say_held, self._line(addr), call))
         await self._converse(addr, request, call, to_say, hooks.measured)
 
@@ -165,7 +183,7 @@ class PeerCaller:
                     await call.wait()
                 nursery.cancel_scope.cancel()
         finally:
-            if call.seq and not call.is_over and self._nursery is not None:
+            if line.is_answering(call) and self._nursery is not None:
                 self._nursery.start_soon(line.say, lambda seq: Stop(seq, call.seq))
         raise call.failure or PeerError(f"{addr}: ended what was asked")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -46,6 +47,8 @@ _GATHER_S: Final = 0.03
 """How long updates are gathered, so that several share an event."""
 _CALL_TIMEOUT_S: Final = 2.0
 _PROBE_INTERVAL_S: Final = 2.0
+_FAREWELL_S: Final = 1.0
+"""So long a server that ends waits for its agent."""
 _MISSES_MAX: Final = 2
 """So many probes in a row without an answer: the agent is frozen."""
 
@@ -72,9 +75,19 @@ class SerfTransport:
         self._ear = _GossipReader(settings.root, self._outgoing.budget)
         self._news = trio.Event()
         self._reason = ""
+        self._appears = trio.Event()
+        self._before = ""  # what the agent's tag said of another node
 
     async def run(self, report: Reporter, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """See `Transport.run`. A refused key is raised only before the first `Up`: after it, waiting may heal it."""
+        try:
+            await self._run(report, task_status)
+        finally:
+            if self._appears.is_set():
+                with trio.move_on_after(_FAREWELL_S, shield=True):
+                    await self._take_tag_back()
+
+    async def _run(self, report: Reporter, task_status: trio.TaskStatus[None]) -> None:
         attempts, ups, delay_s = 0, 0, _BACK_OFF_S[0]
 
         def on_up(event_bytes: int) -> None:
@@ -103,6 +116,10 @@ class SerfTransport:
                 delay_s = _BACK_OFF_S[0]
             await trio.sleep(delay_s * self._rng.uniform(0.5, 1.0))
             delay_s = min(2 * delay_s, _BACK_OFF_S[1])
+
+    def appear(self) -> None:
+        """See `Transport.appear`."""
+        self._appears.set()
 
     def broadcast(self, message: Message) -> None:
         """See `Transport.broadcast`."""
@@ -147,7 +164,10 @@ class SerfTransport:
                 commands, events = await self._connect(nursery), await self._connect(nursery)
                 stream = await events.open_stream(",".join(f"user:{self._event_name(kind)}" for kind in GossipKind))
                 event_bytes = await find_event_bytes(commands, self._settings)
-                await self._set_tag(commands)
+                if self._appears.is_set():
+                    await self._set_tag(commands)
+                else:
+                    nursery.start_soon(attempt, partial(self._set_tag_later, commands))
                 self._outgoing.open({kind: event_bytes - len(self._event_name(kind)) for kind in GossipKind})
                 on_up(event_bytes)
                 nursery.start_soon(attempt, partial(self._probe, commands, report))
@@ -173,11 +193,32 @@ class SerfTransport:
 
     async def _set_tag(self, rpc: SerfRpc) -> None:
         """A convenience for joiners: an agent whose tags are full still carries messages."""
+        there = (await rpc.own_tags()).get(TAG, "")
+        if there.partition("@")[0] not in ("", self._tag.partition("@")[0]):
+            self._before = there
         try:
             await rpc.set_tags({TAG: self._tag})
             self._ear.tag_refused = ""
         except RpcRefusedError as error:
             self._ear.tag_refused = error.text
+
+    async def _set_tag_later(self, rpc: SerfRpc) -> None:
+        """A node that may yet be refused is not announced."""
+        await self._appears.wait()
+        await self._set_tag(rpc)
+
+    async def _take_tag_back(self) -> None:
+        """The agent outlives its server, and must not say any more that it is there. An agent that is gone says
+        nothing."""
+        async with trio.open_nursery() as nursery:
+            with suppress(TransportError):
+                rpc = await self._connect(nursery)
+                if (await rpc.own_tags()).get(TAG) == self._tag:
+                    if self._before:
+                        await rpc.set_tags({TAG: self._before})
+                    else:
+                        await rpc.delete_tag(TAG)
+            nursery.cancel_scope.cancel()
 
     async def _talk(self, rpc: SerfRpc, report: Reporter) -> None:
         outgoing = self._outgoing

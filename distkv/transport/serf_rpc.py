@@ -175,6 +175,15 @@ class SerfRpc:
         """Change the agent's tags; those not named stay. All together have at most 512 bytes."""
         await self._call("tags", {"Tags": dict(tags), "DeleteTags": []})
 
+    async def delete_tag(self, name: str) -> None:
+        """Take one of the agent's tags away, if it has it."""
+        await self._call("tags", {"Tags": {}, "DeleteTags": [name]})
+
+    async def own_tags(self) -> Mapping[str, str]:
+        """The tags of this agent itself."""
+        name = (await self.stats()).get("agent", {}).get("name")
+        return next((member.tags for member in await self.members() if member.name == name), {})
+
     async def stats(self) -> dict[str, dict[str, str]]:
         """Section -> name -> text; `serf` / `event_queue` is the backlog of events."""
         return await self._ask(decode_stats, "stats")

@@ -137,9 +137,12 @@ class FakeAgent:
             case "members":
                 return "", {"Members": [_member(*member) for member in self.members]}
             case "tags":
-                tags = body["Tags"]
+                tags, gone = body["Tags"], body["DeleteTags"]
                 assert isinstance(tags, dict)
+                assert isinstance(gone, list)
                 self.members[0][1].update(tags)
+                for name in gone:
+                    self.members[0][1].pop(name, None)
         return "", NO_BODY
 
     def _event(self, name: str, payload: bytes) -> str:

@@ -248,6 +248,9 @@ class TappedTransport:
     ) -> None:
         await self._inner.run(report, task_status=task_status)
 
+    def appear(self) -> None:
+        self._inner.appear()
+
     def broadcast(self, message: Message) -> None:
         self._sent.gossip.append(message)
         self._sent.gossip_kept.append(self._disk.now)

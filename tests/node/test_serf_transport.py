@@ -42,16 +42,22 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(settings: SerfConfig | None = None, **agent_options: object) -> AsyncIterator[Bench]:
+async def bench(
+    settings: SerfConfig | None = None, *, appears: bool = True, **agent_options: object
+) -> AsyncIterator[Bench]:
     async with trio.open_nursery() as nursery:
         agent = FakeAgent(nursery)
         for name, value in agent_options.items():
             setattr(agent, name, value)
         transport = SerfTransport(settings or SerfConfig(), A, "10.0.0.1:27586", random.Random(1), dial=agent.dial)
+        if appears:
+            transport.appear()
         reports = Reports()
-        await nursery.start(transport.run, reports.append)
-        await wait_all_tasks_blocked()
-        yield Bench(agent, transport, reports)
+        async with trio.open_nursery() as server:
+            await server.start(transport.run, reports.append)
+            await wait_all_tasks_blocked()
+            yield Bench(agent, transport, reports)
+            server.cancel_scope.cancel()
         nursery.cancel_scope.cancel()
 
 
@@ -229,6 +235,44 @@ async def test_refused_tag_does_not_keep_messages_from_flowing(autojump_clock: M
     async with bench(refuse={"tags": "Encoded length of tags exceeds limit of 512 bytes"}) as b:
         assert b.reports.kinds()[0] == "Up"
         assert "512 bytes" in str(b.transport.statistics()["tag_refused"])
+
+
+@pytest.mark.trio
+async def test_node_that_may_yet_be_refused_has_no_tag(autojump_clock: MockClock) -> None:
+    async with bench(appears=False) as b:
+        await trio.sleep(10)
+        assert b.agent.members[0][1] == {}
+        b.transport.appear()
+        await trio.sleep(1)
+        assert b.agent.members[0][1] == {TAG: "a@10.0.0.1:27586"}
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("before", [{}, {"role": "x"}, {TAG: "b@10.0.0.2:27586"}, {TAG: "a@10.0.0.9:1"}])
+@pytest.mark.parametrize("appears", [True, False])
+async def test_server_that_ends_leaves_the_tags_as_it_found_them(
+    autojump_clock: MockClock, before: dict[str, str], appears: bool
+) -> None:
+    async with bench(members=[("agent-a", dict(before), "alive")], appears=appears) as b:
+        await trio.sleep(1)
+        assert (b.agent.members[0][1].get(TAG) == "a@10.0.0.1:27586") is appears
+    own = before.get(TAG, "").startswith("a@") and appears
+    assert b.agent.members[0][1] == ({} if own else before)
+
+
+@pytest.mark.trio
+async def test_tag_of_a_server_that_came_after_us_stays(autojump_clock: MockClock) -> None:
+    async with bench() as b:
+        b.agent.members[0][1][TAG] = "c@10.0.0.3:27586"
+    assert b.agent.members[0][1] == {TAG: "c@10.0.0.3:27586"}
+
+
+@pytest.mark.trio
+async def test_server_ends_beside_an_agent_that_is_frozen(autojump_clock: MockClock) -> None:
+    async with bench() as b:
+        b.agent.is_frozen = True
+        ended_s = trio.current_time()
+    assert trio.current_time() - ended_s <= 1.0
 
 
 # -- members

@@ -59,6 +59,7 @@ async def nodes(
             node = NodeName(name)
             own = attrs.evolve(settings or SerfConfig(), port=agent.rpc_port, auth=agent.auth)
             transport = SerfTransport(own, node, f"127.0.0.1:{agent.rpc_port + 1}", random.Random(1))
+            transport.appear()
             made.append(Node(node, agent, transport, Reports()))
         for one in made:
             await wait_members(one.agent, len(made))

@@ -91,7 +91,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["config", "show"], "--origin -o --output --help"),
         (["config", "check"], "-o --output --help"),
         (["client", "dump"], "-o --output --help"),
-        (["client", "state"], "--wait --timeout -o --output --help"),
+        (["client", "state"], "--wait --alone --timeout -o --output --help"),
         (["client", "node"], "--help"),
         (["client", "node", "list"], "-o --output --help"),
         (["client", "node", "retire"], "--force --help"),
@@ -546,7 +546,7 @@ def test_member_that_does_not_answer_is_not_converged(capsys: Capture) -> None:
     assert "closed the connection" in capsys.readouterr().err
 
 
-def test_nodes_that_hold_the_same_are_converged_whatever_those_that_are_away_hold() -> None:
+def test_nodes_that_hold_the_same_are_converged_whatever_those_that_are_away_hold(capsys: Capture) -> None:
     with open_server(reply(_state("b"))) as second:
         members = [
             {"node": "b", "addr": f"127.0.0.1:{second.address[1]}", "state": "alive"},
@@ -554,6 +554,38 @@ def test_nodes_that_hold_the_same_are_converged_whatever_those_that_are_away_hol
         ]
         with open_server(reply(_state("a") | {"members": members})) as first:
             assert ask(first, "state", "--wait", "converged", "--timeout", "0") == 0
+    assert capsys.readouterr().err == "distkv: 1 of 2 others heard, not c\n"
+
+
+AWAY: list[dict[str, object]] = [
+    {"node": name, "addr": f"127.0.0.1:{port}", "state": state}
+    for port, (name, state) in enumerate([("b", "away"), ("c", "away"), ("d", "retired")], 1)
+]
+
+
+@pytest.mark.parametrize("state", ["ready", "cut-off"])
+def test_node_that_hears_nobody_is_not_converged_unless_alone_is_enough(capsys: Capture, state: str) -> None:
+    found = _state("a") | {"state": state, "members": AWAY, "transport": {"connected": True}}
+    with open_server(*[reply(found)] * 3) as server:
+        assert ask(server, "state", "--wait", "converged", "--timeout", "0") == 5
+        assert ("0 of 2 others heard (b, c)" in capsys.readouterr().err) is (state == "ready")
+        assert ask(server, "state", "--wait", "converged", "--timeout", "0", "--alone") == 0
+        assert capsys.readouterr().err == "distkv: 0 of 2 others heard, not b, c\n"
+        assert ask(server, "state", "--wait", "ready", "--timeout", "0") == 0
+
+
+@pytest.mark.parametrize(
+    "other", [{"members": []}, {"members": AWAY[2:]}, {"members": AWAY, "transport": {"kind": "solo"}}]
+)
+def test_node_without_others_or_transport_agrees_with_itself(capsys: Capture, other: dict[str, object]) -> None:
+    with open_server(reply(_state("a") | other)) as server:
+        assert ask(server, "state", "--wait", "converged", "--timeout", "0") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_alone_is_said_of_a_wait(capsys: Capture) -> None:
+    assert run(["client", "state", "--alone"]) == 2
+    assert "give --wait, too" in capsys.readouterr().err
 
 
 def _state(node: str) -> dict[str, object]:

@@ -126,7 +126,7 @@ def test_hint_is_one_line_of_the_help(capsys: Capture, monkeypatch: pytest.Monke
     assert capsys.readouterr().out == "closed\t--timeout\tHow long. [default: 60]\n"
     run(["client", "state", "--wa"])
     assert capsys.readouterr().out == (
-        "closed\t--wait\tWait until the node is ready; or until it lacks nothing a...\n"
+        "closed\t--wait\tWait until the node is ready; or until it lacks nothing, ...\n"
     )
 
 

@@ -438,3 +438,22 @@ def test_failure_of_one_unheard_of_changes_nothing() -> None:
     recovery = machine("a")
     recovery.unreachable(NodeName("unheard"), 0)
     assert list(recovery.peers) == ["a"]
+
+
+def test_tag_that_is_told_again_is_no_news() -> None:
+    recovery = machine("a")
+    recovery.members({NodeName("a"): "old:1"})
+    recovery.saw(NodeName("a"), "new:1", 5)
+    recovery.members({NodeName("a"): "old:1", NodeName("b"): "b:1"})
+    assert recovery.peers[NodeName("a")].addr == "new:1"
+    recovery.members({NodeName("a"): "newer:1"})
+    assert recovery.peers[NodeName("a")].addr == "newer:1"
+
+
+def test_entry_that_changes_says_that_the_node_has_moved() -> None:
+    recovery = machine("a")
+    recovery.registered(NodeName("a"), "entry:1")
+    recovery.registered(NodeName("a"), "entry:1")
+    assert recovery.peers[NodeName("a")].addr == "a:1"
+    recovery.registered(NodeName("a"), "moved:1")
+    assert recovery.peers[NodeName("a")].addr == "moved:1"

@@ -124,7 +124,8 @@ def test_members_that_both_know_get_no_complaint() -> None:
 @pytest.mark.parametrize(
     ("agent", "node", "complaint"),
     [
-        (attrs.evolve(AGENT, failed=("x",)), A, "the agent x has failed; start it again, or forget it with 'serf f"),
+        (attrs.evolve(AGENT, failed=("x", "y")), A, "the agent hears none of the others: x and y failed; look at"),
+        (attrs.evolve(AGENT, alive=2, failed=("x",)), A, "the agent x has failed; start it again, or forget it"),
         (attrs.evolve(AGENT, carriers={"a": ("one",), "b": ("two", "three")}), A, "the agents two and three both say"),
         (attrs.evolve(AGENT, carriers={"b": ("two",)}), A, "no agent says that a is beside it"),
         (AGENT, attrs.evolve(A, peers=()), "b is beside an agent, and a does not know it"),
@@ -173,7 +174,9 @@ def test_node_that_nobody_started_fails() -> None:
 @pytest.mark.parametrize(
     ("node", "others", "level", "complaint"),
     [
-        (attrs.evolve(A, peers=(PeerFacts("b", "i:1", False),)), {}, WARN, "b at i:1 is away; start it"),
+        (
+            attrs.evolve(A, peers=(PeerFacts("c", "j:1", False), *A.peers)), {"b": B}, WARN, "c at j:1 is away"
+        ),
         (A, {"b": NodeFacts("i:1", failure="no way")}, FAIL, "b is alive, but no way; if it runs, let i:1 through"),
         (A, {"b": attrs.evolve(B, name="a")}, FAIL, "the node at i:1 is called a, not b"),
         (A, {"b": attrs.evolve(B, network="11")}, FAIL, "b belongs to another network (11, not 00)"),
@@ -186,6 +189,19 @@ def test_other_node_that_is_not_well_is_named(
     found = list(checks.check_peers(node, others))
     assert judged(found) == [("peers", level)]
     assert said(found).startswith(complaint)
+
+
+@pytest.mark.parametrize("names", ["b", "bc", "bcd"])
+def test_node_that_hears_nobody_fails_and_looks_at_its_own_network(names: str) -> None:
+    alone = attrs.evolve(
+        A,
+        peers=tuple(PeerFacts(name, "i:1", False) for name in names),
+        links=tuple(LinkFacts(name, "i:1", False, "silent") for name in names),
+    )
+    found = list(checks.check_peers(alone, {}))
+    assert judged(found) == [("peers", FAIL)] + [("peers", WARN)] * len(names)
+    assert found[0].do.startswith("look at this host's own network")
+    assert "no other nodes" not in said(checks.check_links([alone]))
 
 
 def test_other_nodes_that_are_well_get_one_line() -> None:
@@ -384,6 +400,13 @@ def test_nodes_without_an_archive_say_nothing_of_damage() -> None:
 # -- tokens -------------------------------------------------------------------------------------------------------
 
 SERVED = TokenFacts("a", {"a": "ready", "b": "ready"})
+
+
+def test_node_that_hears_no_token_server_fails() -> None:
+    a = attrs.evolve(A, settings={"tokens.servers": "b, c, d"})
+    (found,) = checks.check_tokens([a])
+    assert (found.level, found.says) == (FAIL, "no token works at a: it hears none of the servers b, c, d")
+    assert judged(checks.check_tokens([a, attrs.evolve(B, tokens=SERVED)])) == [("tokens", OK)]
 
 
 def test_nodes_without_tokens_are_not_judged_for_them() -> None:

@@ -1,0 +1,140 @@
+"""Nodes that end, hang, move, are cut off, refused or retired, and what the others say of them within three clocks.
+
+Knows: the table of docs/operations.rst; each of its rows is done here.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from tests.netns.lab import PORT, START_S, Lab, open_lab
+from tests.process.presence import Row, table
+from tests.process.servers import Ran, run_command
+
+WITHIN_S = 60.0
+"""Three clocks are 3 s; agents that were apart, and a busy machine, take longer."""
+STRANGER = "e"
+REFUSED = "``--init`` refused it"
+ORDER = ("ok", "warn", "fail")
+
+
+def run(lab: Lab, name: str, *words: str) -> Ran:
+    """A command on the host of a node."""
+    server = lab[name]
+    return run_command(*words, environment=server.environment, program=server.program)
+
+
+def ask(lab: Lab, name: str, *words: str) -> Ran:
+    return run(lab, name, "client", "-h", lab[name].address, *words)
+
+
+def examined(lab: Lab, name: str) -> Ran:
+    server = lab[name]
+    return run(lab, name, "doctor", "-o", "json", name, "--data-dir", str(server.data_dir), "--bind", server.address)
+
+
+def seen(lab: Lab, of: str = "b") -> Row:
+    """What `a` says."""
+    listed = {one["node"]: one["state"] for one in json.loads(ask(lab, "a", "node", "list", "-o", "json").text)}
+    converged = ask(lab, "a", "state", "--wait", "converged", "--timeout", "0").code
+    levels = [one["level"] for one in json.loads(examined(lab, "a").text)]
+    return Row(listed.get(of), converged, max(levels, key=ORDER.index))
+
+
+@contextmanager
+def stopped(lab: Lab, number: signal.Signals) -> Iterator[None]:
+    b = lab["b"]
+    b.send_signal(number)
+    if number is not signal.SIGSTOP:
+        b.wait_end() if number is signal.SIGTERM else b.kill()
+    yield
+    if number is signal.SIGSTOP:
+        b.send_signal(signal.SIGCONT)
+    else:
+        b.start().wait_ready(START_S)
+
+
+@contextmanager
+def without_agent(lab: Lab) -> Iterator[None]:
+    lab.agent("b").kill()
+    yield
+    assert (lab["b"].state()["state"], examined(lab, "b").code) == ("cut-off", 1)
+    lab.agent("b").launch()
+
+
+@contextmanager
+def cut(lab: Lab) -> Iterator[None]:
+    lab.network.cut("b", "ac")
+    yield
+    lab.wait_state("b", "cut-off", WITHIN_S)
+    ran = ask(lab, "b", "state", "--wait", "converged", "--timeout", "0")
+    assert (ran.code, examined(lab, "b").code) == (5, 1)
+    assert ask(lab, "b", "state", "--wait", "converged", "--timeout", "0", "--alone").code == 0
+    lab.network.heal()
+
+
+@contextmanager
+def moved(lab: Lab) -> Iterator[None]:
+    b = lab["b"]
+    b.terminate()
+    b.port += 1
+    b.start().wait_ready(START_S)
+    yield
+
+
+def other_server(lab: Lab, *options: str) -> Ran:
+    """Another server beside the agent of b, which is refused."""
+    directory = lab["b"].directory / STRANGER
+    return run(
+        lab, "b", "server", STRANGER, "--data-dir", str(directory), "--bind", f"{lab['b'].host}:{PORT + 2}", *options
+    )
+
+
+@contextmanager
+def refused(lab: Lab) -> Iterator[None]:
+    ran = other_server(lab, "--init", "x")
+    assert (ran.code, "a network answers already" in ran.err) == (1, True), ran
+    yield
+    assert seen(lab) == Row("alive", 0, "ok"), "the tag of b is as it was"
+
+
+@contextmanager
+def retired(lab: Lab) -> Iterator[None]:
+    lab["b"].terminate()
+    lab.wait(lambda: ask(lab, "a", "node", "retire", "b").code == 0, "b can be retired", WITHIN_S)
+    lab.agent("b").kill()
+    yield
+
+
+def test_others_say_what_the_table_says(tmp_path: Path) -> None:
+    rows = table()
+    ways: dict[str, Callable[[Lab], AbstractContextManager[None]]] = {
+        "its server was stopped": lambda lab: stopped(lab, signal.SIGTERM),
+        "its server was killed": lambda lab: stopped(lab, signal.SIGKILL),
+        "its server hangs": lambda lab: stopped(lab, signal.SIGSTOP),
+        "its agent ended": without_agent,
+        "its network is cut": cut,
+        "it was started at another address": moved,
+        REFUSED: refused,
+        "it was retired": retired,
+    }
+    assert list(rows) == list(ways)
+    with open_lab(tmp_path, "abc", clock_s=1.0) as lab:
+        for what, way in ways.items():
+            lab.wait(lambda: seen(lab) == Row("alive", 0, "ok"), f"all is well before {what}", WITHIN_S)
+            of = STRANGER if what == REFUSED else "b"
+            with way(lab):
+                lab.wait(lambda: seen(lab, of) == rows[what], f"{what}: a says {rows[what]}", WITHIN_S)  # noqa: B023
+
+
+def test_address_of_another_node_is_refused_and_nobody_hears_of_it(tmp_path: Path) -> None:
+    with open_lab(tmp_path, "ab", clock_s=1.0) as lab:
+        ran = other_server(lab, "--advertise", lab["a"].address)
+        says = f"distkv: advertise is {lab['a'].address}, and the node a answers there: give e an address that leads to"
+        assert ran.code == 2
+        assert says in ran.err
+        assert seen(lab, STRANGER).state is None
