@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from distkv.errors import ExistsError as Exists
     from distkv.errors import FencedError as Fenced
     from distkv.errors import HeldError as Held
+    from distkv.errors import InternalError as Internal
     from distkv.errors import NoQuorumError as NoQuorum
     from distkv.errors import NoSpaceError as NoSpace
     from distkv.errors import NotFoundError as NotFound
@@ -79,6 +80,7 @@ __all__ = [
     "Fenced",
     "Get",
     "Held",
+    "Internal",
     "Items",
     "Listed",
     "Located",

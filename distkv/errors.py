@@ -8,6 +8,8 @@ Invariant: `str(error)` is the whole message, `error.code` is one of the documen
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from traceback import extract_tb
 from typing import ClassVar, Self
 
 
@@ -32,6 +34,12 @@ class RequestError(DistkvError):
         found = type(self)(f"op {index}: {self}")
         found.op = index
         return found
+
+
+class InternalError(RequestError):
+    """Something failed that nobody foresaw. Only this request and its connection are lost; the log says more."""
+
+    code = "internal"
 
 
 class UnknownActionError(RequestError):
@@ -248,3 +256,21 @@ class InitRefusedError(DistkvError):
 
 class SparkFailedError(DistkvError):
     """Spark is not installed, does not start, or could not carry out a job."""
+
+
+# -- looking at failures ------------------------------------------------------------------------------------------
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The failures that a group holds, however deep; of a single one, that one."""
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from leaves(part)
+    else:
+        yield error
+
+
+def place_of(error: BaseException) -> str:
+    """Where a failure was raised: FILE:LINE."""
+    frames = extract_tb(next(leaves(error)).__traceback__)
+    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "nowhere"

@@ -261,6 +261,11 @@ class Replica:
         return self._node.store.slots
 
     @property
+    def failed_services(self) -> frozenset[str]:
+        """Those that failed, and are off until the next start."""
+        return self._services.failed
+
+    @property
     def life(self) -> int | None:
         return self._node.store.own.life
 

@@ -28,7 +28,7 @@ from distkv.core.service_machine import (
     TellNode,
     WriteServiceEntry,
 )
-from distkv.errors import NotReadyError, RequestError
+from distkv.errors import InternalError, NotReadyError, RequestError, place_of
 from distkv.model.event import Event, Kind
 
 
@@ -46,12 +46,19 @@ class Services:
         self._is_working = False
         self._void_count = 0
         self._was_stale = False
+        self._failed: Final = set[str]()
+        """The services that are off until the next start."""
         self._open: Final[dict[int, str]] = {}
         """The requests that are not answered, and whom they ask."""
         self._entries: Final[dict[str, tuple[Event, ...]]] = {}
         """Of each service what it was told of its entry in the store."""
         self._ahead_ms = 0
         """By how much the clock that goes on while the machine sleeps is ahead of the monotonic one."""
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """The services that are off until the next start, because they failed."""
+        return frozenset(self._failed)
 
     def begin(self, *, is_void: bool) -> None:
         """The log is replayed; `is_void`: what is on the disk was promised in a life that is over."""
@@ -90,11 +97,11 @@ class Services:
             return
         if self._seen_changes != store.registry.service_changes:
             self._seen_changes = store.registry.service_changes
-            for name, machine in self._machines.items():
+            for name, machine in list(self._machines.items()):
                 self._tell_entry(name, machine, turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
             return
-        for name, machine in self._machines.items():
+        for name, machine in list(self._machines.items()):
             wake_ms = machine.wake_ms()
             if wake_ms is not None and wake_ms <= turn.boot_ms:
                 self._carry_out(name, machine, ServiceWoken(), turn)
@@ -114,10 +121,19 @@ class Services:
         for id in list(self._open):
             self._answer(Answer(id, self._not_ready()), turn)
         if is_serving:
-            for name, machine in self._machines.items():
-                for effect in machine.begin(turn.boot_ms, turn.wall, self._ground(name)):
-                    self._do(name, effect, turn)
+            for name, machine in list(self._machines.items()):
+                self._begin(name, machine, turn)
             self._see_when_due()
+
+    def _begin(self, name: str, machine: ServiceMachine, turn: Turn) -> None:
+        """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
+        try:
+            effects = list(machine.begin(turn.boot_ms, turn.wall, self._ground(name)))
+        except Exception as error:
+            self._contain(name, error, turn)
+            return
+        for effect in effects:
+            self._do(name, effect, turn)
 
     def _ground(self, name: str) -> ServiceGround:
         store = self._node.store
@@ -140,6 +156,8 @@ class Services:
                     self._carry_out(name, machine, ServiceEntry(event.value), turn)
 
     def _refusal(self, name: str, machine: ServiceMachine | None) -> RequestError | None:
+        if name in self._failed:
+            return self._off(name)
         if machine is None:
             return RequestError(f"{self._node.store.me} has no service {name}: ask for one that this release has")
         return None if self._is_working else self._not_ready()
@@ -163,9 +181,32 @@ class Services:
         return not dropped
 
     def _carry_out(self, name: str, machine: ServiceMachine, what: ServiceInput, turn: Turn) -> None:
-        for effect in machine.step(turn.boot_ms, turn.wall, what):
+        if self._machines.get(name) is not machine:
+            return  # it failed a moment ago
+        try:
+            effects = list(machine.step(turn.boot_ms, turn.wall, what))
+        except Exception as error:
+            self._contain(name, error, turn)
+            return
+        for effect in effects:
             self._do(name, effect, turn)
         self._see_when_due()
+
+    def _contain(self, name: str, error: Exception, turn: Turn) -> None:
+        """A machine failed in the midst of a step: what it holds may be half of something. Nothing of that step leaves,
+        and this service is off until the next start, which begins with what is on the disk. The node goes on."""
+        del self._machines[name]
+        self._failed.add(name)
+        turn.ready.note("service_failed", service=name, error=f"{type(error).__name__}: {error}", at=place_of(error))
+        for id in [id for id, service in self._open.items() if service == name]:
+            self._answer(Answer(id, self._off(name)), turn)
+        self._see_when_due()
+
+    def _off(self, name: str) -> InternalError:
+        return InternalError(
+            f"the service {name} of {self._node.store.me} has failed, and is off: the log of the server says why;"
+            " start the server again"
+        )
 
     def _see_when_due(self) -> None:
         found = [ms for machine in self._machines.values() if (ms := machine.wake_ms()) is not None]

@@ -7,17 +7,11 @@ Invariant: a failure that we raised on purpose is told before one that we did no
 
 from __future__ import annotations
 
-from distkv.errors import DistkvError
+from distkv.errors import DistkvError, leaves
 
 
 def first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The failure to tell: one of ours when there is one, else the first."""
-    flat = list(_flatten(group))
+    flat = list(leaves(group))
     ours = [error for error in flat if isinstance(error, DistkvError)]
     return (ours or flat)[0]
-
-
-def _flatten(error: BaseException) -> list[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for part in error.exceptions for leaf in _flatten(part)]
-    return [error]

@@ -173,7 +173,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     scrub = Scrub(settler, directory.archive, config.scrub)
     transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller(limits=config.limits)
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
-    driver.loans, driver.tokens = caller.loans, tokens
+    driver.loans, driver.tokens, caller.contain = caller.loans, tokens, driver.faults.contain
     if transport is not None:
         driver.join_tree(caller, config.tree, random.Random())
     return driver

@@ -138,6 +138,9 @@ def check_node(node: NodeFacts, name: str, directory: DirectoryFacts) -> Finding
 
 def _check_state(node: NodeFacts, check: str) -> Finding:
     says = f"{node.name} at {node.where} is {node.state}, release {node.version}"
+    if node.failed:
+        says = f"{says}, and its {_and(node.failed)} failed and are off"
+        return Finding(check, Level.FAIL, says, "read its log, report it, and start it again")
     if node.missing:
         do = "wait for some clocks, or start the nodes that have them"
         return Finding(check, Level.WARN, f"{says}, and misses changes of {_and(node.missing)}", do)

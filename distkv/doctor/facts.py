@@ -152,6 +152,8 @@ class NodeFacts:
     """None: it keeps no archive, or does not tell."""
     tokens: TokenFacts | None = None
     """None: it is no token server."""
+    failed: tuple[str, ...] = ()
+    """Services of it that failed, and are off until its next start."""
 
 
 @attrs.frozen

@@ -13,7 +13,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, assert_never
+from functools import partial
+from typing import Final, assert_never
 
 import trio
 
@@ -45,8 +46,10 @@ from distkv.core.replica import Replica
 from distkv.core.tokens.machine import TokenMachine
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asking import check_begin, check_part, request_of
+from distkv.engine.caller import Caller
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
+from distkv.engine.faults import Faults
 from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
 from distkv.engine.late_commits import LateCommits
@@ -59,18 +62,17 @@ from distkv.engine.tree_edges import Attacher, TreeEdges
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
-from distkv.transport.base import Announce, Down, FollowHooks, Gap, Heard, Members, Report, Transport, Up
+from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.transport.loans import Loans
 from distkv.wire.codec import Payload
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
-from distkv.wire.request import Follow, NodeTell, PeerRequest
 from distkv.wire.room import EVENT_BYTES, events_room
 
 log = logging.getLogger("distkv.engine")
 
 LEVELS: Final = {
-    **dict.fromkeys(("two_contents", "digest_differs", "damaged"), logging.ERROR),
+    **dict.fromkeys(("two_contents", "digest_differs", "damaged", "service_failed"), logging.ERROR),
     **dict.fromkeys(("rolled_back", "own_missing", "later_life", "retired", "stale"), logging.WARNING),
     **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
     **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
@@ -78,29 +80,6 @@ LEVELS: Final = {
 """How loud a note is; the others are counted, and shown with -vv."""
 REPEATS_SHOWN: Final = 10
 """So many notes of one id are logged; of more, every hundredth."""
-
-
-class Caller(Protocol):
-    """How a request reaches a peer: `transport.pull.PeerCaller`, or a fake."""
-
-    def begin(self, nursery: trio.Nursery) -> None:
-        """Its connections live in this nursery."""
-
-    async def call(self, addr: str, request: PeerRequest, take: Callable[[Payload], Awaitable[None]]) -> None:
-        """Send `request` to the node at `addr` and hand every item of the answer to `take`.
-
-        Raises:
-            DistkvError: what the peer refused with, or PeerError when it cannot be reached or talks nonsense.
-        """
-
-    async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
-        """Wait, some seconds at the most, until the node at `addr` holds later events than these; raises as `call`."""
-
-    async def follow(self, addr: str, request: Follow, silent_s: float, hooks: FollowHooks) -> None:
-        """Follow the node at `addr` until it ends; raises as `call`, and at its end."""
-
-    def tell(self, addr: str, request: NodeTell, dropped: Callable[[int], object]) -> None:
-        """Send it to the node at `addr`, now or soon; `dropped` hears of how much is not sent. Never waits."""
 
 
 class Driver:
@@ -126,6 +105,7 @@ class Driver:
         self.is_up = False
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
+        self.faults = Faults(self.counters)
         self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
         self.tokens: TokenMachine | None = None
@@ -148,7 +128,7 @@ class Driver:
         self.boot_ms: Callable[[], int] = _boot_ms
         """The time of services, which goes on while the machine sleeps."""
         self._caller = caller
-        self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters)
+        self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters, self.faults)
         outlets = Outlets(
             self._write, self._send, self._begin_ask, self.services.say, self._begin_follow, self._begin_lend,
             self.services.answer, self._tell, self._end, self._note, self._announce,
@@ -158,7 +138,7 @@ class Driver:
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
         self._ready = trio.Event()
-        self._fatal: DistkvError | None = None
+        self._fatal: Exception | None = None
         self._fatal_set = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._follows: dict[NodeName, trio.CancelScope] = {}
@@ -185,17 +165,21 @@ class Driver:
         """Take one input; the reply may be given away once `position` is durable. `is_awaited`: whoever gives it sees
         to the commit, as the session of a client does."""
         boot_ms = self.boot_ms() if self.replica.has_services else None
-        ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
-        if self.tracing.listeners:
-            self.tracing.step(what, ready, self.position + len(ready.records))
-        if type(what) is not LocalSet:
-            self._executor.carry_out(ready, is_awaited=is_awaited)
-            self._keep_earlier_time()
-        else:  # a client's, whose session waits for the commit, and which nearly always moves no timer
-            self._executor.carry_out(ready, is_awaited=True)
-            if what.request.ttl is not None or what.request.value is None:
+        try:
+            ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
+            if self.tracing.listeners:
+                self.tracing.step(what, ready, self.position + len(ready.records))
+            if type(what) is not LocalSet:
+                self._executor.carry_out(ready, is_awaited=is_awaited)
                 self._keep_earlier_time()
-        return ready.reply
+            else:  # a client's, whose session waits for the commit, and which nearly always moves no timer
+                self._executor.carry_out(ready, is_awaited=True)
+                if what.request.ttl is not None or what.request.value is None:
+                    self._keep_earlier_time()
+            return ready.reply
+        except Exception as error:  # whoever gave the input may contain it: the node ends all the same
+            self._end(error)
+            raise
 
     @property
     def position(self) -> int:
@@ -287,6 +271,13 @@ class Driver:
 
     # -- work
 
+    async def _alone(self, what: str, run: Callable[[], Awaitable[object]]) -> None:
+        """Something that the node can do without until its next start."""
+        try:
+            await run()
+        except Exception as error:
+            self.faults.contain(error, f"{what}, which is off from now on")
+
     async def run(
         self,
         before: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
@@ -310,9 +301,9 @@ class Driver:
             if self.settler is not None:
                 nursery.start_soon(self.settler.run)
             if self.scrub is not None:
-                nursery.start_soon(self.scrub.run)
+                nursery.start_soon(self._alone, "scrub", self.scrub.run)
             if self.tree_edges is not None:
-                nursery.start_soon(self.tree_edges.run, self.wait_ready)
+                nursery.start_soon(self._alone, "tree", partial(self.tree_edges.run, self.wait_ready))
             nursery.start_soon(self._end_when_fatal)
             await before()
             if self.transport is not None:
@@ -323,6 +314,12 @@ class Driver:
 
     def hear(self, report: Report) -> None:
         """Something from the transport."""
+        try:
+            self._hear(report)
+        except Exception as error:
+            self.faults.contain(error, f"what the transport told: {type(report).__name__}")
+
+    def _hear(self, report: Report) -> None:
         match report:
             case Heard(message=message):
                 if isinstance(message, Update) and not self._may_take(message):
@@ -432,8 +429,8 @@ class Driver:
             self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
             self.hub.deliver(self.committer.durable)
 
-    def _end(self, error: DistkvError) -> None:
-        self._fatal = error
+    def _end(self, error: Exception) -> None:
+        self._fatal = self._fatal or error
         self._fatal_set.set()
 
     def _note(self, note: Note) -> None:
@@ -469,6 +466,8 @@ class Driver:
                 await self._caller.follow(follow.addr, request, self.silent_s, followed.hooks)
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
+            except Exception as error:
+                self.step(FollowEnded(follow.follow, self.faults.contain(error, f"following {follow.name}")))
             finally:
                 self.commit()
 
@@ -488,6 +487,8 @@ class Driver:
             await self._caller.call(ask.addr, request, take)
         except (PeerError, RequestError) as cause:
             error = cause
+        except Exception as cause:
+            error = self.faults.contain(cause, f"asking {ask.addr}")
         self.step(PeerDone(ask.id, error))
 
 

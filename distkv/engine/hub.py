@@ -57,3 +57,4 @@ async def wait(watcher: Subscriber[Any]) -> None:
         await something.wait()
     finally:
         watcher.is_waiting = False
+    watcher.check()

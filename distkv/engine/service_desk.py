@@ -24,6 +24,7 @@ from distkv.core.ready import (
     ServiceWithdrawn,
 )
 from distkv.core.replica import Replica
+from distkv.engine.faults import Faults
 from distkv.errors import BusyError
 from distkv.transport.tells import TELL_BYTES
 from distkv.wire.peering import TELL_BODIES_MAX
@@ -59,13 +60,20 @@ class ServiceDesk:
     """That of one node."""
 
     def __init__(
-        self, node: DeskNode, replica: Replica, caller: TellCaller, requests_max: int, counters: Counter[str]
+        self,
+        node: DeskNode,
+        replica: Replica,
+        caller: TellCaller,
+        requests_max: int,
+        counters: Counter[str],
+        faults: Faults,
     ) -> None:
         self._node: Final = node
         self._replica: Final = replica
         self._caller: Final = caller
         self._requests_max: Final = requests_max
         self._counters: Final = counters
+        self._faults: Final = faults
         self._waiting: Final = dict[int, tuple[str, Answered]]()
         self._last = 0
 
@@ -110,7 +118,10 @@ class ServiceDesk:
         if answer.is_last:
             self._waiting.pop(answer.id, None)
         if found is not None:
-            found[1](answer.result)
+            try:
+                found[1](answer.result)
+            except Exception as error:  # else it would end the step in which the answer was given, and the node
+                self._faults.contain(error, f"an answer of {found[0]}")
 
     # -- other nodes
 

@@ -64,6 +64,7 @@ class Subscriber(Generic[Item]):
         self.woken: Callable[[], None] = _nobody
         """Called when it should see for itself what there is."""
         self._begin = begin
+        self._failure: Exception | None = None
 
     @property
     def is_lost(self) -> bool:
@@ -85,6 +86,16 @@ class Subscriber(Generic[Item]):
         """Let it come to its end."""
         self.is_stopped = True
         self.wake()
+
+    def contain(self, failure: Exception) -> None:
+        """Keep what happened when it was pushed to, for its own task to raise (`check`)."""
+        self._failure = failure
+        self.wake()
+
+    def check(self) -> None:
+        """Raises what happened when it was pushed to, if anything did."""
+        if self._failure is not None:
+            raise self._failure
 
     def place(self) -> int:
         """Where in the queue that begins which it has not been told, and has to be."""
@@ -185,7 +196,12 @@ class SharedQueue(Generic[Item]):
         batch = batches.get(begin)
         if batch is None:
             batch = batches[begin] = self.batch(begin)
-        if not subscriber.push(batch):
+        try:
+            is_pushed = subscriber.push(batch)
+        except Exception as error:  # the others are told all the same
+            subscriber.contain(error)
+            return False
+        if not is_pushed:
             subscriber.wake()
             return False
         subscriber.go_on(batch)

@@ -60,6 +60,11 @@ class LongAnswers:
         except RequestError as error:
             self._driver.counters[f"refused_{error.code}"] += 1
             await self._sender.send_part(seq, encode_error(seq, error))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise
+        except Exception as error:
+            failure = self._driver.faults.contain(error, f"the long answer to request {seq}")
+            await self._sender.send_part(seq, encode_error(seq, failure))
         finally:
             self._open_count -= 1
             self._ended.set()

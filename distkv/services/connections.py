@@ -67,6 +67,8 @@ async def _serve(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections)
                 await _linger(stream)
     except* (trio.BrokenResourceError, trio.ClosedResourceError):
         driver.counters["connection_lost"] += 1
+    except* Exception as group:
+        driver.faults.contain(group, "a connection")
 
 
 async def _lend_all(driver: Driver, idle: IdleConnections, nursery: trio.Nursery) -> None:
@@ -104,6 +106,8 @@ async def _answer(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections
             nursery.cancel_scope.cancel()
     except* (trio.BrokenResourceError, trio.ClosedResourceError):
         driver.counters["connection_lost"] += 1
+    except* Exception as group:
+        driver.faults.contain(group, "a connection that is lent")
     return heard > 0
 
 

@@ -17,7 +17,7 @@ import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
-from distkv.errors import DecodeError, DistkvError, NotReadyError, RequestError, TooLargeError
+from distkv.errors import DecodeError, DistkvError, InternalError, NotReadyError, RequestError, TooLargeError
 from distkv.services import (
     backup,
     changes,
@@ -108,7 +108,7 @@ class Session:
         self._is_lent = is_lent
         self._is_client = not is_lent
         """Whether no node asked anything on it."""
-        self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | None = None
+        self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | InternalError | None = None
         """What the connection's own task has to do next."""
         self._seq = 0
         self._nursery = nursery
@@ -145,6 +145,11 @@ class Session:
         except (DecodeError, TooLargeError) as error:
             self._driver.counters[f"bad_stream_{error.code}"] += 1
             self._reply(encode_error(0, error))
+            await self.sender.flush()
+            return False
+        except InternalError as error:
+            self._driver.commit()  # what the request may have decided before it failed
+            self._refuse(self._seq, error)
             await self.sender.flush()
             return False
         return True
@@ -191,8 +196,11 @@ class Session:
                 self._answer(frame)
                 if self._left is not None or sender.size > reply_bytes_max:
                     return False
-        except (DecodeError, TooLargeError) as error:
+        except (DecodeError, TooLargeError, InternalError) as error:
             self._left = error
+            return False
+        except Exception as error:
+            self._left = self._driver.faults.contain(error, "reading a request")
             return False
         return True
 
@@ -214,6 +222,8 @@ class Session:
             self._dispatch(request, len(frame))
         except RequestError as error:
             self._refuse(seq, error)
+        except Exception as error:
+            raise self._driver.faults.contain(error, type(request).__name__) from error
 
     def _dispatch(self, request: Request, size: int) -> None:
         """Who answers each request, and how: at once, beside what comes after it, or slowly, before that.
@@ -355,13 +365,15 @@ class Session:
         """Answer a request that takes its time, or end a stream that is broken."""
         left, self._left = self._left, None
         await self.sender.flush()  # it may take long, which what came before it need not
-        if isinstance(left, DecodeError | TooLargeError):
+        if isinstance(left, DecodeError | TooLargeError | InternalError):
             raise left
         try:
             if left is not None:
                 await left()
         except RequestError as error:
             self._refuse(self._seq, error)
+        except Exception as error:
+            raise self._driver.faults.contain(error, f"request {self._seq}") from error
 
     def _refuse(self, seq: int, error: DistkvError) -> None:
         self._driver.counters[f"refused_{error.code}"] += 1

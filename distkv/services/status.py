@@ -15,7 +15,7 @@ import attrs
 from distkv.core.bounds import ObservedBounds
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
-from distkv.core.tokens.machine import TokenMachine
+from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.engine.driver import Driver
 from distkv.engine.tree_edges import TreeEdges
 from distkv.model.event import NodeName
@@ -53,7 +53,8 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "links": _links(driver),
         "tree": _tree(driver.tree_edges),
-        "tokens": driver.tokens.statistics() if driver.tokens is not None else {},
+        "tokens": _tokens(driver),
+        "failed": sorted(replica.failed_services),
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),
@@ -140,6 +141,12 @@ def _settings(settings: CoreSettings) -> dict[str, int | float | str]:
         "ping.length": settings.ping_length,
         "chain.length": settings.chain_length_max,
     }
+
+
+def _tokens(driver: Driver) -> Mapping[str, object]:
+    """What a machine holds that failed is not to be looked at."""
+    is_there = driver.tokens is not None and TOKENS not in driver.replica.failed_services
+    return driver.tokens.statistics() if driver.tokens is not None and is_there else {}
 
 
 def _token_settings(tokens: TokenMachine | None) -> dict[str, int | float | str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import attrs
 import trio
@@ -88,6 +88,8 @@ class PeerCaller:
         """Connections that other nodes lend to this one, or this one to them."""
         self._tells: Final = Tells(self._line, limits)
         self._nursery: trio.Nursery | None = None
+        self.contain: Callable[[Exception, str], object] = _raise
+        """Given what nobody foresaw on a connection, which is over; it raises what the node must end of."""
 
     def begin(self, nursery: trio.Nursery) -> None:
         """Its connections live in this nursery."""
@@ -208,9 +210,15 @@ class PeerCaller:
     async def _keep(self, line: PeerLine) -> None:
         try:
             await line.run()
+        except Exception as error:
+            self.contain(error, f"what {line.addr} answered")
         finally:
             if self._lines.get(line.addr) is line:
                 del self._lines[line.addr]
+
+
+def _raise(error: Exception, _: str) -> NoReturn:
+    raise error
 
 
 async def _speak(

@@ -24,7 +24,8 @@ from distkv.core.ready import (
 )
 from distkv.core.registry import Registration, node_path
 from distkv.core.replica import Replica
-from distkv.errors import NotFoundError, NotReadyError, RequestError
+from distkv.core.service_machine import ServiceEffect, ServiceGround, ServiceInput
+from distkv.errors import InternalError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.wire.message import EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
 from tests.echoes import ECHO, Echo
@@ -232,3 +233,50 @@ def test_without_a_boot_time_the_monotonic_clock_is_taken() -> None:
     replica, echo, _ = serving()
     step(replica, asked(1), 1234)
     assert [at_ms for at_ms, _ in echo.inputs] == [1234]
+
+
+# -- what fails
+
+
+class Fragile(Echo):
+    """Fails when it begins, before it wants anything, or when it has wanted half."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at = at
+
+    def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:
+        if self.at == "begin":
+            raise KeyError("a slot that nobody can read")
+        return super().begin(boot_ms, wall, ground)
+
+    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
+        if self.at == "step":
+            raise KeyError("at once")
+        wanted = iter(super().step(boot_ms, wall, what))
+        yield next(wanted)
+        raise KeyError("half of it")
+
+
+@pytest.mark.parametrize("at", ["begin", "step", "half of a step"])
+def test_service_that_fails_is_off_and_its_node_goes_on(at: str) -> None:
+    fragile = Fragile(at)
+    replica, _ = made(fragile)
+    ready = step(replica, asked(1, to="b"))
+    assert (ready.records, ready.tells) == ([], []), "nothing of the step that failed leaves"
+    assert [(answer.id, type(answer.result)) for answer in ready.answers] == [(1, InternalError)]
+    assert "the service echo of a has failed, and is off" in str(ready.answers[0].result)
+    assert (replica.failed_services, replica.is_serving) == ({ECHO}, True)
+    again = step(replica, asked(2, to="b"))
+    assert [type(answer.result) for answer in again.answers] == [InternalError]
+    assert step(replica, NodeTold(B, 7, ECHO, b"ask 1")).tells == []
+    assert replica.wake_ms() is None or step(replica, Wake(True), 99_000).answers == []
+
+
+def test_service_that_failed_begins_with_what_is_on_the_disk() -> None:
+    fragile, (_, _, records) = Fragile("step"), serving()
+    replica, _ = made(fragile, [*records, SlotRecord(ECHO, "count", b"7")])
+    assert step(replica, asked(1, to="b")).records == []
+    echo = Echo()
+    made(echo, [*records, SlotRecord(ECHO, "count", b"7")])
+    assert echo.restored == [{"count": b"7"}]

@@ -1,0 +1,60 @@
+"""Failures that nobody foresaw, and how far each may reach.
+
+Knows: which failures the node must end of, and how the others are told, counted and logged.  Does not know what its
+victim was doing.
+
+Invariant: what is contained is counted each time, and logged with the place where it happened; it is never silent.
+A failure of ours that ends the node on purpose is never contained. Nor is one in the midst of a step of the core: the
+driver sees to that, because what the core holds may then be half of something.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from hashlib import blake2b
+from typing import Final
+
+from distkv.errors import (
+    DecodeError,
+    DistkvError,
+    InternalError,
+    PeerError,
+    RequestError,
+    TransportError,
+    leaves,
+    place_of,
+)
+
+log = logging.getLogger("distkv.engine")
+
+CONTAINED: Final = (RequestError, PeerError, DecodeError, TransportError)
+"""Of our own errors those that are about one request, peer or message; the others end the node."""
+REPEAT: Final = 100
+"""Of a failure at one place the first is logged, and then every so many-th."""
+
+
+class Faults:
+    """The failures of one node."""
+
+    def __init__(self, counters: Counter[str]) -> None:
+        """`counters`: where they are counted, as `faults_contained`."""
+        self._counters: Final = counters
+        self._seen = Counter[str]()
+
+    def contain(self, error: Exception, where: str) -> InternalError:
+        """Log and count a failure; `where` is what its victim did. Returns what the victim is told.
+
+        Raises:
+            Exception: the error itself, when the node must end of it.
+        """
+        for leaf in leaves(error):
+            if not isinstance(leaf, Exception) or (isinstance(leaf, DistkvError) and not isinstance(leaf, CONTAINED)):
+                raise error
+        place = place_of(error)
+        id = blake2b(f"{type(error).__name__} {place} {where}".encode(), digest_size=4).hexdigest()
+        self._counters["faults_contained"] += 1
+        self._seen[id] += 1
+        if self._seen[id] % REPEAT == 1:
+            log.error("fault_contained id=%s where=%s at=%s times=%d", id, where, place, self._seen[id], exc_info=error)
+        return InternalError(f"internal error {id} in {where}: the log of the server says more; please report it")
