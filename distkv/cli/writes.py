@@ -208,7 +208,7 @@ class _Conditions:
 )
 @click.option("--new", is_flag=True, help="Only if there is no value.")
 @_head_options
-@click.option("--idem", is_flag=True, help="Do nothing if the value is already the same.")
+@click.option("--idem", is_flag=True, help="Do nothing if the value is already the same, without a ttl.")
 @click.option("--ttl", metavar="SECONDS", help="The value expires after this time, unless it is stored again before.")
 @_fence_options
 @_wish_options
@@ -242,8 +242,6 @@ def set_command(
     where = Path.parse(path)
     packed = pack_value(read_value(value, file, as_text=as_text, as_json=as_json))
     head, previous = _read_head(if_chain), _read_previous(if_value)
-    if ttl is not None and idem:
-        raise SettingsError("--ttl is not for --idem, which would not renew it: leave one out")
     seconds = None if ttl is None else read_ttl(ttl)
     conditions = _Conditions(new, idem, head, previous, seconds, _read_fencing(fence, refence))
     return partial(_set, session, where, packed, conditions, wish, WriteReport.of(session, form))

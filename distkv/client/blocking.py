@@ -142,11 +142,10 @@ class Client(NodeMethods):
             path: where.
             value: as in `Entry`; not None: `delete` deletes.
             new: only when there is no value.
-            idem: do nothing when the same value is there.
+            idem: do nothing when the same value is there, and neither it nor this one has a ttl.
             head: only when this change is the last one.
             previous: only when this value is there; None: whatever is there.
-            ttl: after so many seconds it goes by itself, unless it is stored again before; None: it stays. Not with
-                `idem`, which would not renew it.
+            ttl: after so many seconds it goes by itself, unless it is stored again before; None: it stays.
             fence: of the token under which it is written: text, NAME:EPOCH.COUNTER, or a `Fence`. From then on only
                 this fence and higher ones of this token may write the path.
             refence: lift the fence of the path, whoever holds the token. Afterwards anybody may write it.

@@ -17,9 +17,10 @@ from distkv.errors import (
     ValueMismatchError,
 )
 from distkv.model.entry import Entry
-from distkv.model.event import Event, tick_text
+from distkv.model.event import Event, Kind, tick_text
 from distkv.model.fence import FENCE_MAX, NO_FENCE, Fence
 from distkv.model.path import Path
+from distkv.model.sameness import same_value, says_same
 from distkv.model.tree import Tree
 from distkv.wire.request import Dismiss, Restore, SetValue
 
@@ -103,7 +104,7 @@ def check_conditions(request: SetValue, before: Event | None) -> None:
     if request.prev is not None:
         if before is None:
             raise NotFoundError(f"{where} has no value to compare with")
-        if before.value != request.prev:
+        if not same_value(before.value, request.prev):
             raise ValueMismatchError(f"{where} has another value than the condition says; read it and decide again")
 
 
@@ -123,8 +124,9 @@ def check_decision(request: Restore | Dismiss, tree: Tree) -> tuple[Entry, Event
     refuse_to_decide_for_the_system(loser)
     if loser is entry.head:
         raise NotFoundError(f"{text} is what {loser.path} holds: there is nothing to decide")
-    if loser not in entry.conflicts():
-        raise NotFoundError(f"{text} deleted {loser.path}, and so did what won: there is nothing to decide")
+    if says_same(loser, entry.head):
+        did = f"deleted {loser.path}" if loser.kind is not Kind.SET else f"gave {loser.path} the value that it has"
+        raise NotFoundError(f"{text} {did}, and so did what won: there is nothing to decide")
     if request.head is not None and request.head != entry.head.link:
         now, said = tick_text(*entry.head.link), tick_text(*request.head)
         raise ChainMismatchError(f"{loser.path} is at {now}, the condition says {said}")

@@ -36,6 +36,7 @@ from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.ledger import WriterLedger
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
+from distkv.model.sameness import same_value
 from distkv.model.tick_ranges import TickRanges, lives, ranges_of
 from distkv.model.tree import Applied, Tree
 from distkv.wire.message import (
@@ -124,7 +125,7 @@ class Store:
             if before is None and (fence == here or not (here.holds or fence.holds)):
                 return None, None  # deleting nothing burns no tick, unless it leaves a fence, or lifts one
             return self.write(request.path, Kind.DELETE, b"", wall, entry, fence=fence), before
-        if request.idem and before is not None and before.value == request.value and fence == here:
+        if request.idem and before is not None and fence == here and _is_there(request, before):
             return None, before
         return self.write(request.path, Kind.SET, request.value, wall, entry, request.ttl, fence=fence), before
 
@@ -392,3 +393,9 @@ class Store:
             if head.kind is not Kind.SET or head.ttl is not None:
                 self.pending_expiry.append(head)
             yield entry
+
+
+def _is_there(request: SetValue, before: Event) -> bool:
+    """Whether a path has what a write asks for. What ends by itself is never there: a write with a ttl moves its end,
+    and one without takes it away."""
+    return request.ttl is None and before.ttl is None and same_value(before.value, request.value or b"")

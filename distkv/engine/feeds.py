@@ -25,8 +25,9 @@ from distkv.core.ready import PathChange
 from distkv.engine.missed import closed_links, tells_missed
 from distkv.engine.shared_queue import News, SharedBatch, SharedQueue, Subscriber
 from distkv.model.entry import Entry
-from distkv.model.event import Event, Kind, NodeName, is_above
+from distkv.model.event import Event, NodeName, is_above
 from distkv.model.path import Path, PathKey
+from distkv.model.sameness import says_same
 from distkv.model.tick_ranges import count_by_node
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, KnownRecord, Record, ResetRecord
@@ -64,13 +65,14 @@ def open_losers(change: PathChange, entry: Entry | None) -> tuple[Event, ...] | 
     losers = () if entry is None else entry.losers
     closed = change.closed
     if change.won and len(closed) == 1:
-        # Which deletions among the losers are listed depends on whether the winner is one.
-        is_listed_alike = closed[0].kind is change.event.kind or all(loser.kind is Kind.SET for loser in losers)
+        # Which of the losers are listed depends on what the winner says.
+        is_listed_alike = all(says_same(loser, closed[0]) is says_same(loser, change.event) for loser in losers)
         is_same = is_listed_alike and all(is_above(closed[0], loser) for loser in losers)
     elif change.won:
         is_same = not (closed or losers)
     else:
-        is_same = not closed and change.event not in losers
+        is_listed = entry is not None and change.event in losers and not says_same(change.event, entry.head)
+        is_same = not closed and not is_listed
     return None if is_same else () if entry is None else entry.conflicts()
 
 

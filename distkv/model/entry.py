@@ -27,6 +27,7 @@ from distkv.model.event import (
     order,
     sort_down,
 )
+from distkv.model.sameness import says_same
 
 LOSERS_MAX: Final = 16
 """How many open losers a path keeps (docs/protocol, OPEN-3); none are cut below reserved paths."""
@@ -51,13 +52,11 @@ class Entry:
         return self.head.kind is Kind.SET
 
     def conflicts(self) -> tuple[Event, ...]:
-        """The open losers that people are told of and the digest covers.
+        """The open losers that people are told of.
 
-        A delete that lost to a delete is no conflict: it stays, unlisted, until the next write names it.
+        What says the same as the winner is no conflict: it stays, unlisted, until the next write names it (OPEN-4).
         """
-        if self.head.kind is Kind.SET:
-            return self.losers
-        return tuple(loser for loser in self.losers if loser.kind is Kind.SET)
+        return tuple([loser for loser in self.losers if not says_same(loser, self.head)]) if self.losers else ()
 
     def sources(self, decided: Event | None = None) -> list[Event]:
         """What a write on this path replaces: the winner, then the listed loser that it decides about, if it does that,

@@ -4,7 +4,7 @@ Knows: entries by path, events by tick, the ledger, and the digest over them, ke
 Does not know: time, messages, the disk, nor who may write.
 
 Invariant: an event is in `present` exactly when it is the winner or an open loser of its path; every present tick is
-held in the ledger; `digest` is the XOR over the live winners and the listed losers (docs/protocol, DIGEST-1).
+held in the ledger; `digest` is the XOR over the live winners and nearly all open losers (docs/protocol, DIGEST-1).
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def _share(head: Event, losers: tuple[Event, ...], place: bytes) -> int:
     is_live = head.kind is Kind.SET
     share = _hash(_LIVE, head, place) if is_live else 0
     for loser in losers:
-        if is_live or loser.kind is Kind.SET:  # `Entry.conflicts`
+        if is_live or loser.kind is Kind.SET:  # DIGEST-1
             share ^= _hash(_OPEN, loser, place)
     return share
 

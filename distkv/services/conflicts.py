@@ -161,8 +161,11 @@ def _without_value(event: Event) -> Event:
 
 
 def _closed(events: list[Event]) -> list[tuple[Link, Link | None]]:
-    """Which of the changes of a path, the latest first, were listed as open losers and are no more, and which change
-    closed each; None: none that came here. The one that was opened last comes first."""
+    """Which of the changes of a path, the latest first, were open losers and are no more, and which change closed each;
+    None: none that came here. The one that was opened last comes first.
+
+    Their values are not here. So those are among them that had the winner's value, which nobody had to decide about.
+    """
     entry: Entry | None = None
     opened: dict[Link, Link | None] = {}
     for event in reversed(events):
@@ -172,5 +175,5 @@ def _closed(events: list[Event]) -> list[tuple[Link, Link | None]]:
         gone = entry.settle(event, event.older)
         # What only found no room any more (OPEN-3) was not closed by the change that took it.
         opened |= {loser.link: event.link for loser in gone if loser.link in opened and contains(event, loser)}
-        opened |= {loser.link: None for loser in entry.conflicts()}
+        opened |= {loser.link: None for loser in entry.losers if entry.is_live or loser.kind is Kind.SET}
     return list(opened.items())[::-1]

@@ -205,9 +205,8 @@ def _write(seq: int, path: Path, raw: bytes | None, fields: Fields, frame: bytes
     chain = _condition(fields["chain"]) if "chain" in fields else None
     new, idem, prev_value = read_flag(fields, "new"), read_flag(fields, "idem"), read_flag(fields, "prev_value")
     ttl = read_ttl(fields) if "ttl" in fields else None
-    if ttl is not None and (raw is None or idem):
-        why = "a write that may do nothing would not renew it" if idem else "there is none"
-        raise RequestError(f"the field 'ttl' is for a value that is stored, and {why}: leave it out")
+    if ttl is not None and raw is None:
+        raise RequestError("the field 'ttl' is for a value that is stored, and there is none: leave it out")
     fence = read_asked_fence(fields["fence"]) if "fence" in fields else None
     refence = read_flag(fields, "refence")
     if refence and fence is not None:

@@ -20,13 +20,17 @@ from distkv.model.path import NAMES_MAX, Path
 from distkv.model.ranges import Ranges
 from distkv.model.tree import Tree
 from distkv.wire.message import EventRecord, KnownRecord
+from distkv.wire.values import pack_value
 
 LIMITS = Limits(watch_changes=4, watch_bytes=100_000)
 
 
-def event(path: str, tick: int = 1, node: str = "a", tock: int | None = None, chain: Chain = ()) -> Event:
-    link = (NodeName(node), Tick(tick))
-    return Event(Path.parse(path), Kind.SET, b"\x01", (link, *chain), Tock(tick if tock is None else tock), 1.0)
+def event(
+    path: str, tick: int = 1, node: str = "a", tock: int | None = None, chain: Chain = (), value: object = None
+) -> Event:
+    """Each node writes another value, if nothing is said about it."""
+    link, raw = (NodeName(node), Tick(tick)), pack_value(value or node)
+    return Event(Path.parse(path), Kind.SET, raw, (link, *chain), Tock(tick if tock is None else tock), 1.0)
 
 
 def seen(path: str, position: int = 1) -> SharedChange:
@@ -343,3 +347,15 @@ def test_write_that_names_the_loser_closes_the_conflict() -> None:
     first, second = event("p", 1, tock=1), event("p", 1, "b", tock=2)
     third = event("p", 1, "c", tock=3, chain=(second.link, first.link))
     assert applied(first, second, third)[1] == ()
+
+
+def test_write_that_did_not_know_the_winner_and_says_the_same_opens_no_conflict() -> None:
+    first, second = event("p", 1, tock=2, value="x"), event("p", 1, "b", tock=1, value="x")
+    assert applied(first, second) == [None]
+
+
+def test_write_of_the_value_of_a_loser_ends_the_conflict_and_another_one_opens_it_again() -> None:
+    first, second = event("p", 1, tock=1, value="x"), event("p", 1, "b", tock=2, value="y")
+    third = event("p", 1, "c", tock=3, chain=(second.link,), value="x")
+    fourth = event("p", 1, "d", tock=4, chain=(third.link,), value="z")
+    assert applied(first, second, third, fourth) == [(first,), (), (first,)]

@@ -203,6 +203,19 @@ def test_if_value_fails_where_another_value_is(shared: Server, path: str) -> Non
     assert shared.run("set", path, "2", "--if-value", "1").code == 0
 
 
+def test_idem_and_if_value_do_not_see_the_order_of_keys(shared: Server, path: str) -> None:
+    shared.run("set", path, "{a: {x: 1, y: 2}, b: 3}")
+    again = "{b: 3, a: {y: 2, x: 1}}"
+    assert json.loads(shared.run("set", path, again, "--idem", "-o", "json").out)["changed"] is False
+    assert shared.run("set", path, "5", "--if-value", again).code == 0
+
+
+def test_idem_takes_the_end_of_a_value_away(shared: Server, path: str) -> None:
+    shared.run("set", path, "v", "--ttl", "1000")
+    assert json.loads(shared.run("set", path, "v", "--idem", "-o", "json").out)["changed"] is True
+    assert "ttl" not in json.loads(shared.run("get", path, "-m", "-o", "json").out)
+
+
 def test_idem_makes_no_change_of_an_equal_value(shared: Server, path: str) -> None:
     shared.run("set", path, "1")
     before = shared.state()["tick"]

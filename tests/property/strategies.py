@@ -270,7 +270,7 @@ def set_requests(draw: st.DrawFn, seq: st.SearchStrategy[int] = seqs) -> SetValu
     chain = draw(st.none() | st.just(()) | chains_of(links, max_size=1))
     prev = draw(st.none() | raw_values)
     new, idem, prev_value = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    ttl = None if value is None or idem else draw(st.none() | ttls)
+    ttl = None if value is None else draw(st.none() | ttls)
     return SetValue(draw(seq), draw(paths), value, chain, new, prev, idem, draw(nchains), prev_value, ttl)
 
 

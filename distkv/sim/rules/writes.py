@@ -11,8 +11,9 @@ from itertools import chain
 
 from distkv.core.ready import BatchDone, Input, LocalDecision, Ready, WriteDone
 from distkv.model.entry import LOSERS_MAX
-from distkv.model.event import Event, Kind, Link, order, tick_text
+from distkv.model.event import Event, Link, order, tick_text
 from distkv.model.path import Path
+from distkv.model.sameness import says_same
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
 from distkv.sim.rules.covered import covered_by
@@ -44,9 +45,9 @@ class DecisionsCloseOne(Observer):
             decision, decided = reply.event, what.request.loser
             if process.replica.tree.event(decided) is not None:
                 raise self.broken(f"{decision!r} leaves {tick_text(*decided)} open")
-            _, *closed = sorted(_closed(ready, decision), key=order, reverse=True)  # the first one is what won before
-            # Of deletions that lost to a deletion nobody is told: any write closes them (OPEN-4).
-            more = [e for e in closed if e.link != decided and (e.kind is Kind.SET or reply.prev is not None)]
+            before, *closed = sorted(_closed(ready, decision), key=order, reverse=True)  # the first one won before
+            # Of what says the same as the winner nobody is told: any write closes it (OPEN-4).
+            more = [e for e in closed if e.link != decided and not says_same(e, before)]
             if more:
                 raise self.broken(f"{decision!r} is about {tick_text(*decided)}, and closes {more}, too")
 

@@ -19,9 +19,10 @@ from zlib import crc32
 import attrs
 
 from distkv.client.addresses import Address
-from distkv.client.questions import Get
+from distkv.client.questions import Entry, Get
 from distkv.errors import BadValueError, DistkvError, FencedError, RequestError, TooLargeError
 from distkv.model.path import Path
+from distkv.model.sameness import same_value
 from distkv.spark.importing.records import ImportForm, Piece, Record, records
 from distkv.spark.importing.templates import Template
 from distkv.spark.source.row_writes import RowWrite, batches
@@ -207,12 +208,22 @@ class Looker:
             self.carry_out(batch[len(batch) // 2 :])
             return
         for one, entry in zip(batch, entries, strict=True):
-            if not self._renews and entry is not None and pack_value(entry.value) == one.value:
+            if not self._renews and _is_there(one, entry):
                 self.same += 1
             elif entry is not None and entry.fence is not None and entry.fence.holds:
                 self._refuse(one, FencedError(f"{one.path} was last written under the fence {entry.fence}"))
             else:
                 self.written += 1
+
+
+def _is_there(write: RowWrite, entry: Entry | None) -> bool:
+    """Whether the path has the value, for good."""
+    return (
+        entry is not None
+        and entry.ttl is None
+        and write.value is not None
+        and same_value(pack_value(entry.value), write.value)
+    )
 
 
 class _Rejects:
@@ -262,7 +273,7 @@ class _Rejects:
         return RowWrite(path, row.value, ttl)
 
     def _supersede(self, old: ImportRow, new: ImportRow) -> None:
-        if old.value == new.value:
+        if old.value == new.value or (old.value and new.value and same_value(old.value, new.value)):
             self.same += 1
             return
         where = f"line {new.line}" if old.file == new.file else f"{self._names[new.file]}, line {new.line}"

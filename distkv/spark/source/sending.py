@@ -41,6 +41,7 @@ from distkv.errors import (
     UnreachableError,
 )
 from distkv.model.path import Path
+from distkv.model.sameness import same_value
 from distkv.spark.nodes.hosts import Patience
 from distkv.spark.source.row_writes import RowWrite
 from distkv.wire.values import pack_value
@@ -218,7 +219,7 @@ def _is_done(write: RowWrite, entry: Entry | None) -> bool:
     """Whether a path has what the write asks for."""
     if write.value is None or entry is None:
         return write.value is None and entry is None
-    return pack_value(entry.value) == write.value
+    return entry.ttl == write.ttl and same_value(pack_value(entry.value), write.value)
 
 
 def _holds(write: RowWrite, entry: Entry | None) -> bool:

@@ -170,7 +170,6 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "set", "a", "1", "--ttl", "0"], "--ttl is '0': it must be seconds, above 0"),
         (["client", "set", "a", "1", "--ttl", "nan"], "--ttl is 'nan': it must be seconds, above 0"),
         (["client", "set", "a", "1", "--ttl", "soon"], "--ttl is 'soon': it must be seconds, above 0"),
-        (["client", "set", "a", "1", "--ttl", "5", "--idem"], "--ttl is not for --idem"),
         (["client", "set", "a", "--new"], "give either VALUE or -f FILE"),
         (["client", "set", "a", "null"], "null is no value"),
         (["client", "set", "a", "1", "--if-value", "null"], "null is no value"),

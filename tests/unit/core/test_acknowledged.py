@@ -18,6 +18,7 @@ from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventRecord, KnownRecord, LostRecord, SnapshotHead, Start
 from distkv.wire.request import Dismiss, Restore, SetValue
+from distkv.wire.values import pack_value
 
 ME = NodeName("me")
 HERE, ELSEWHERE = Path(["p"]), Path(["q"])
@@ -36,7 +37,7 @@ def ready_replica(*, losers: int = 0) -> Replica:
 def event(
     node: str, tick: int, kind: Kind = Kind.SET, path: Path = HERE, tock: int = 50, older: tuple[Link, ...] = ()
 ) -> Event:
-    value = b"\x02" if kind is Kind.SET else b""
+    value = pack_value(node) if kind is Kind.SET else b""
     return Event(path, kind, value, ((NodeName(node), Tick(tick)), *older), Tock(tock), 0.0)
 
 

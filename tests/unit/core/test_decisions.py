@@ -90,7 +90,7 @@ def test_dismissed_loser_leaves_the_value_and_its_conflict_is_over() -> None:
 @pytest.mark.parametrize("decide", [restore, dismiss])
 def test_decision_names_the_winner_then_the_loser_whatever_the_chain_length(decide: object) -> None:
     assert callable(decide)
-    a, b = (event(one.node, 2, Kind.SET, b"", HERE, one.tock, *_long_chain(one.node)) for one in (A, B))
+    a, b = (event(one.node, 2, Kind.SET, one.value, HERE, one.tock, *_long_chain(one.node)) for one in (A, B))
     made = written(decide(replica_with(a, b), b.link))
     assert made.chain[1:3] == (a.link, b.link)
     assert made.truncated
@@ -218,6 +218,24 @@ def test_decision_about_a_deletion_that_lost_to_one_is_refused() -> None:
     error = refused(dismiss(replica_with(GONE_A, GONE_B), B.link))
     assert isinstance(error, NotFoundError)
     assert "b:2 deleted p, and so did what won" in str(error)
+
+
+def test_decision_about_what_has_the_winners_value_is_refused() -> None:
+    replica = replica_with(A, event("b", 2, value=A.value, tock=52))
+    error = refused(restore(replica, B.link))
+    assert isinstance(error, NotFoundError)
+    assert "b:2 gave p the value that it has, and so did what won: there is nothing to decide" in str(error)
+
+
+def test_write_of_a_losers_value_settles_it() -> None:
+    """Whoever wrote it, and whether he knew the loser (docs/protocol, OPEN-4)."""
+    replica = replica_with(A, B)
+    assert replica.tree.conflict_count == 1
+    hear(replica, event("c", 3, Kind.SET, B.value, HERE, 60, A.link))
+    assert held(replica)[1] == [B.link]
+    assert replica.tree.conflict_count == 0
+    hear(replica, event("c", 4, Kind.SET, C.value, HERE, 61))
+    assert replica.tree.conflict_count == 1
 
 
 def test_decision_about_a_reserved_path_is_refused() -> None:

@@ -136,11 +136,11 @@ def test_a_lifted_fence_lets_anybody_write(replica: Replica) -> None:
 
 def test_a_fence_from_before_it_was_lifted_loses(replica: Replica) -> None:
     put(replica, fence=SECOND)
-    put(replica, TWO, refence=True)
+    put(replica, ONE, refence=True)
     hear(replica, remote(1, 1000, LATER_EPOCH))
     entry = replica.tree.get(HERE)
     assert entry is not None
-    assert (entry.head.value, entry.head.node) == (TWO, "me")
+    assert (entry.head.value, entry.head.node) == (ONE, "me")
     assert [loser.fence for loser in entry.conflicts()] == [LATER_EPOCH]
 
 

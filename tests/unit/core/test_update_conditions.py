@@ -10,6 +10,7 @@ from distkv.errors import ChainMismatchError, ExistsError, NotFoundError, Reques
 from distkv.model.event import Chain, Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.request import SetValue
+from distkv.wire.values import pack_value
 
 HERE = Path(("p",))
 ONE, TWO = b"\x01", b"\x02"
@@ -129,6 +130,32 @@ def test_idem_with_the_same_value_burns_no_tick() -> None:
     assert store.own.tick == 1
 
 
+def test_idem_and_the_condition_of_a_value_do_not_see_the_order_of_keys() -> None:
+    here, asked = pack_value({"a": {"x": 1, "y": 2}, "b": 3}), pack_value({"b": 3, "a": {"y": 2, "x": 1}})
+    store = store_with(here)
+    assert store.local_set(SetValue(1, HERE, asked, idem=True), 0.0)[0] is None
+    assert write(store, TWO, prev=asked) is store.live(HERE)
+
+
+@pytest.mark.parametrize(("here", "asked"), [(1, True), (1, 1.0), (0, False), ("a", b"a"), ([1, 2], [2, 1])])
+def test_values_of_other_types_are_others(here: object, asked: object) -> None:
+    store = store_with(pack_value(here))
+    with pytest.raises(ValueMismatchError):
+        store.local_set(SetValue(1, HERE, TWO, prev=pack_value(asked)), 0.0)
+    assert write(store, pack_value(asked), idem=True) is store.live(HERE)
+
+
+@pytest.mark.parametrize(("before", "now"), [(3.0, None), (3.0, 4.0), (3.0, 3.0), (None, 3.0)])
+def test_idem_writes_where_the_end_is_another_one(before: float | None, now: float | None) -> None:
+    """A value that goes by itself is not the same as one that stays, and who writes it again renews it."""
+    store = store_with()
+    write(store, ONE, ttl=before)
+    event = write(store, ONE, ttl=now, idem=True)
+    assert event is store.live(HERE)
+    assert event is not None
+    assert event.ttl == now
+
+
 def test_idem_with_another_value_writes() -> None:
     store = store_with(ONE)
     assert write(store, TWO, idem=True) is store.live(HERE)
@@ -160,12 +187,23 @@ def test_write_names_the_unlisted_delete_beside_the_winner() -> None:
 
 def test_write_leaves_a_listed_conflict_open() -> None:
     store = store_with()
-    for name in ("a", "b"):
-        store.remote(Event(HERE, Kind.SET, ONE, ((NodeName(name), Tick(1)),), Tock(3), 0.0))
+    for name, value in (("a", ONE), ("b", TWO)):
+        store.remote(Event(HERE, Kind.SET, value, ((NodeName(name), Tick(1)),), Tock(3), 0.0))
     event = write(store)
     assert event is not None
     assert event.chain == (MY_FIRST, (NodeName("a"), Tick(1)))
     assert [loser.node for loser in store.tree.open_losers()] == ["b"]
+
+
+def test_write_closes_a_loser_that_had_the_value_of_the_winner() -> None:
+    """There is nothing to decide (docs/protocol, OPEN-4)."""
+    store = store_with()
+    for name, value in (("a", {"x": 1, "y": 2}), ("b", {"y": 2, "x": 1})):
+        store.remote(Event(HERE, Kind.SET, pack_value(value), ((NodeName(name), Tick(1)),), Tock(3), 0.0))
+    assert store.tree.conflict_count == 0
+    assert [loser.node for loser in store.tree.open_losers()] == ["b"]
+    write(store)
+    assert list(store.tree.open_losers()) == []
 
 
 def test_reserved_paths_are_refused_to_clients() -> None:

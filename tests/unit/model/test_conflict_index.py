@@ -7,6 +7,7 @@ import pytest
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Name, Path
 from distkv.model.tree import Tree
+from distkv.wire.values import pack_value
 
 IN_ORDER: list[tuple[Name, ...]] = [
     (), (None, "z"), (2,), (b"a",), ("a",), ("a", "x", 1), ("a", "y"), ("ab",), ("b",),
@@ -15,7 +16,7 @@ PATHS = [IN_ORDER[at] for at in (0, 8, 2, 6, 4, 5, 7, 1, 3)]
 
 
 def event(node: str, tick: int, names: tuple[Name, ...], kind: Kind = Kind.SET) -> Event:
-    value = b"\x01" if kind is Kind.SET else b""
+    value = pack_value(node) if kind is Kind.SET else b""
     return Event(Path(names), kind, value, ((NodeName(node), Tick(tick)),), Tock(tick), 0.0)
 
 

@@ -304,7 +304,6 @@ def test_request_is_read(fields: Map, request_: Request) -> None:
         ({"action": "set_value", "path": [], "value": 1, "ttl": math.inf}, "ttl"),
         ({"action": "set_value", "path": [], "value": 1, "ttl": True}, "ttl"),
         ({"action": "set_value", "path": [], "value": None, "ttl": 1}, "ttl"),
-        ({"action": "set_value", "path": [], "value": 1, "ttl": 1, "idem": True}, "ttl"),
         ({"action": "delete_value", "path": [], "ttl": 1}, "ttl"),
         ({"action": "set_value", "path": [], "value": 1, "replicas": 0}, "replicas"),
         ({"action": "set_value", "path": [], "value": 1, "replicas": 2, "timeout": -1}, "timeout"),
