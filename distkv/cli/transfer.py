@@ -1,20 +1,24 @@
 """`distkv client load` and `dump`: many values out of a node and into one.
 
-Knows: the three forms, and how a tree is cut into batches.  Does not know the client protocol.
+Knows: the three forms.  Does not know how values are stored (`loading`), nor the client protocol.
 
 Each value is a map of `path` and `value`, where the path is relative to PATH: one JSON document per line, or one
-msgpack map after another. As YAML it is one map from paths to values. What JSON lacks is written as `json_form` says,
-in YAML too, because YAML's own way needs tags.
+msgpack map after another. What ends by itself has also `ttl`, the seconds that are left, and `end`, when it ends; what
+was written under a fence has `fence`. As YAML it is one map from paths to values, without these. What JSON lacks is
+written as `json_form` says, in YAML too, because YAML's own way needs tags.
 
-Invariant: what `dump` writes `load` reads, in any of the forms, and it comes to the same values.
+Invariant: what `dump` writes `load` reads, in any of the forms, and it comes to the same values; what a form cannot
+hold, and what is not stored, is said.
 """
 
 from __future__ import annotations
 
 import codecs
+import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from itertools import chain, count
 from pathlib import Path as FilePath
@@ -24,37 +28,29 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.input import STDIN, standard_input
-from distkv.cli.output import Form, print_items
+from distkv.cli.loading import Item, Loading
+from distkv.cli.output import Form, check_stdout, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
-from distkv.client.questions import Set
-from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError, SettingsError, TooLargeError
+from distkv.client.questions import Entry
+from distkv.errors import BadPathError, BadValueError, DecodeError, SettingsError, TooLargeError
+from distkv.model.fence import Fence, read_fence_text
 from distkv.model.path import Path
 from distkv.text.schema import YamlError
 from distkv.wire import packing
+from distkv.wire.events import TTL_S_MAX
 from distkv.wire.framing import FrameReader
 from distkv.wire.json_form import from_json, from_plain, to_plain
-from distkv.wire.values import VALUE_BYTES_MAX, pack_value
+from distkv.wire.values import VALUE_BYTES_MAX
 
 if TYPE_CHECKING:
     from distkv.text.yaml import YamlNode
 
-BATCH_OPS: Final = 500
-BATCH_BYTES: Final = 256 << 10
-"""A batch is sent when it has so much; the server takes four times that, if it was not told otherwise."""
 READ_BYTES: Final = 1 << 16
+LEFT_S_MIN: Final = 0.001
+"""What is there is not over, whatever our clock says."""
 FORMS: Final = (Form.JSON, Form.YAML, Form.MSGPACK)
-
-
-@attrs.frozen
-class Item:
-    """One value that was read."""
-
-    path: Path
-    value: object
-    where: str
-    """Line or number, for people."""
 
 
 # -- dump ---------------------------------------------------------------------------------------------------------
@@ -68,7 +64,8 @@ def dump_command(session: CliSession, path: str, form: str | None) -> Job:
     """Write the values at and below PATH (the root) to standard output, for 'load'.
 
     Paths are relative to PATH. -o json, the default, writes one value per line; the other forms are -o yaml and
-    -o msgpack.
+    -o msgpack. Each value comes with the time that is left to it, its end, and its fence, if it has them; YAML has no
+    place for these. History, conflicts, and who wrote a value and when are only in a backup.
     """
     wanted = Form(form) if form else session.form
     if wanted is Form.TEXT:
@@ -79,27 +76,49 @@ def dump_command(session: CliSession, path: str, form: str | None) -> Job:
 
 
 def _dump(session: CliSession, path: Path, form: Form) -> None:
+    bare = 0
+
+    def items(client: Client) -> Iterator[dict[str, object]]:
+        nonlocal bare
+        for where, entry in client.get_tree(path):
+            more = _more(entry)
+            bare += bool(more)
+            yield {"path": str(Path(where.names[len(path) :])), "value": entry.value, **more}
+
     with Client(session.addresses) as client, _progress("dump", None, is_shown=not sys.stdout.isatty()) as advance:
-        found = ((Path(where.names[len(path) :]), entry.value) for where, entry in client.get_tree(path))
-        print_dump(found, form, advance)
+        print_dump(items(client), form, advance)
+    if bare and form is Form.YAML:
+        count = "one value has" if bare == 1 else f"{bare} values have"
+        complain(f"{count} a ttl or a fence, for which YAML has no place: use -o json to keep it")
 
 
-def print_dump(values: Iterable[tuple[Path, object]], form: Form, advance: Callable[[int], None]) -> None:
+def _more(entry: Entry) -> dict[str, object]:
+    """What a value has besides itself."""
+    found: dict[str, object] = {}
+    if entry.ttl is not None:
+        end = entry.time + entry.ttl
+        found |= {"ttl": max(end - time.time(), LEFT_S_MIN), "end": end}
+    if entry.fence is not None and entry.fence.holds:
+        found["fence"] = str(entry.fence)
+    return found
+
+
+def print_dump(items: Iterable[dict[str, object]], form: Form, advance: Callable[[int], None]) -> None:
     """Write values in a form that `read_items` reads."""
 
-    def items() -> Iterator[object]:
-        for path, value in values:
-            yield _yaml_lines(path, value) if form is Form.YAML else {"path": str(path), "value": value}
+    def shown() -> Iterator[object]:
+        for item in items:
+            yield _yaml_lines(item) if form is Form.YAML else item
             advance(1)
 
-    print_items(items(), Form.TEXT if form is Form.YAML else form)
+    print_items(shown(), Form.TEXT if form is Form.YAML else form)
 
 
-def _yaml_lines(path: Path, value: object) -> str:
+def _yaml_lines(item: dict[str, object]) -> str:
     """A piece of one map, without the newline at its end."""
     from distkv.text import yaml  # it takes longer to load than all the rest
 
-    return yaml.dump({str(path): to_plain(value)})[:-1]
+    return yaml.dump({item["path"]: to_plain(item["value"])})[:-1]
 
 
 # -- load ---------------------------------------------------------------------------------------------------------
@@ -114,24 +133,37 @@ def _yaml_lines(path: Path, value: object) -> str:
     type=click.Path(),
     help="The output of 'dump'. [default: -, standard input]",
 )
+@click.option("--without-fences", is_flag=True, help="Leave out the fences in FILE: for another network.")
+@output_option
 @click.pass_obj
-def load_command(session: CliSession, path: str, file: str | None) -> Job:
-    """Store the values that 'dump' wrote, below PATH (the root).
+def load_command(session: CliSession, path: str, file: str | None, without_fences: bool, form: str | None) -> Job:
+    """Store the values that 'dump' wrote, below PATH (the root), and print how many.
 
     The first byte shows the form. A value replaces the present value, unless they are the same; paths that are not in
-    FILE stay as they are. YAML is read completely before anything is stored; use JSON or msgpack for large trees. If a
-    value is refused, the values before it are stored: correct it, and load again.
+    FILE stay as they are. A value that has an 'end' is stored for the time that is left, and left out if that is over.
+    YAML is one map from paths to values: a map in it is one value. It is read completely before anything is stored;
+    use JSON or msgpack for large trees. If a value is refused, the values before it are stored: correct it, and load
+    again. With 'distkv -q client', nothing is printed.
     """
     if file is None and FilePath(path).is_file():
         raise click.UsageError(f"{path!r} is a file: load it with -f {path}, or read standard input with -f -")
-    return partial(_load, session, Path.parse(path), file or STDIN)
+    is_quiet = session.verbosity < 0
+    if not is_quiet:
+        check_stdout()
+    report = None if is_quiet else Form(form) if form else session.form
+    return partial(_load, session, Path.parse(path), file or STDIN, not without_fences, report)
 
 
-def _load(session: CliSession, path: Path, file: str) -> None:
+def _load(session: CliSession, path: Path, file: str, with_fences: bool, report: Form | None) -> None:
     with _opened(file) as stream:
         first = stream.read(READ_BYTES)  # a file that cannot be read is told before the server is asked
-        with Client(session.addresses) as client, _progress("load", _size(file), is_shown=True) as advance:
-            _store(client, path, read_items(_chunks(first, stream, advance)))
+        loading = Loading(partial(Client, session.addresses), path, with_fences=with_fences)
+        with closing(loading), _progress("load", _size(file), is_shown=True) as advance:
+            loading.store(read_items(_chunks(first, stream, advance)))
+    if report is not None:
+        print_result(loading.words if report in (Form.TEXT, Form.RAW) else loading.counts, report)
+        for remark in loading.remarks:
+            complain(remark)
 
 
 def read_items(chunks: Iterator[bytes]) -> Iterator[Item]:
@@ -147,48 +179,6 @@ def read_items(chunks: Iterator[bytes]) -> Iterator[Item]:
     if first[:1] and first[0] >= 0x80:  # a msgpack map; no text begins so
         return _read_msgpack(whole)
     return _read_json(_lines(whole)) if first.lstrip()[:1] == b"{" else _read_yaml(whole)
-
-
-def _store(client: Client, path: Path, items: Iterable[Item]) -> None:
-    """In batches, each of which is stored whole or not at all; a path that comes twice begins a new one."""
-    done, size = 0, 0
-    batch: dict[Path, Item] = {}
-    for item in items:
-        where = Path(path.names + item.path.names)
-        if where in batch or len(batch) >= BATCH_OPS or size >= BATCH_BYTES:
-            done += _send(client, list(batch.items()), done)
-            batch, size = {}, 0
-        batch[where] = item
-        size += len(_packed(item))
-    if batch:
-        _send(client, list(batch.items()), done)
-
-
-def _packed(item: Item) -> bytes:
-    try:
-        return pack_value(item.value)
-    except RequestError as error:
-        raise type(error)(f"{item.where}: {error}") from None
-
-
-def _send(client: Client, batch: list[tuple[Path, Item]], done: int) -> int:
-    """Store a batch, in parts when the server takes less at once than we thought; how many values it had."""
-    try:
-        client.batch([Set(path, item.value, idem=True) for path, item in batch])
-    except TooLargeError as error:
-        if len(batch) == 1:
-            raise _refused(error, batch, done) from None
-        half = len(batch) // 2
-        stored = _send(client, batch[:half], done)
-        _send(client, batch[half:], done + stored)
-    except RequestError as error:
-        raise _refused(error, batch, done) from None
-    return len(batch)
-
-
-def _refused(error: RequestError, batch: list[tuple[Path, Item]], done: int) -> RequestError:
-    item = batch[error.op or 0][1]
-    return type(error)(f"{item.where}: {error} ({done} values before it were stored)")
 
 
 # -- the forms ----------------------------------------------------------------------------------------------------
@@ -233,7 +223,8 @@ def _read_yaml(chunks: Iterator[bytes]) -> Iterator[Item]:
         for key, node in root.value.items():
             if not isinstance(key, str):
                 raise YamlError(f"the path {key!r} is not text: quote it", node.line)
-            yield _item({"path": key, "value": _from_yaml(node)}, f"line {node.line}")
+            item = _item({"path": key, "value": _from_yaml(node)}, f"line {node.line}")
+            yield attrs.evolve(item, may_be_tree=True)
     except YamlError as error:
         raise BadValueError(f"line {error.line}: {error}") from None
     except UnicodeDecodeError:
@@ -255,9 +246,38 @@ def _item(found: object, where: str) -> Item:
     if found["value"] is None:
         raise BadValueError(f"{where}: null is no value: leave the path out")
     try:
-        return Item(Path.parse(found["path"]), found["value"], where)
+        path = Path.parse(found["path"])
     except BadPathError as error:
         raise BadPathError(f"{where}: {error}") from None
+    return Item(path, found["value"], where, _ttl(found, where), _end(found, where), _fence(found, where))
+
+
+def _ttl(found: dict[object, object], where: str) -> float | None:
+    ttl = found.get("ttl")
+    if ttl is None:
+        return None
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl <= TTL_S_MAX:
+        raise BadValueError(f"{where}: 'ttl' must be seconds, above 0 and at most {TTL_S_MAX:g}")
+    return float(ttl)
+
+
+def _end(found: dict[object, object], where: str) -> float | None:
+    end = found.get("end")
+    if end is None:
+        return None
+    if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
+        raise BadValueError(f"{where}: 'end' must be a time, in seconds since 1970")
+    return float(end)
+
+
+def _fence(found: dict[object, object], where: str) -> Fence | None:
+    text = found.get("fence")
+    if text is None:
+        return None
+    fence = read_fence_text(text) if isinstance(text, str) else None
+    if fence is None:
+        raise BadValueError(f"{where}: 'fence' must be NAME:EPOCH.COUNTER, as dump writes it")
+    return fence
 
 
 # -- files --------------------------------------------------------------------------------------------------------

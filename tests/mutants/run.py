@@ -139,8 +139,8 @@ MUTANTS = (
         "hidden-delete",
         "a delete that lost to a delete is no conflict",
         "model/entry.py",
-        "if loser.kind is Kind.SET)",
-        "if loser.kind in Kind)",
+        "if not says_same(loser, self.head)]",
+        "if loser is not self.head]",
     ),
     Mutant(
         "own-writer",

@@ -66,6 +66,43 @@ def test_dump_is_loaded_to_the_same_values(shared: Server, path: str, form: str,
     assert before == after != b""
 
 
+@pytest.mark.parametrize("form", ["json", "yaml", "msgpack"])
+def test_largest_value_that_set_takes_is_dumped_and_loaded(
+    shared: Server, path: str, form: str, tmp_path: Path
+) -> None:
+    text, dumped = tmp_path / "text", tmp_path / "dump"
+    least, most = 1_000_000, 1 << 20
+    while most - least > 1:
+        middle = (least + most) // 2
+        text.write_bytes(b"x" * middle)
+        is_taken = shared.run("set", path, "-s", "-f", str(text)).code == 0
+        least, most = (middle, most) if is_taken else (least, middle)
+    text.write_bytes(b"x" * least)
+    assert shared.run("set", path, "-s", "-f", str(text)).code == 0
+    dumped.write_bytes(shared.run("dump", path, "-o", form).out)
+    assert shared.run("load", path, "-f", str(dumped)).text == "0 values stored, 1 the same\n"
+    shared.run("set", path, "1")
+    assert shared.run("load", path, "-f", str(dumped)).text == "one value stored\n"
+    assert shared.run("get", path, "-o", "raw").out == text.read_bytes()
+
+
+def test_value_with_an_end_is_dumped_and_loaded_with_the_time_that_is_left(
+    shared: Server, path: str, tmp_path: Path
+) -> None:
+    shared.run("set", f"{path}.short", "1", "--ttl", "1000")
+    shared.run("set", f"{path}.long", "1")
+    file = tmp_path / "dump"
+    file.write_bytes(shared.run("dump", path).out)
+    assert shared.run("load", f"{path}-2", "-f", str(file)).code == 0
+    ttl, none = (json.loads(shared.run("get", f"{path}-2.{name}", "-m", "-o", "json").out).get("ttl")
+                 for name in ("short", "long"))  # fmt: skip
+    assert none is None
+    assert 0 < ttl < 1000
+    shared.run("set", f"{path}-2.long", "1", "--ttl", "1000")
+    assert shared.run("load", f"{path}-2", "-f", str(file)).code == 0
+    assert "ttl" not in json.loads(shared.run("get", f"{path}-2.long", "-m", "-o", "json").out)
+
+
 def test_loading_again_changes_nothing(shared: Server, path: str, tmp_path: Path) -> None:
     _fill(shared, path)
     file = tmp_path / "dump"

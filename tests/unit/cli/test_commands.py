@@ -87,7 +87,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         (["client", "backup"], "-f --file --help"),
         (["restore"], "-f --file --data-dir -o --output --help"),
         (["completion"], "--help"),
-        (["client", "load"], "-f --file --help"),
+        (["client", "load"], "-f --file --without-fences -o --output --help"),
         (["config", "show"], "--origin -o --output --help"),
         (["config", "check"], "-o --output --help"),
         (["client", "dump"], "-o --output --help"),

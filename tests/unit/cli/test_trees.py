@@ -6,14 +6,17 @@ Knows: what a user types and sees.  Does not know a real node: tests/process doe
 from __future__ import annotations
 
 import io
+import json
+import time
 from collections.abc import Iterable
 from pathlib import Path as FilePath
 
 import pytest
 
+from distkv.cli.loading import BATCH_OPS
 from distkv.cli.main import run
 from distkv.cli.output import Form, print_items
-from distkv.cli.transfer import BATCH_OPS, print_dump, read_items
+from distkv.cli.transfer import print_dump, read_items
 from distkv.errors import (
     BadPathError,
     BadValueError,
@@ -23,9 +26,10 @@ from distkv.errors import (
     RequestError,
     TooLargeError,
 )
+from distkv.model.fence import Fence
 from distkv.model.path import Path
 from distkv.wire.replies import encode_end, encode_reply, encode_result, encode_start
-from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames
+from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, SetValue
 from distkv.wire.values import ExtType, Timestamp, pack_value
 from tests.unit.client.scripted_server import ScriptedServer, Step, open_server, refusal, reply
 
@@ -50,9 +54,25 @@ def tree(*items: tuple[list[object], object]) -> Step:
     return lambda seq: b"".join(frames(seq))
 
 
+def tree_of(*more: dict[str, object]) -> Step:
+    """A long result with 1 at `v0`, `v1` and so on, and what else these values have."""
+
+    def frames(seq: int) -> Iterable[bytes]:
+        yield encode_start(seq)
+        for number, fields in enumerate(more):
+            usual = {"seq": seq, "path": [f"v{number}"], "tock": 9, "time": 1.5, "chain": CHAIN}
+            yield encode_result({**usual, **fields}, {"value": b"\x01"})
+        yield encode_end(seq)
+
+    return lambda seq: b"".join(frames(seq))
+
+
+STORED: dict[str, object] = {"changed": True, "tick": 8, "tock": 9, "chain": CHAIN}
+META: dict[str, object] = {"tock": 9, "time": 1.5, "chain": CHAIN}
+
+
 def stored(seq: int, count: int) -> bytes:
-    done = {"changed": True, "tick": 8, "tock": 9, "chain": CHAIN}
-    return encode_reply(seq, {"results": [done] * count})
+    return encode_reply(seq, {"results": [STORED] * count})
 
 
 def all_stored(count: int) -> Step:
@@ -209,7 +229,7 @@ def test_loaded_values_are_stored_below_the_path(capsys: Capture, tmp_path: File
     assert isinstance(batch, Batch)
     stored_ops = [(op.path, getattr(op, "value", None), getattr(op, "idem", None)) for op in batch.ops]
     assert stored_ops == [(Path(["x", "b"]), b"\x01", True), (Path(["x"]), b"\x91\x02", True)]
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("2 values stored\n", "")
 
 
 def test_standard_input_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,15 +299,136 @@ def test_batch_that_is_too_large_for_the_server_is_cut(tmp_path: FilePath) -> No
 
 
 def test_value_that_is_refused_is_named_with_its_place(capsys: Capture, tmp_path: FilePath) -> None:
-    with open_server(refusal(ExistsError("it is there").at_op(1))) as server:
+    with open_server(refusal(ExistsError("it is there").at_op(1)), all_stored(1)) as server:
         assert load(server, tmp_path, lines("a", "b")) == 4
-    assert capsys.readouterr().err == "distkv: line 2: op 1: it is there (0 values before it were stored)\n"
+    assert capsys.readouterr().err == "distkv: line 2: op 1: it is there (one value before it was stored)\n"
 
 
 def test_value_that_is_alone_too_large_is_named(capsys: Capture, tmp_path: FilePath) -> None:
-    with open_server(refusal(TooLargeError("no")), all_stored(1), refusal(TooLargeError("no"))) as server:
+    no = refusal(TooLargeError("no"))
+    with open_server(no, all_stored(1), no, reply({}), no) as server:
         assert load(server, tmp_path, lines("a", "b")) == 1
-    assert capsys.readouterr().err == "distkv: line 2: no (1 values before it were stored)\n"
+    assert capsys.readouterr().err == "distkv: line 2: no (one value before it was stored)\n"
+
+
+def test_value_for_which_a_batch_has_no_room_is_stored_as_set_does(tmp_path: FilePath, capsys: Capture) -> None:
+    with open_server(refusal(TooLargeError("no")), reply({}), reply(STORED)) as server:
+        assert load(server, tmp_path, lines("a")) == 0
+    assert server.requests[2] == SetValue(2, Path(["a"]), b"\x01", nchain=1)
+    assert capsys.readouterr().out == "one value stored\n"
+
+
+def test_value_for_which_a_batch_has_no_room_is_left_where_it_is_the_same(tmp_path: FilePath, capsys: Capture) -> None:
+    with open_server(refusal(TooLargeError("no")), reply(META, b"\x01")) as server:
+        assert load(server, tmp_path, lines("a")) == 0
+    assert capsys.readouterr().out == "0 values stored, 1 the same\n"
+
+
+@pytest.mark.parametrize("last", [b'{"path": "c", "val', b'{"path": "c"}', b'{"path": "c", "value": null}'])
+def test_values_before_one_that_cannot_be_read_are_stored(tmp_path: FilePath, capsys: Capture, last: bytes) -> None:
+    with open_server(all_stored(2)) as server:
+        assert load(server, tmp_path, lines("a", "b") + last) != 0
+    assert len(server.requests) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("distkv: line 3: ")
+    assert message.endswith("(2 values before it were stored)\n")
+
+
+def test_quiet_load_prints_nothing(tmp_path: FilePath, capsys: Capture) -> None:
+    (tmp_path / "values").write_bytes(b"a: {b: 1}\n")
+    with open_server(all_stored(1)) as server:
+        assert run(["-q", *server.arguments, "load", "-f", str(tmp_path / "values")]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_load_counts_what_was_there(tmp_path: FilePath, capsys: Capture) -> None:
+    with open_server(reply({"results": [STORED, {**STORED, "changed": False}]})) as server:
+        assert load(server, tmp_path, lines("a", "b"), "-o", "json") == 0
+    assert capsys.readouterr().out == '{"stored": 1, "same": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("data", "remark"),
+    [
+        (b"heating:\n  night: 16\nb: 2\n", "one of them is a map, and a map is one value: for a value of its own, "),
+        (b"heating:\n  night: 16\nb: 2\n", "write a path, such as 'heating.night: ...'"),
+        (b"b: {c: {d: 1}}\n':1': {2: 3}\n", "2 of them are maps"),
+        (b"a: 1\nb: [1]\n", ""),
+        (b'{"path": "a", "value": {"b": 1}}\n{"path": "b", "value": 1}\n', ""),
+    ],
+)  # fmt: skip
+def test_map_in_yaml_is_told_to_be_one_value(tmp_path: FilePath, capsys: Capture, data: bytes, remark: str) -> None:
+    with open_server(all_stored(2)) as server:
+        assert load(server, tmp_path, data) == 0
+    told = capsys.readouterr()
+    assert told.out == "2 values stored\n"
+    assert remark in told.err
+    assert bool(told.err) is bool(remark)
+
+
+# -- what a value has besides itself ------------------------------------------------------------------------------
+
+
+def test_dump_shows_what_is_left_and_the_fence(capsys: Capture) -> None:
+    now_s = time.time()
+    with open_server(tree_of({"ttl": 1000.0, "time": now_s - 400}, {"fence": ["night", 7, 2], "base": 1})) as server:
+        assert ask(server, "dump") == 0
+    ending, fenced = map(json.loads, capsys.readouterr().out.splitlines())
+    assert 0 < ending["ttl"] <= 600
+    assert ending["end"] == pytest.approx(now_s + 600)
+    assert fenced == {"path": "v1", "value": 1, "fence": "night:7.2"}
+
+
+def test_dump_as_yaml_says_what_it_cannot_hold(capsys: Capture) -> None:
+    with open_server(tree_of({"ttl": 1000.0, "time": time.time()}, {}, {"fence": ["night", 7, 2]})) as server:
+        assert ask(server, "dump", "-o", "yaml") == 0
+    told = capsys.readouterr()
+    assert told.out == "v0: 1\nv1: 1\nv2: 1\n"
+    assert told.err == "distkv: 2 values have a ttl or a fence, for which YAML has no place: use -o json to keep it\n"
+
+
+def item(**more: object) -> bytes:
+    return json.dumps({"path": "a", "value": 1, **more}).encode() + b"\n"
+
+
+def test_load_stores_for_the_time_that_is_left_and_under_the_fence(tmp_path: FilePath) -> None:
+    data = item(ttl=900, end=time.time() + 600, fence="night:7.2")
+    with open_server(all_stored(1)) as server:
+        assert load(server, tmp_path, data) == 0
+    (batch,) = server.requests
+    assert isinstance(batch, Batch)
+    (op,) = batch.ops
+    assert isinstance(op, SetValue)
+    assert op.ttl is not None
+    assert 500 < op.ttl <= 600
+    assert (op.idem, op.fence) == (True, Fence(0, 7, 2, "night"))
+
+
+def test_load_may_leave_out_fences(tmp_path: FilePath) -> None:
+    with open_server(all_stored(1)) as server:
+        assert load(server, tmp_path, item(ttl=900, fence="night:7.2"), "--without-fences") == 0
+    (batch,) = server.requests
+    assert isinstance(batch, Batch)
+    assert [(getattr(op, "ttl", None), getattr(op, "fence", None)) for op in batch.ops] == [(900.0, None)]
+
+
+def test_load_leaves_out_what_is_over_and_says_so(tmp_path: FilePath, capsys: Capture) -> None:
+    with open_server(all_stored(1)) as server:
+        assert load(server, tmp_path, item(ttl=900, end=time.time() - 1) + lines("b")) == 0
+    told = capsys.readouterr()
+    assert told.out == "one value stored, 1 left out\n"
+    assert told.err == "distkv: one value left out: the time that was left is over\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [({"ttl": 0}, "'ttl' must be seconds"), ({"ttl": True}, "'ttl' must be"), ({"ttl": "5"}, "'ttl' must be"),
+     ({"ttl": 1e10}, "'ttl' must be"), ({"end": "soon"}, "'end' must be a time"), ({"end": False}, "'end' must be"),
+     ({"fence": 5}, "'fence' must be NAME:EPOCH.COUNTER"), ({"fence": "night"}, "'fence' must be")],
+)  # fmt: skip
+def test_wrong_end_or_fence_is_named(more: dict[str, object], problem: str) -> None:
+    with pytest.raises(BadValueError, match=f"line 1: {problem}"):
+        list(read_items(iter([item(**more)])))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +464,8 @@ def test_file_that_cannot_be_read_says_where(data: bytes, error: type[DistkvErro
 def test_values_that_json_lacks_survive_every_form(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     values = [b"\0", ExtType(5, b"x"), Timestamp(1, 2), {1: "one"}, {"$bytes": 1}, float("-inf"), "21", "yes", "a: b"]
     for form in (Form.JSON, Form.YAML, Form.MSGPACK):
-        print_dump(((Path([number]), value) for number, value in enumerate(values)), form, lambda _: None)
+        items = ({"path": f":{number}", "value": value} for number, value in enumerate(values))
+        print_dump(items, form, lambda _: None)
         found = [item.value for item in read_items(iter([capfdbinary.readouterr().out]))]
         assert repr(found) == repr(values), form
 
