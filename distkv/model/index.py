@@ -144,7 +144,7 @@ class Index:
 
     def is_only(self, event: Event) -> bool:
         """Whether its path holds this event and nothing else is kept about it: so after nearly every write."""
-        return self._kept(event.path) is event
+        return self._kept(event.path.key) is event
 
     def entries(self, key: PathKey = ()) -> Iterator[Entry]:
         """All entries at and below a path, each before what lies below it; not while the tree changes."""

@@ -4,15 +4,15 @@ Knows: which names there are, when two are the same, and how a path is written (
 Does not know: what is stored there, nor how a path is packed for the wire.
 
 Invariant: two paths are equal exactly when every name is the same *of the same type*.  Python holds `1 == True == 1.0`,
-so a path is a tuple in which everything that is neither text nor bytes carries its type.
+so a path is kept as a tuple in which everything that is neither text nor bytes carries its type.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final, Self, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Self, TypeAlias
 
 from distkv.errors import BadPathError
 
@@ -36,8 +36,9 @@ _NO_NAMES: Final = (str, bytes, bytearray, dict, set, frozenset)
 """What can be iterated, but does not give names in an order that was meant."""
 
 
-class Path(tuple[NameKey, ...]):
-    """An immutable path. `names` is what a user sees; as a tuple it holds what dictionaries use.
+class Path(tuple[Name, ...]):
+    """An immutable path: a tuple of its names, for whoever iterates, slices or unpacks it. As a whole it is compared
+    and hashed by its `key`.
 
     It is a tuple because there may be a million of them: an object around one would take twice the memory.
 
@@ -48,12 +49,12 @@ class Path(tuple[NameKey, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, names: Iterable[Name] = ()) -> Self:
+    def __new__(cls, names: Iterable[Name] = ()) -> Path:
         kind = type(names)
         if kind is not list and kind is not tuple and isinstance(names, _NO_NAMES):
             raise BadPathError(_no_names(names))
         try:
-            given = _new_tuple(cls, names)
+            given = _new_tuple(Path, names)
         except TypeError:
             if isinstance(names, Iterable):
                 raise
@@ -63,38 +64,34 @@ class Path(tuple[NameKey, ...]):
                 return given  # nearly always all names are text, and their own key
         except TypeError:
             pass
-        if isinstance(names, Path):
-            return given  # its keys, which are no names
         return cls.of_mixed(given)
 
     @property
     def names(self) -> tuple[Name, ...]:
         """The names as they are."""
-        for key in self:
-            if type(key) is tuple:
-                return tuple([key[1] if isinstance(key, tuple) else key for key in self])
-        return self  # type: ignore[return-value]  # text and bytes are their own key
+        return self
 
     @property
     def key(self) -> PathKey:
         """The path as a tuple in which different names differ."""
-        return self
+        return self  # type: ignore[return-value]  # text and bytes are their own key
 
     @classmethod
-    def of_ascii(cls, names: list[str]) -> Self:
+    def of_ascii(cls, names: list[str]) -> Path:
         """The path of at most `NAMES_MAX` names which are known to be ASCII text: not checked again, so faster."""
-        return _new_tuple(cls, names)
+        return _new_tuple(Path, names)
 
     @classmethod
-    def of_mixed(cls, names: Sequence[object]) -> Self:
+    def of_mixed(cls, names: Sequence[object]) -> Path:
         """The same path as by `Path(names)`, which looks first whether all are text: faster where they are not."""
         if len(names) > NAMES_MAX:
             raise BadPathError(f"a path has at most {NAMES_MAX} names, this one has {len(names)}")
-        return _new_tuple(cls, map(_name_key, names))
+        keys = [*map(_name_key, names)]
+        return _new_tuple(_TypedPath if tuple in map(type, keys) else Path, keys)  # text and bytes are their own key
 
-    def __reduce__(self) -> tuple[type[Self], tuple[tuple[Name, ...]]]:
+    def __reduce__(self) -> tuple[type[Path], tuple[tuple[Name, ...]]]:
         """Pickled as its names; those of a plain path would be the path itself, for ever."""
-        return type(self), (tuple(self.names),)
+        return Path, (tuple(self.names),)
 
     def __copy__(self) -> Self:
         return self
@@ -117,12 +114,12 @@ class Path(tuple[NameKey, ...]):
             text = ".".join(self)  # type: ignore[arg-type]  # all are text
             if not (":" in text or " " in text or text.count(".") >= len(self)):
                 return text
-        return ".".join(map(_key_text, self))
+        return ".".join(map(_key_text, self.key))
 
     @property
     def is_reserved(self) -> bool:
         """Whether the path belongs to the system: its first name is null."""
-        return len(self) > 0 and self[0] == _NULL
+        return False
 
     @classmethod
     def parse(cls, text: str) -> Path:
@@ -140,6 +137,62 @@ class Path(tuple[NameKey, ...]):
             if "" not in names and len(names) <= NAMES_MAX:
                 return cls.of_ascii(names)  # nearly always; the rest is for names that need a closer look
         return cls(_parse_name(part, text) for part in split_text(text))
+
+
+class _TypedPath(Path):
+    """A path with names that are neither text nor bytes. The tuple below has keys in their places."""
+
+    __slots__ = ()
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        return tuple([key[1] if type(key) is tuple else key for key in _keys(self)])
+
+    @property
+    def key(self) -> PathKey:
+        found: PathKey = _keys_at(self, _ALL)
+        return found
+
+    @property
+    def is_reserved(self) -> bool:
+        return bool(_keys_at(self, 0) == _NULL)
+
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self.names)
+
+    def __reversed__(self) -> Iterator[Name]:
+        return reversed(self.names)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.names[at]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __add__(self, more: Any) -> Any:
+        return self.names + tuple(more)
+
+    def __radd__(self, more: Any) -> Any:
+        return tuple(more) + self.names
+
+    def __mul__(self, times: Any) -> Any:
+        return self.names * times
+
+    __rmul__ = __mul__
+
+    def count(self, name: object) -> int:
+        return self.names.count(name)
+
+    def index(self, name: object, *bounds: Any) -> int:
+        return self.names.index(name, *bounds)
+
+    def __str__(self) -> str:
+        return ".".join(map(_key_text, _keys(self)))
+
+
+_keys: Final[Any] = tuple.__iter__
+_keys_at: Final[Any] = tuple.__getitem__
+_ALL: Final = slice(None)
 
 
 def _no_names(given: object) -> str:

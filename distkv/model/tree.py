@@ -74,11 +74,11 @@ class Tree:
 
     def get(self, path: Path) -> Entry | None:
         """The entry as it is now, tombstones included; None when the path was never written (or is purged)."""
-        return self._index.get(path)
+        return self._index.get(path.key)
 
     def head(self, path: Path) -> Event | None:
         """The winner, which may be a tombstone; None as `get`. Cheaper, so reads come here."""
-        return self._index.head(path)
+        return self._index.head(path.key)
 
     def is_only(self, event: Event) -> bool:
         """Whether its path holds this event and nothing else is kept about it; see `Index.is_only`."""
@@ -167,7 +167,7 @@ class Tree:
         """
         ledger = self.ledger
         if entry is None:
-            entry = self._index.get(event.path)
+            entry = self._index.get(event.path.key)
         if not ledger.hold(event.link):
             return self._apply_duplicate(event, entry)
         before = None
@@ -194,7 +194,7 @@ class Tree:
         events: dict[int, Event] = {}
         for entry in entries:  # no call that is not needed: this loop is most of the time of a start
             head, losers = entry.head, entry.losers
-            self._index.add(head.path, entry)
+            self._index.add(head.path.key, entry)
             for event in (head, *losers) if losers else (head,):
                 if event.writer != writer:
                     writer = event.writer
@@ -222,13 +222,13 @@ class Tree:
             for node, tick in links:
                 shown.setdefault((node, tick >> COUNT_BITS), []).append(tick)
         for path, (node, tick) in seen:
-            if self._index.get(path) is not None:
+            if self._index.get(path.key) is not None:
                 shown.setdefault((node, tick >> COUNT_BITS), []).append(tick)
         self.ledger.keep({writer: Ranges.from_ticks(sorted(set(ticks))) for writer, ticks in shown.items()})
 
     def reserved(self) -> list[Entry]:
         """The system's own entries, tombstones included."""
-        return list(self._index.entries(RESERVED))
+        return list(self._index.entries(RESERVED.key))
 
     def close(self, ranges: TickRanges) -> tuple[TickRanges, tuple[Event, ...]]:
         """Somebody knows these ticks as superseded: hold them, and close the open losers among them.
@@ -240,7 +240,7 @@ class Tree:
         closed: list[Event] = []
         for node, wanted in ranges.items():
             for event in list(self.present({node: wanted})):
-                entry = self._index.get(event.path)
+                entry = self._index.get(event.path.key)
                 if entry is not None and event is not entry.head:
                     before = entry.head, entry.losers
                     gone = entry.settle(None, (event.link,))
@@ -259,21 +259,21 @@ class Tree:
 
         Returns what is gone; nothing, when the path has a value or an open loser that is one.
         """
-        entry = self._index.get(path)
+        entry = self._index.get(path.key)
         if entry is None or entry.is_live or entry.conflicts():
             return ()
         gone = (entry.head, *entry.losers)
         for event in gone:
             del self._present[event.writer][event.tick]
         self._conflicts.drop(path)
-        self._index.remove(path)
+        self._index.remove(path.key)
         return gone
 
     def is_settled(self, event: Event) -> bool:
         """Whether it would change nothing here, whatever the ledger says: it is here, or something here knew it."""
         if self.event(event.link) is not None:
             return True
-        entry = self._index.get(event.path)
+        entry = self._index.get(event.path.key)
         return entry is not None and entry.knows(event)
 
     def release(self, ranges: TickRanges) -> None:
@@ -286,7 +286,7 @@ class Tree:
 
     def _forget(self, event: Event) -> None:
         """A winner or open loser is neither any more; the next one of its path wins, if there is one."""
-        path, entry = event.path, self._index.get(event.path)
+        path, entry = event.path, self._index.get(event.path.key)
         if entry is None:
             return
         before = entry.head, entry.losers
@@ -299,9 +299,9 @@ class Tree:
         del self._present[event.writer][event.tick]
         self.digest ^= _share(*before, _place(path))
         if entry.is_live:
-            self._index.turned(path, False)
+            self._index.turned(path.key, False)
             self.live_count -= 1
-        self._index.remove(path)
+        self._index.remove(path.key)
 
     def _apply_duplicate(self, event: Event, entry: Entry | None) -> Applied:
         """The ledger has the tick: the event is not applied, which keeps purged values dead.
@@ -327,7 +327,7 @@ class Tree:
 
     def _is_head(self, link: Link) -> bool:
         event = self.event(link)
-        return event is not None and self._index.head(event.path) is event
+        return event is not None and self._index.head(event.path.key) is event
 
     def _account(self, entry: Entry, gone: list[Event], before: _Shown | None) -> None:
         """Bring the indexes, the digest and the count in line with an entry that may have changed."""
@@ -335,7 +335,7 @@ class Tree:
             here = self._present[event.writer]
             if here.get(event.tick) is event:  # else another content of its tick has taken its place
                 del here[event.tick]
-        self._index.put(entry.head.path, entry)
+        self._index.put(entry.head.path.key, entry)
         if entry.losers:
             self._conflicts.put(entry)
         elif self._conflicts:
@@ -345,7 +345,7 @@ class Tree:
         place = _place(entry.head.path)
         was_live, is_live = before is not None and before[0].kind is Kind.SET, entry.is_live
         if is_live != was_live:
-            self._index.turned(entry.head.path, is_live)
+            self._index.turned(entry.head.path.key, is_live)
             self.live_count += is_live - was_live
         self.digest ^= _share(entry.head, entry.losers, place) ^ (0 if before is None else _share(*before, place))
 

@@ -68,7 +68,7 @@ class Narrowing:
 
     def below(self, path: Path) -> Path:
         """The path to read, where `path` is all that is wanted."""
-        return self.path if self.path[: len(path)] == path else path
+        return self.path if self.path.key[: len(path)] == path.key else path
 
 
 def narrowed(filters: Iterable[Filter]) -> Narrowing:
@@ -118,4 +118,4 @@ def _at(found: Narrowing, text: str) -> Narrowing:
         path = Path.parse(text)
     except BadPathError:  # no path is written so: nothing passes the filter, whatever is read
         return found
-    return attrs.evolve(found, path=path) if path[: len(found.path)] == found.path else found
+    return attrs.evolve(found, path=path) if path.key[: len(found.path)] == found.path.key else found

@@ -152,7 +152,7 @@ def _path(row: dict[str, Any], options: WriteOptions) -> Path:
         raise BadPathError(f"the row of {given} cannot be written: {error}") from None
     if path.is_reserved:
         raise BadPathError(f"the row of {path} cannot be written: the path belongs to the system")
-    if options.path is not None and path[: len(options.path)] != options.path:
+    if options.path is not None and path.key[: len(options.path)] != options.path.key:
         raise BadPathError(
             f"the row of {path} cannot be written: it is not below {options.path}, as the option path asks"
         )

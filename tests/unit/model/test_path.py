@@ -198,5 +198,37 @@ def _copies(path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("path", ANY_PATHS, ids=str)
 def test_copy_of_a_path_is_the_same_path(path: Path) -> None:
     for one in _copies(path):
-        assert type(one) is Path
+        assert type(one) is type(path)
         assert (one, hash(one), one.names) == (path, hash(path), path.names)
+
+
+NAMES = ("a", b"b", 1, 1.0, True, None, "e")
+
+
+def test_path_is_a_tuple_of_its_names_for_whoever_takes_it_apart() -> None:
+    path = Path(NAMES)
+    first, *rest, last = path
+    found = [tuple(path), path[:], (first, *rest, last), (*path,), tuple(path[at] for at in range(len(path)))]
+    assert list(map(repr, found)) == [repr(NAMES)] * 5
+    assert repr(path[2:4]) == "(1, 1.0)"
+    assert repr(path[-2]) == "None"
+    assert repr([*reversed(path)]) == repr([*reversed(NAMES)])
+    assert (type(path[2]), type(path[4])) == (int, bool)
+
+
+def test_names_of_a_path_are_found_and_joined() -> None:
+    path = Path(["a", 7])
+    assert 7 in path
+    assert "b" not in path
+    assert (path.index(7), path.count(7), path.count("b")) == (1, 1, 0)
+    assert (path + ("b",), ("b",) + path, path * 2) == (("a", 7, "b"), ("b", "a", 7), ("a", 7, "a", 7))  # noqa: RUF005
+    assert Path(path[:1]) == Path(["a"])
+    assert Path([*path, "b"]) == Path(["a", 7, "b"])
+
+
+def test_sequence_pattern_sees_names() -> None:
+    match Path(["rooms", 7, None]):
+        case ["rooms", int(number), None]:
+            assert number == 7
+        case _:
+            pytest.fail("it is none")
