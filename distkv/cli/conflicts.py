@@ -39,11 +39,11 @@ class _Decision:
 @click.command("conflicts")
 @click.argument("path", required=False, shell_complete=suggest_trees)
 @click.option(
-    "--restore", metavar="ID", multiple=True, callback=once,
+    "--restore", metavar="ID", multiple=True, callback=once, is_flag=False, flag_value="",
     help="Write this loser again: it wins, and its conflict is over. This lifts the fence of the path.",
 )
 @click.option(
-    "--dismiss", metavar="ID", multiple=True, callback=once,
+    "--dismiss", metavar="ID", multiple=True, callback=once, is_flag=False, flag_value="",
     help="Keep the winner: the conflict of this loser is over.",
 )  # fmt: skip
 @click.option("--if-chain", metavar="NODE:TICK", help="Decide only if this change is still the winner.")
@@ -91,6 +91,9 @@ def _read_decision(restore: str | None, dismiss: str | None, if_chain: str | Non
     if restore is not None and dismiss is not None:
         raise SettingsError("--restore and --dismiss exclude each other: decide about one loser at a time")
     id = restore if restore is not None else dismiss
+    if id == "":
+        option = "--dismiss" if restore is None else "--restore"
+        raise SettingsError(f"{option} needs the ID of a loser: write it as 'distkv client conflicts' prints it: a:12")
     if id is None:
         if if_chain is not None:
             raise SettingsError("--if-chain is for --restore and --dismiss: add one of them, or leave it out")

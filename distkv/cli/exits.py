@@ -1,6 +1,7 @@
-"""Exit codes (docs: command line, 'Exit codes').
+"""Exit codes (docs: command line, 'Exit codes'), and what the command line adds to an error.
 
-Knows: which error ends the command with which number.  Does not know what the errors mean.
+Knows: which error ends the command with which number, and which options do what a node advises.  Does not know what the
+errors mean.
 
 Invariant: every error has a number; what is not in the table is 1.
 """
@@ -38,6 +39,15 @@ _BY_CODE: Final = {
     "auth_failed": NOT_ALLOWED,
     "forbidden": NOT_ALLOWED,
 }
+
+
+_OPTIONS: Final = {"lift the fence": "--refence", "wait for it, or try again": "--wait SECONDS"}
+"""What nodes advise, in words for whoever asks, and how it is typed here."""
+
+
+def advice(error: DistkvError) -> str:
+    """The options that do what the end of a message advises; nothing where it advises nothing of that kind."""
+    return next((f" ({option})" for words, option in _OPTIONS.items() if str(error).endswith(words)), "")
 
 
 def exit_code(error: DistkvError) -> int:

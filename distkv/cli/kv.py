@@ -18,7 +18,7 @@ from distkv.cli.entry import shown
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_paths
-from distkv.cli.values import read_aside
+from distkv.cli.values import read_aside, slashed
 from distkv.client.blocking import Client
 from distkv.errors import DistkvError, NotFoundError, SettingsError
 from distkv.model.path import Path
@@ -89,4 +89,6 @@ def _why_missing(client: Client, path: Path, at: float | None) -> str:
                 return f"has no value: it {'expired' if past.is_expired else 'was deleted'} at {utc(past.time)}"
         if client.list(path):
             return f"has no value, but there are values below it: 'distkv client get -r {shlex.quote(str(path))}'"
+    if meant := slashed(path):
+        return f"has no value, and is one name: '.' stands between names, not '/'; did you mean {meant}?"
     return "has no value: set one with 'distkv client set', or ask with --default"

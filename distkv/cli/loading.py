@@ -178,7 +178,8 @@ class Loading:
         """The error with what it is about, and what was done before."""
         done = self.stored + self.same
         where = "" if item is None else f"{item.where}: "
-        return type(error)(f"{where}{error} ({values(done)} before it {'was' if done == 1 else 'were'} stored)")
+        what = str(error).removeprefix(f"op {error.op}: ")  # a number that only we know
+        return type(error)(f"{where}{what} ({values(done)} before it {'was' if done == 1 else 'were'} stored)")
 
 
 def values(count: int) -> str:

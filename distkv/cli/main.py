@@ -84,7 +84,7 @@ def run(arguments: Sequence[str], session: CliSession | None = None) -> int:
     except DistkvError as error:
         if session.verbosity >= TRACEBACKS:
             traceback.print_exception(error)
-        complain(str(error))
+        complain(f"{error}{exits.advice(error)}")
         return exits.exit_code(error)
     except (KeyboardInterrupt, click.Abort):
         return exits.INTERRUPTED

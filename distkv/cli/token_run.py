@@ -25,6 +25,7 @@ from distkv.cli.session import CliSession, Job
 from distkv.cli.supervisor import SupervisorLine
 from distkv.cli.token import read_span
 from distkv.cli.token_sessions import REPLY_S, reach_of, read_wish
+from distkv.client.addresses import address_text
 from distkv.client.boot_clock import boot_ms
 from distkv.client.holding import Holding
 from distkv.client.session_thread import SessionThread
@@ -63,10 +64,10 @@ def run_command(
 ) -> Job:
     """Run COMMAND while the token NAME is held, and exit with its status; write '--' before COMMAND.
 
-    Its environment has DISTKV_FENCE, for 'set --fence', and DISTKV_SESSION. Fails with 4 if the token is not obtained,
-    or cannot be kept: COMMAND and all that it started get SIGTERM --grace before another one may have the token, and
-    SIGKILL then. The session lives --grace longer than its ttl for that. They are also ended when COMMAND itself has
-    ended, and at once when this command is killed.
+    Its environment has DISTKV_FENCE, for 'set --fence', DISTKV_SESSION, and in DISTKV_HOST the nodes of -h and -p.
+    Fails with 4 if the token is not obtained, or cannot be kept: COMMAND and all that it started get SIGTERM --grace
+    before another one may have the token, and SIGKILL then. The session lives --grace longer than its ttl for that.
+    They are also ended when COMMAND itself has ended, and at once when this command is killed.
     """
     span = read_span("--grace", grace, GRACE_S_MAX)
     return partial(_run, session, read_wish(name, shared, wait, data, ttl), GRACE_S if span is None else span, command)
@@ -76,7 +77,8 @@ def _run(session: CliSession, wish: TokenWish, grace_s: float, command: Sequence
     become_subreaper()  # should the supervisor be killed, what is below it comes to us
     grace_ms = int(grace_s * 1000)
     supervisor = SupervisorLine(command, grace_ms)  # before there are threads
-    run = _TokenRun(supervisor, wish, grace_ms)
+    hosts = ",".join(map(address_text, session.addresses))
+    run = _TokenRun(supervisor, wish, grace_ms, hosts)
     thread = SessionThread(reach_of(session), run.holding, run.look)
     old = {number: signal.signal(number, run.signalled) for number in _heeded()}
     thread.start()
@@ -114,9 +116,10 @@ class _Stopped(BaseException):
 class _TokenRun:
     """What the supervisor is told, and when."""
 
-    def __init__(self, supervisor: SupervisorLine, wish: TokenWish, grace_ms: int) -> None:
+    def __init__(self, supervisor: SupervisorLine, wish: TokenWish, grace_ms: int, hosts: str) -> None:
         self._supervisor: Final = supervisor
         self._token: Final = wish.name
+        self._hosts: Final = hosts
         self._grace_ms: Final = grace_ms
         grace_s, let_go_ms = grace_ms / 1000, grace_ms + KILL_MS
         self.holding: Final = new_holding(wish, REPLY_S, boot_ms(), grace_s=grace_s, let_go_ms=let_go_ms)
@@ -125,7 +128,8 @@ class _TokenRun:
 
     def begin(self, fence: Fence) -> None:
         """The token is held: start the command."""
-        environment = {**os.environ, "DISTKV_FENCE": str(fence), "DISTKV_SESSION": self.holding.session}
+        own = {"DISTKV_FENCE": str(fence), "DISTKV_SESSION": self.holding.session, "DISTKV_HOST": self._hosts}
+        environment = {**os.environ, **own}
         self._until_ms = self.holding.lost_at_ms(self._token) or boot_ms()
         self._supervisor.begin(environment, self._until_ms)
         self._has_begun = True

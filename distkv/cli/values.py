@@ -14,6 +14,7 @@ from distkv.cli.input import STDIN, standard_input
 from distkv.errors import BadPathError, BadValueError, SettingsError
 from distkv.model.event import Link, read_tick_text
 from distkv.model.fence import Fence, read_fence_text
+from distkv.model.path import NAMES_MAX, Path
 from distkv.text import argument
 from distkv.text.schema import YamlError
 from distkv.wire.json_form import from_json
@@ -107,6 +108,15 @@ def read_fence(text: str) -> Fence:
     if found is None:
         raise SettingsError(f"--fence is {text!r}: write NAME:EPOCH.COUNTER as 'get -m' shows it, such as backup:12.3")
     return found
+
+
+def slashed(path: Path) -> Path | None:
+    """The path that somebody may have meant who wrote one name with slashes, as in the path of a file."""
+    name = path.names[0] if len(path) == 1 else None
+    if not isinstance(name, str) or "/" not in name:
+        return None
+    names = [part for part in name.split("/") if part]
+    return Path(names) if 0 < len(names) <= NAMES_MAX else None
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from distkv.cli.dashes import ValueCommand
 from distkv.cli.output import Form, check_stdout, complain, print_result
 from distkv.cli.session import CliSession, Decorated, Job, output_option
 from distkv.cli.suggestions import suggest_paths
-from distkv.cli.values import read_aside, read_fence, read_link, read_value
+from distkv.cli.values import read_aside, read_fence, read_link, read_value, slashed
 from distkv.client.blocking import Client
 from distkv.client.questions import DeletedCount, Written
 from distkv.errors import FencedError, NotFoundError, SettingsError
@@ -265,7 +265,11 @@ def read_ttl(text: str) -> float:
 def _set(
     session: CliSession, path: Path, value: bytes, conditions: _Conditions, wish: _Wish, report: WriteReport
 ) -> int:
-    return _judge("stored", _write(session, path, value, conditions, wish), wish, report)
+    code = _judge("stored", _write(session, path, value, conditions, wish), wish, report)
+    meant = None if report.is_quiet else slashed(path)
+    if meant is not None:
+        complain(f"{path} is one name, as '.' stands between names, not '/': for {meant} set that, and delete this one")
+    return code
 
 
 def _write(session: CliSession, path: Path, value: bytes | None, conditions: _Conditions, wish: _Wish) -> Written:

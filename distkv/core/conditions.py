@@ -71,7 +71,6 @@ def next_fence(request: SetValue, head: Event | None) -> Fence:
         return asked._replace(base=here.base)
     raise FencedError(
         f"{request.path} was last written under the fence {here}, and {given}: acquire the token, or lift the fence"
-        " ('refence')"
     )
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -239,6 +240,20 @@ def test_command_has_fence_and_session_and_the_streams_of_run(solo: Server) -> N
     assert fence.startswith("streams:")
     assert session
     assert second == "in"
+
+
+def test_command_asks_the_node_that_run_asks(solo: Server) -> None:
+    script = f'unset DISTKV_PORT; {sys.executable} -m distkv client set asked 7; echo "$DISTKV_HOST"'
+    ran = solo.run("token", "run", "same-node", "--", "sh", "-c", script)
+    assert ran.text.splitlines()[-1].startswith("127.0.0.1:")
+    assert solo.run("get", "asked").text == "7\n"
+
+
+def test_token_that_is_held_names_the_option_that_waits(solo: Server) -> None:
+    acquire(solo, "waited-for", "--ttl", "60")
+    for command in (["run", "waited-for", "--", "true"], ["acquire", "waited-for"]):
+        ran = solo.run("token", *command)
+        assert (ran.code, ran.err) == (4, "distkv: 'waited-for' is held: wait for it, or try again (--wait SECONDS)\n")
 
 
 def test_run_that_does_not_get_the_token_exits_with_4_and_runs_nothing(solo: Server) -> None:

@@ -189,6 +189,8 @@ def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: st
         (["client", "delete", "a", "-r", "--if-chain", "b:1"], "for one value: leave out -r"),
         (["client", "delete", "a", "-r", "--if-value", "1"], "for one value: leave out -r"),
         (["client", "delete", "a", "--if-chain", "x"], "names no change"),
+        (["client", "conflicts", "--restore"], "--restore needs the ID of a loser"),
+        (["client", "conflicts", "--dismiss", "--if-chain", "a:1"], "--dismiss needs the ID of a loser"),
         (["client", "get", "a..b"], "empty element"),
         (["client", "delete", ""], "empty element"),
         (["client", "-p", "x", "ping"], "--port is 'x'"),
@@ -380,6 +382,25 @@ def test_write_that_changed_nothing_prints_what_is_there(capsys: Capture) -> Non
     with open_server(reply(DONE | {"changed": False})) as server:
         assert ask(server, "set", "a", "1", "--idem", "-o", "json") == 0
     assert capsys.readouterr().out == '{"changed": false, "tick": "b:7.5"}\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"), [("/lights/hall", "lights.hall"), ("a/b", "a.b"), ("/a:.b/", "a:.b"), ("//", None),
+                        ("lights.hall/x", None), ("a", None)],
+)  # fmt: skip
+def test_name_with_slashes_is_told_to_be_one(capsys: Capture, path: str, meant: str | None) -> None:
+    with open_server(reply(DONE)) as server:
+        assert ask(server, "set", path, "1") == 0
+    told = capsys.readouterr().err
+    assert bool(told) is (meant is not None)
+    if meant is not None:
+        assert f"{path} is one name, as '.' stands between names, not '/': for {meant} set that" in told
+
+
+def test_path_with_slashes_that_has_no_value_is_told_to_be_one_name(capsys: Capture) -> None:
+    with open_server(reply({}), close) as server:
+        assert ask(server, "get", "/lights/hall") == 3
+    assert "is one name: '.' stands between names, not '/'; did you mean lights.hall?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [["set", "a", "1"], ["delete", "a"], ["delete", "-r", "a"]])

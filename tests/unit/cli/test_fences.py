@@ -72,9 +72,10 @@ def test_options_that_cannot_be_meant_are_wrong_usage(capsys: Capture, arguments
 
 @pytest.mark.parametrize("arguments", [["set", "w", "1"], ["delete", "w"]])
 def test_write_that_is_fenced_off_ends_with_4(capsys: Capture, arguments: list[str]) -> None:
-    with open_server(refusal(FencedError("a later holder wrote"))) as server:
+    with open_server(refusal(FencedError("a later holder wrote: acquire the token, or lift the fence"))) as server:
         assert run([*server.arguments, *arguments, "--fence", "job:12.2"]) == 4
-    assert capsys.readouterr().err == "distkv: a later holder wrote\n"
+    words = "a later holder wrote: acquire the token, or lift the fence (--refence)"
+    assert capsys.readouterr().err == f"distkv: {words}\n"
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------

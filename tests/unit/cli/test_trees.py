@@ -301,7 +301,7 @@ def test_batch_that_is_too_large_for_the_server_is_cut(tmp_path: FilePath) -> No
 def test_value_that_is_refused_is_named_with_its_place(capsys: Capture, tmp_path: FilePath) -> None:
     with open_server(refusal(ExistsError("it is there").at_op(1)), all_stored(1)) as server:
         assert load(server, tmp_path, lines("a", "b")) == 4
-    assert capsys.readouterr().err == "distkv: line 2: op 1: it is there (one value before it was stored)\n"
+    assert capsys.readouterr().err == "distkv: line 2: it is there (one value before it was stored)\n"
 
 
 def test_value_that_is_alone_too_large_is_named(capsys: Capture, tmp_path: FilePath) -> None:

@@ -382,7 +382,7 @@ class Grants:
             self._grant(token, first, now_ms)
         for place in [place for place in token.queue.values() if place.call is not None]:
             if serves and place.is_try:
-                self._refuse(place, HeldError(f"{token.name!r} is held: give 'wait' to wait for it"), 0)
+                self._refuse(place, HeldError(f"{token.name!r} is held: wait for it, or try again"), 0)
                 self._remove(token, place)
             elif now_ms >= place.until_ms:
                 self._wait_is_over(token, place, now_ms)
