@@ -64,9 +64,9 @@ def conflicts_command(
     """Print the open conflicts at and below PATH (the root), or decide about one.
 
     A conflict is a change that lost against another change which did not know it. As text, each is a line: its ID, the
-    path, its value, when it was written, the winner, and the fence if it was written under one. A decision closes only
-    this conflict, on all nodes. It prints its change, and fails with 3 if ID is not open. For --closed, PATH is one
-    path, and the node searches its history.
+    path, its value, when it was written; then the same of the winner, and the fence if the loser was written under one.
+    A decision closes only this conflict, on all nodes. It prints its change, and fails with 3 if ID is not open. For
+    --closed, PATH is one path, and the node searches its history.
     """
     where = ROOT if path is None else Path.parse(path)
     decision = _read_decision(restore, dismiss, if_chain)
@@ -122,19 +122,27 @@ def _decide(session: CliSession, path: Path, decision: _Decision, closed: bool, 
 def _line(loser: Loser) -> str:
     what = f"{loser.path} deleted" if loser.is_deleted else f"{loser.path}: {word(loser.value)}"
     if loser.winner is not None:
-        how = f"lost to {tick_text(*loser.winner)}"
+        won = "" if loser.winner_time is None else f" {_won(loser)}  {utc(loser.winner_time)}"
+        how = f"lost to {tick_text(*loser.winner)}{won}"
     else:
         how = "closed" if loser.closed_by is None else f"closed by {tick_text(*loser.closed_by)}"
     return f"{loser.id} {what}  {utc(loser.time)} {how}{fence_words(loser.fence)}"
 
 
+def _won(loser: Loser) -> str:
+    return "deleted" if loser.winner_value is None else word(loser.winner_value)
+
+
 def _map(loser: Loser) -> dict[str, object]:
-    """The fields of the client protocol, as they came; only a fence is text here."""
-    node, tick = loser.link
-    found: dict[str, object] = {"id": loser.id, "path": list(loser.path.names)}
-    found |= {} if loser.is_deleted else {"value": loser.value}
-    found |= {"node": node, "tick": tick, "tock": loser.tock, "time": loser.time}
-    for name, link in (("winner", loser.winner), ("closed_by", loser.closed_by)):
-        if link is not None:
-            found[name] = {"node": link[0], "tick": link[1]}
+    found: dict[str, object] = {"change": loser.id, "path": str(loser.path)}
+    found |= {"deleted": True} if loser.is_deleted else {"value": loser.value}
+    found |= {"tock": loser.tock, "time": loser.time}
+    if loser.winner is not None:
+        winner: dict[str, object] = {"change": tick_text(*loser.winner)}
+        if loser.winner_time is not None:
+            winner |= {"deleted": True} if loser.winner_value is None else {"value": loser.winner_value}
+            winner["time"] = loser.winner_time
+        found["winner"] = winner
+    if loser.closed_by is not None:
+        found["closed_by"] = tick_text(*loser.closed_by)
     return found | fence_map(loser.fence)

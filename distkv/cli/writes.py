@@ -54,11 +54,11 @@ class WriteReport:
 
     def tell_write(self, written: Written, **more: object) -> None:
         """The change that the path shows now: as text alone, else with whether that is news."""
-        tick = None if written.link is None else tick_text(*written.link)
+        change = None if written.link is None else tick_text(*written.link)
         if self.form in (Form.TEXT, Form.RAW):
-            self._tell(tick)
+            self._tell(change)
         else:
-            self._tell({"changed": written.changed, **({} if tick is None else {"tick": tick}), **more})
+            self._tell({"changed": written.changed, **({} if change is None else {"change": change}), **more})
 
     def tell_count(self, count: DeletedCount) -> None:
         """How many values were deleted, and in a map also how many stayed."""

@@ -43,6 +43,10 @@ class Loser:
     """In a list of closed ones: the change that knew it; None when that never came to the node that is asked."""
     fence: Fence | None = None
     """As in `Entry`: that under which the loser was written."""
+    winner_value: object = None
+    """What the path has; None where the winner deleted it."""
+    winner_time: float | None = None
+    """As `time`, of the winner."""
 
     @property
     def id(self) -> str:
@@ -114,8 +118,12 @@ def dismiss(id: str | Link, *, head: Link | None, path: Path | str = ROOT) -> Qu
 
 
 def _page(reply: Fields) -> tuple[tuple[Loser, ...], Path | None]:
-    losers = tuple(_loser(read_map(item, "items")) for item in read_list(reply.get("items"), "items"))
-    return losers, _path(reply["more"]) if "more" in reply else None
+    losers: list[Loser] = []
+    for item in read_list(reply.get("items"), "items"):
+        loser = _loser(read_map(item, "items"))
+        first = losers[-1] if losers and losers[-1].path == loser.path else loser  # only that of a path has the value
+        losers.append(attrs.evolve(loser, winner_value=first.winner_value))
+    return tuple(losers), _path(reply["more"]) if "more" in reply else None
 
 
 def _loser(item: Fields) -> Loser:
@@ -129,6 +137,8 @@ def _loser(item: Fields) -> Loser:
         _link(read_map(item["winner"], "winner")) if "winner" in item else None,
         _link(read_map(item["closed_by"], "closed_by")) if "closed_by" in item else None,
         read_fence(item),
+        item.get("winner_value"),
+        read_time(item["winner_time"], "winner_time") if "winner_time" in item else None,
     )
 
 

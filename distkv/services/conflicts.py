@@ -47,7 +47,9 @@ def get_conflicts(driver: Driver, request: GetConflicts) -> bytes:
             return encode_items(request.seq, items, last)
         last = entry.head.path
         if request.path.is_reserved or not last.is_reserved:  # as where a tree is read
-            new = [_item(loser, {"winner": _link(entry.head.link)}) for loser in entry.conflicts()]
+            losers, head = entry.conflicts(), entry.head
+            winner = {"winner": _link(head.link), "winner_time": head.time}
+            new = [_item(loser, winner, None if at else head) for at, loser in enumerate(losers)]
             items += new
             size += sum(map(len, new))
     return encode_items(request.seq, items, None)
@@ -133,12 +135,16 @@ async def restore_closed(driver: Driver, request: Restore) -> bytes:
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _item(loser: Event, more: Mapping[str, object]) -> bytes:
+def _item(loser: Event, more: Mapping[str, object], winner: Event | None = None) -> bytes:
+    """`winner` is that of the first of a path: its value may be large."""
     fields: dict[str, object] = {
         "id": tick_text(*loser.link), "path": loser.path.names, **_link(loser.link), "tock": loser.tock,
         "time": loser.time, **shown_fence(loser.fence), **more,
     }  # fmt: skip
-    return encode_result(fields, {"value": loser.value} if loser.kind is Kind.SET else {})
+    raw = {"value": loser.value} if loser.kind is Kind.SET else {}
+    if winner is not None and winner.kind is Kind.SET:
+        raw["winner_value"] = winner.value
+    return encode_result(fields, raw)
 
 
 def _link(link: Link) -> dict[str, object]:

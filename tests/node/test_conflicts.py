@@ -85,7 +85,8 @@ async def test_all_nodes_list_equal_conflicts(autojump_clock: MockClock, tmp_pat
         first, second = found[0]
         assert {first["value"], second["value"]} == {"of a", "of b", "of c"} - {"of c"}
         assert first["winner"] == {"node": head.node, "tick": head.tick}
-        assert set(first) == {"id", "path", "value", "node", "tick", "tock", "time", "winner"}
+        shown = {"id", "path", "value", "node", "tick", "tock", "time", "winner", "winner_time", "winner_value"}
+        assert set(first) == shown
         assert first["path"] == ["w", "x"]
         assert first["tock"] > second["tock"]
 
@@ -245,7 +246,8 @@ async def test_closed_loser_is_listed_with_what_closed_it(
                 assert node.driver.settler is not None
                 await node.driver.settler.settle()
             (closed,) = await listed(node, path=["w", "x"], closed=True)
-            item.pop("winner", None)
+            for name in ("winner", "winner_time", "winner_value"):
+                item.pop(name, None)
             assert {name: closed[name] for name in item} == item
             assert closed["closed_by"] == {"node": "c", "tick": reply["tick"]}
 

@@ -67,9 +67,9 @@ def test_text_that_looks_like_a_number_stays_as_it_is(shared: Server, path: str,
 def test_set_and_delete_print_the_change_that_the_path_shows(shared: Server, path: str) -> None:
     assert shared.run("set", path, "1").text == f"{change(shared, path)}\n"
     told = json.loads(shared.run("set", path, "2", "-o", "json").out)
-    assert told == {"changed": True, "tick": change(shared, path)}
+    assert told == {"changed": True, "change": change(shared, path)}
     told = json.loads(shared.run("set", path, "2", "--idem", "-o", "json").out)
-    assert told == {"changed": False, "tick": change(shared, path)}
+    assert told == {"changed": False, "change": change(shared, path)}
     deletion = shared.run("delete", path).text
     assert f" {deletion.strip()} deleted\n" in shared.run("history", path).text
 

@@ -75,10 +75,11 @@ def value(server: Server, path: str) -> object:
 def test_writes_on_both_sides_are_equal_conflicts_on_all_nodes(healed: Healed) -> None:
     found = [printed(server, "equal") for server in healed.cluster]
     assert found[1:] == found[:1] * 2
-    assert [item["path"] for item in found[0]] == [["equal", name] for name in "xyz"]
+    assert [item["path"] for item in found[0]] == [f"equal.{name}" for name in "xyz"]
     for item in found[0]:
-        held = value(healed.cluster["a"], f"equal.{item['path'][1]}")
+        held = value(healed.cluster["a"], item["path"])
         assert {held, item["value"]} == {"of ab", "of c"}
+        assert item["winner"]["value"] == held
 
 
 def test_write_on_one_side_only_is_no_conflict(healed: Healed) -> None:

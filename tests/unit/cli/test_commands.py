@@ -367,9 +367,9 @@ def test_negative_number_is_no_option(capsys: Capture, arguments: list[str], val
     ("options", "out"),
     [
         ([], "b:7.5\n"),
-        (["-o", "json"], '{"changed": true, "tick": "b:7.5"}\n'),
+        (["-o", "json"], '{"changed": true, "change": "b:7.5"}\n'),
         (["-o", "raw"], "b:7.5"),
-        (["-o", "json", "--replicas", "2"], '{"changed": true, "tick": "b:7.5", "replicas": 2}\n'),
+        (["-o", "json", "--replicas", "2"], '{"changed": true, "change": "b:7.5", "replicas": 2}\n'),
     ],
 )
 def test_write_prints_which_change_it_was(capsys: Capture, command: list[str], options: list[str], out: str) -> None:
@@ -381,7 +381,7 @@ def test_write_prints_which_change_it_was(capsys: Capture, command: list[str], o
 def test_write_that_changed_nothing_prints_what_is_there(capsys: Capture) -> None:
     with open_server(reply(DONE | {"changed": False})) as server:
         assert ask(server, "set", "a", "1", "--idem", "-o", "json") == 0
-    assert capsys.readouterr().out == '{"changed": false, "tick": "b:7.5"}\n'
+    assert capsys.readouterr().out == '{"changed": false, "change": "b:7.5"}\n'
 
 
 @pytest.mark.parametrize(

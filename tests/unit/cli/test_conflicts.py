@@ -20,13 +20,13 @@ Capture = pytest.CaptureFixture[str]
 
 A = {
     "id": "a:12", "path": ["w", 7], "value": {"x": 1}, "node": "a", "tick": 12, "tock": 90, "time": 1.5,
-    "winner": {"node": "b", "tick": (7 << 32) + 5},
+    "winner": {"node": "b", "tick": (7 << 32) + 5}, "winner_time": 3.5, "winner_value": "y",
 }  # fmt: skip
 GONE = {
     "id": "c:3.1", "path": ["w", "y"], "node": "c", "tick": (3 << 32) + 1, "tock": 91, "time": 2.5,
-    "winner": {"node": "b", "tick": 6},
+    "winner": {"node": "b", "tick": 6}, "winner_time": 4.5,
 }  # fmt: skip
-CLOSED = {name: value for name, value in A.items() if name != "winner"}
+CLOSED = {name: value for name, value in A.items() if not name.startswith("winner")}
 DONE = {"changed": True, "tick": 8, "tock": 9, "chain": {"node": "b", "tick": 8, "prev": None}}
 
 A12 = (NodeName("a"), Tick(12))
@@ -43,15 +43,33 @@ def test_each_loser_is_a_line_that_begins_with_its_id(capsys: Capture) -> None:
     with open_server(reply({"items": [A, GONE]})) as server:
         assert ask(server) == 0
     assert capsys.readouterr().out.splitlines() == [
-        'a:12 w.:7: {"x": 1}  1970-01-01T00:00:01.500+00:00 lost to b:7.5',
-        "c:3.1 w.y deleted  1970-01-01T00:00:02.500+00:00 lost to b:6",
+        'a:12 w.:7: {"x": 1}  1970-01-01T00:00:01.500+00:00 lost to b:7.5 y  1970-01-01T00:00:03.500+00:00',
+        "c:3.1 w.y deleted  1970-01-01T00:00:02.500+00:00 lost to b:6 deleted  1970-01-01T00:00:04.500+00:00",
     ]
 
 
-def test_json_is_the_array_of_the_protocol(capsys: Capture) -> None:
+SHOWN_A = {
+    "change": "a:12", "path": "w.:7", "value": {"x": 1}, "tock": 90, "time": 1.5,
+    "winner": {"change": "b:7.5", "value": "y", "time": 3.5},
+}  # fmt: skip
+SHOWN_GONE = {
+    "change": "c:3.1", "path": "w.y", "deleted": True, "tock": 91, "time": 2.5,
+    "winner": {"change": "b:6", "deleted": True, "time": 4.5},
+}  # fmt: skip
+
+
+def test_winners_value_is_that_of_the_first_loser_of_a_path(capsys: Capture) -> None:
+    second = {name: value for name, value in A.items() if name != "winner_value"} | {"id": "a:11", "tick": 11}
+    with open_server(reply({"items": [A, second, GONE]})) as server:
+        assert ask(server, "-o", "json") == 0
+    winners = [shown["winner"] for shown in json.loads(capsys.readouterr().out)]
+    assert winners == [SHOWN_A["winner"], SHOWN_A["winner"], SHOWN_GONE["winner"]]
+
+
+def test_json_names_changes_as_text(capsys: Capture) -> None:
     with open_server(reply({"items": [A, GONE]})) as server:
         assert ask(server, "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == [A, GONE]
+    assert json.loads(capsys.readouterr().out) == [SHOWN_A, SHOWN_GONE]
 
 
 @pytest.mark.parametrize(("form", "printed"), [("text", ""), ("json", "[]\n")])
@@ -64,14 +82,14 @@ def test_no_conflict_is_no_failure(capsys: Capture, form: str, printed: str) -> 
 def test_list_goes_on_behind_the_last_path_of_a_page(capsys: Capture) -> None:
     with open_server(reply({"items": [A], "more": ["w", 7]}), reply({"items": [GONE]})) as server:
         assert ask(server, "w", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == [A, GONE]
+    assert json.loads(capsys.readouterr().out) == [SHOWN_A, SHOWN_GONE]
     assert server.requests == [GetConflicts(1, Path(["w"])), GetConflicts(2, Path(["w"]), Path(["w", 7]))]
 
 
 def test_limit_is_the_number_of_losers_whatever_the_pages_hold(capsys: Capture) -> None:
     with open_server(reply({"items": [A, GONE], "more": ["w", 7]})) as server:
         assert ask(server, "--limit", "1", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == [A]
+    assert json.loads(capsys.readouterr().out) == [SHOWN_A]
     assert server.requests == [GetConflicts(1, limit=1)]
 
 
