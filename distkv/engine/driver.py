@@ -52,6 +52,7 @@ from distkv.engine.executor import Executor, Outlets
 from distkv.engine.faults import Faults
 from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
+from distkv.engine.journal import Journal
 from distkv.engine.late_commits import LateCommits
 from distkv.engine.scrub import Scrub
 from distkv.engine.service_desk import ServiceDesk
@@ -118,6 +119,7 @@ class Driver:
         """How many connections are open on which no node asked."""
         self.hub = Hub(limits)
         self.arrivals = Arrivals()
+        self.journal = Journal(replica)
         self.tracing = Tracing(replica, limits, self.counters)
         self.settler = settler
         """Moves the log into the archive; None: the log is all there is."""
@@ -158,6 +160,7 @@ class Driver:
     def begin(self) -> None:
         """Start the replica, whose log has been replayed."""
         self.committer.durable_mark = self.replica.tick
+        self.journal.begin(self.now_ms())
         self._executor.carry_out(self.replica.begin(self.now_ms(), time.time(), self.boot_ms()))
         self._keep_earlier_time()
 
@@ -380,6 +383,7 @@ class Driver:
                 continue
             await trio.lowlevel.checkpoint()
             self.step(Wake(self._has_room()))
+            self.journal.look(self.now_ms())
 
     def _keep_earlier_time(self) -> None:
         """The replica may want to be woken sooner now."""
@@ -425,6 +429,7 @@ class Driver:
             self._offers.send_nowait(lend)
 
     def _tell(self, ready: Ready) -> None:
+        self.journal.changed(ready.changes)
         if self.hub.count:
             self.hub.note(ready.records, ready.changes, self.position, self.replica.tree)
             self.hub.deliver(self.committer.durable)
