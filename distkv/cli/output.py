@@ -99,6 +99,11 @@ def check_stdout() -> None:
     binary_stdout()
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether people look at it; None: it is closed, as with `2>&-` in a shell."""
+    return stream is not None and stream.isatty()
+
+
 def give_up(stream: TextIO) -> None:
     """What is still buffered has nowhere to go, also when Python exits and tries once more."""
     with suppress(AttributeError, io.UnsupportedOperation):  # when it is closed, or no file

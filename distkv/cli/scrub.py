@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncclick as click
 
-from distkv.cli.output import Form, print_result
+from distkv.cli.output import Form, is_terminal, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
 from distkv.errors import PeerError
@@ -34,7 +34,7 @@ def scrub_command(session: CliSession, fast: bool, form: str | None) -> Job:
 
 def _scrub(session: CliSession, fast: bool, form: Form) -> None:
     found: Any = None
-    is_shown = sys.stderr.isatty()
+    is_shown = is_terminal(sys.stderr)
     with Client(session.addresses) as client:
         for told in client.scrub(fast=fast):
             found = told.get("found", found)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import asyncclick as click
 
 from distkv.cli import exits
-from distkv.cli.output import Form, check_stdout, print_result
+from distkv.cli.output import Form, check_stdout, is_terminal, print_result
 from distkv.cli.session import CliSession, Job, once, output_option
 from distkv.errors import SettingsError
 
@@ -229,7 +229,7 @@ def _print_sum(seeds: Sequence[int], found: Sum) -> None:
 @contextmanager
 def _progress(length: int) -> Iterator[Callable[[Sum], object]]:
     """A bar on the terminal, when stderr is one."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield lambda _: None
         return
     with click.progressbar(length=length, label="sim", file=sys.stderr, show_pos=True) as bar:
@@ -246,7 +246,7 @@ def _fleets(sizes: tuple[int, ...], form: Form) -> int:
     gc.disable()  # to look through millions of objects again and again would find next to nothing that is let go
     found: dict[int, dict[str, float]] = {}
     for nodes in dict.fromkeys(sizes):
-        if sys.stderr.isatty():
+        if is_terminal(sys.stderr):
             click.echo(f"a fleet of {nodes} ...", err=True)
         try:
             found[nodes] = Course(nodes).figures()

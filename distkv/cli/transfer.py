@@ -29,7 +29,7 @@ import attrs
 
 from distkv.cli.input import STDIN, standard_input
 from distkv.cli.loading import Item, Loading
-from distkv.cli.output import Form, check_stdout, complain, print_items, print_result
+from distkv.cli.output import Form, check_stdout, complain, is_terminal, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
@@ -72,6 +72,7 @@ def dump_command(session: CliSession, path: str, form: str | None) -> Job:
         wanted = Form.JSON
     if wanted not in FORMS:
         raise SettingsError(f"-o {wanted}: a tree is written as {', '.join(FORMS)}")
+    check_stdout()
     return partial(_dump, session, Path.parse(path), wanted)
 
 
@@ -85,7 +86,7 @@ def _dump(session: CliSession, path: Path, form: Form) -> None:
             bare += bool(more)
             yield {"path": str(Path(where.names[len(path) :])), "value": entry.value, **more}
 
-    with Client(session.addresses) as client, _progress("dump", None, is_shown=not sys.stdout.isatty()) as advance:
+    with Client(session.addresses) as client, _progress("dump", None, is_shown=not is_terminal(sys.stdout)) as advance:
         print_dump(items(client), form, advance)
     if bare and form is Form.YAML:
         count = "one value has" if bare == 1 else f"{bare} values have"
@@ -319,7 +320,7 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
 @contextmanager
 def _progress(label: str, length: int | None, *, is_shown: bool) -> Iterator[Callable[[int], None]]:
     """A bar on the terminal, when stderr is one; what it gives moves it on."""
-    if not is_shown or not sys.stderr.isatty():
+    if not is_shown or not is_terminal(sys.stderr):
         yield lambda _: None
         return
     unknown = count() if length is None else None

@@ -146,6 +146,22 @@ def test_watch_says_that_its_server_is_gone_while_it_is_and_when_it_is_back(serv
     assert told.read_text().count("trying again") == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["get t.00000", "get -r t", "list t", "history t.00000", "conflicts", "watch t --state --count 1", "dump", "state",
+     "node list", "ping", "scrub", "set u 1", "set u 1 -o json", "load", "load -o json", "token list"],
+)  # fmt: skip
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "2>&-", "2>/dev/full", ">&- 2>&-"])
+def test_closed_or_full_output_is_no_fault_of_the_command(node: Server, command: str, redirection: str) -> None:
+    done = _in_shell(node, f"""echo '{{"path": "u", "value": 1}}' | distkv {command} {redirection}""")
+    assert b"internal error" not in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert done.stderr.count(b"\n") <= 1
+    if redirection in ("2>&-", "2>/dev/full"):
+        plain = _in_shell(node, f"""echo '{{"path": "u", "value": 1}}' | distkv {command}""")
+        assert done.returncode == plain.returncode
+
+
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
 def test_exit_code_tells_where_stderr_cannot(node: Server, redirection: str) -> None:
     assert _in_shell(node, f"distkv get nothing {redirection}").returncode == 3

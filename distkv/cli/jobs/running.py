@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import asyncclick as click
 
+from distkv.cli.output import is_terminal
 from distkv.cli.session import CliSession
 from distkv.errors import SparkFailedError
 
@@ -87,7 +88,7 @@ class ProgressLine:
     """A line on a terminal that says how far a job is; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
+        self._is_shown = is_terminal(sys.stderr)
 
     def tell(self, done: int, of: int) -> None:
         """So many events of so many."""
