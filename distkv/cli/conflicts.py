@@ -23,7 +23,7 @@ from distkv.client.conflicts import Loser
 from distkv.errors import SettingsError
 from distkv.model.event import Link, tick_text
 from distkv.model.path import ROOT, Path
-from distkv.text.display import word
+from distkv.text.display import visible, word
 from distkv.text.moment import utc
 
 
@@ -120,7 +120,8 @@ def _decide(session: CliSession, path: Path, decision: _Decision, closed: bool, 
 
 
 def _line(loser: Loser) -> str:
-    what = f"{loser.path} deleted" if loser.is_deleted else f"{loser.path}: {word(loser.value)}"
+    path = visible(loser.path)
+    what = f"{path} deleted" if loser.is_deleted else f"{path}: {word(loser.value)}"
     if loser.winner is not None:
         won = "" if loser.winner_time is None else f" {_won(loser)}  {utc(loser.winner_time)}"
         how = f"lost to {tick_text(*loser.winner)}{won}"

@@ -19,7 +19,7 @@ from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
 from distkv.errors import NotFoundError, SettingsError
 from distkv.model.path import NAMES_MAX, Path
-from distkv.text.display import word
+from distkv.text.display import visible, word
 
 
 @click.command("list")
@@ -43,7 +43,7 @@ def _list(session: CliSession, path: Path, form: Form) -> None:
     if form is not Form.TEXT:
         print_result([[listed.name, listed.has_value, listed.children] for listed in names], form)
     else:
-        print_items((f"{Path([listed.name])}{'.' if listed.children else ''}" for listed in names), form)
+        print_items((f"{visible(Path([listed.name]))}{'.' if listed.children else ''}" for listed in names), form)
 
 
 def read_depth(text: str | None) -> int | None:
@@ -76,4 +76,4 @@ def _items(client: Client, path: Path, depth: int | None, meta: bool, form: Form
 def _line(item: dict[str, object]) -> str:
     """`path: value`, in one line whatever the value is; then what else is known."""
     rest = " ".join(f"{name}={word(value)}" for name, value in item.items() if name not in ("path", "value"))
-    return f"{item['path']}: {word(item['value'])}{rest and '  ' + rest}"
+    return f"{visible(item['path'])}: {word(item['value'])}{rest and '  ' + rest}"

@@ -23,7 +23,7 @@ from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, Wat
 from distkv.errors import SettingsError
 from distkv.model.event import tick_text
 from distkv.model.path import Path
-from distkv.text.display import word
+from distkv.text.display import visible, word
 from distkv.text.moment import utc
 
 
@@ -81,7 +81,8 @@ def _line(event: WatchEvent, meta: bool) -> str:
     match event:
         case Change():
             end = "expired" if event.is_expired else "deleted"
-            text = f"{event.path} {end}" if event.is_deleted else f"{event.path}: {word(event.value)}"
+            path = visible(event.path)
+            text = f"{path} {end}" if event.is_deleted else f"{path}: {word(event.value)}"
             if not meta:
                 return text
             fence = fence_words(event.fence)
@@ -95,7 +96,7 @@ def _line(event: WatchEvent, meta: bool) -> str:
             return f"uptodate{_shown_token(event.token)}"
         case Contested():
             losers = ", ".join(tick_text(*loser) for loser in event.losers)
-            return f"{event.path} conflict {losers or 'over'}"
+            return f"{visible(event.path)} conflict {losers or 'over'}"
     assert_never(event)
 
 

@@ -38,4 +38,12 @@ def word(value: object) -> str:
 
 def one_line(text: str) -> str:
     """What cannot be seen is escaped: a file or a server that is quoted must not steer the terminal."""
-    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in " ".join(text.split()))
+    return visible(" ".join(text.split()))
+
+
+def visible(text: object) -> str:
+    """The text of something, such as a path, in which what cannot be seen is escaped."""
+    found = str(text)
+    if found.isprintable():
+        return found
+    return "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in found)

@@ -58,6 +58,12 @@ SHOWN_GONE = {
 }  # fmt: skip
 
 
+def test_what_cannot_be_seen_in_a_path_does_not_reach_the_terminal(capsys: Capture) -> None:
+    with open_server(reply({"items": [{**A, "path": ["w\x1b[2J"]}]})) as server:
+        assert ask(server) == 0
+    assert capsys.readouterr().out.startswith('a:12 w\\x1b[2J: {"x": 1}')
+
+
 def test_winners_value_is_that_of_the_first_loser_of_a_path(capsys: Capture) -> None:
     second = {name: value for name, value in A.items() if name != "winner_value"} | {"id": "a:11", "tick": 11}
     with open_server(reply({"items": [A, second, GONE]})) as server:

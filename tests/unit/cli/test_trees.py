@@ -93,6 +93,15 @@ def test_tree_is_printed_a_line_for_each_value(capsys: Capture) -> None:
     )
 
 
+def test_what_cannot_be_seen_in_a_path_does_not_reach_the_terminal(capsys: Capture) -> None:
+    with open_server(tree((["a\x1b[2J\r"], "x\x07"))) as server:
+        assert ask(server, "get", "-r", "a") == 0
+    assert capsys.readouterr().out == 'a\\x1b[2J\\r: "x\\u0007"\n'
+    with open_server(reply({"names": [["a\x1b[2J\n", True, 0]]})) as server:
+        assert ask(server, "list") == 0
+    assert capsys.readouterr().out == "a\\x1b[2J\\n\n"
+
+
 def test_tree_with_meta_shows_chain_and_time_on_the_line(capsys: Capture) -> None:
     with open_server(tree((["a"], "x y"))) as server:
         assert ask(server, "get", "-r", "a", "-m") == 0

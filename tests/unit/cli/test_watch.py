@@ -22,6 +22,13 @@ def telling(*frames: dict[str, object]) -> Step:
     return lambda seq: b"".join(encode_reply(seq, fields) for fields in ({"state": "start"}, *frames))
 
 
+@pytest.mark.parametrize("change", [CHANGE, {**CHANGE, "deleted": True}])
+def test_what_cannot_be_seen_in_a_path_does_not_reach_the_terminal(capsys: Capture, change: dict[str, object]) -> None:
+    with open_server(telling({**change, "path": ["w\x1b[2J"]})) as server:
+        assert run([*server.arguments, "watch", "w", "--count", "1"]) == 0
+    assert capsys.readouterr().out.startswith("w\\x1b[2J")
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [
