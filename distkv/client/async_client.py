@@ -116,8 +116,9 @@ class AsyncClient(AsyncNodeMethods):
     """
 
     async def aclose(self) -> None:
-        """End the connection for good, from any task; who waits for something, such as a watch, gets
-        `UnreachableError` at once. May be called again."""
+        """End the connection for good, from any task; who waits for something, such as a reply, a change or a
+        token, gets `UnreachableError` at once. A token that is held stays so until its block ends. May be called
+        again."""
         await self._connection.aclose()
 
     @property
@@ -448,7 +449,7 @@ class AsyncClient(AsyncNodeMethods):
         """
         from distkv.client.async_token import AsyncTokenHold, as_wish  # few clients hold tokens
 
-        return AsyncTokenHold(self._connection.reach, as_wish(name, shared, data, wait_s, ttl_s))
+        return AsyncTokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s))
 
     # -- what happened
 

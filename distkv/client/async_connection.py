@@ -10,8 +10,10 @@ questions under way than there is room for.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
+from weakref import WeakSet
 
 import anyio
 import attrs
@@ -43,6 +45,13 @@ async def open_connection(
     return AsyncConnection(addresses, line, room, connect_s=connect_s, reply_s=reply_s)
 
 
+class Waking(Protocol):
+    """Something that others wait for."""
+
+    def wake(self) -> None:
+        """Have all who wait look again."""
+
+
 class AsyncConnection:
     """A connection for many tasks, which lasts."""
 
@@ -60,6 +69,8 @@ class AsyncConnection:
         self._backoff: Final = Backoff.within(reply_s)
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
+        self._until_closed: Final[set[anyio.CancelScope]] = set()
+        self._waking: Final = WeakSet[Waking]()
         self._background: Final = BackgroundTask(self._serve)
         self._is_parents = False  # whether we are the child of a process that was forked
         forks.tell_child(self)
@@ -124,10 +135,11 @@ class AsyncConnection:
         """One more connection, to the same node if it can be, on which a long question was asked."""
         self._need.check(self.name)
         try:
-            line: GreetedStream[None] = await open_first(self._in_turn(), self._connect_s)
+            line = await self._one_more()
         except UnreachableError:
+            self._need.check(self.name)
             await self.ask(ping())  # which waits until there is a node again
-            line = await open_first(self._in_turn(), self._connect_s)
+            line = await self._one_more()
         self._lines.add(line)
         try:
             self._need.check(self.name)  # whoever closed the client meanwhile has not seen this line
@@ -164,13 +176,17 @@ class AsyncConnection:
         await close(line.stream)
 
     @property
-    def is_over(self) -> bool:
-        """Whether the client is closed."""
+    def is_closed(self) -> bool:
         return self._need.is_over
 
+    def tell_end(self, one: Waking) -> None:
+        """Wake it when this is closed."""
+        self._waking.add(one)
+
     async def pause(self, pauses: Backoff) -> None:
-        """Wait before something is tried again."""
-        await anyio.sleep(pauses.next_s(random.random()))
+        """Wait before something is tried again, but not when it is closed."""
+        with self._while_open():
+            await anyio.sleep(pauses.next_s(random.random()))
 
     def leave_to_parent(self) -> None:
         """In a child, which has no such loop: each call raises."""
@@ -178,6 +194,29 @@ class AsyncConnection:
         self._line.leave_to_parent()
 
     # -- inside
+
+    @contextmanager
+    def _while_open(self) -> Iterator[None]:
+        """What waits in it waits no longer once this is closed.
+
+        Raises:
+            UnreachableError: it is closed.
+        """
+        self._need.check(self.name)
+        with anyio.CancelScope() as scope:
+            self._until_closed.add(scope)
+            try:
+                yield
+            finally:
+                self._until_closed.discard(scope)
+        if scope.cancelled_caught:
+            self._need.check(self.name)
+
+    async def _one_more(self) -> GreetedStream[None]:
+        with self._while_open():
+            found: GreetedStream[None] = await open_first(self._in_turn(), self._connect_s)
+            return found
+        raise failures.ended(self.name)
 
     async def _serve(self) -> None:
         """Serve those who ask, until cancelled."""
@@ -190,6 +229,10 @@ class AsyncConnection:
 
     async def _leave(self) -> None:
         self._need.end()
+        for scope in self._until_closed:
+            scope.cancel()
+        for one in list(self._waking):
+            one.wake()
         await self._line.close()
         for line in list(self._lines):
             await self.close_line(line)

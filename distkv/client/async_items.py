@@ -133,7 +133,7 @@ class Watch(Generic[Told]):
         except StopAsyncIteration:  # nobody asked it to stop, so it is the node that does
             why: DistkvError = failures.left(self._connection.name)
         except DistkvError as error:
-            if self._connection.is_over or not self._watching.is_bearable(error):
+            if self._connection.is_closed or not self._watching.is_bearable(error):
                 await self.aclose()
                 raise
             why = error

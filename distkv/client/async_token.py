@@ -13,7 +13,7 @@ from typing import Final, Self
 
 import anyio
 
-from distkv.client.addresses import Reach
+from distkv.client.async_connection import AsyncConnection
 from distkv.client.boot_clock import boot_ms
 from distkv.client.session_task import SessionTask
 from distkv.client.token_handle import TokenHandle
@@ -22,11 +22,11 @@ from distkv.client.token_wish import TokenWish, as_wish, new_holding
 __all__ = ["AsyncTokenHold", "as_wish"]
 
 
-class AsyncTokenHold(TokenHandle[SessionTask]):
+class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
     """One token, held inside an `async with` block, which is cancelled when the token is lost."""
 
-    def __init__(self, reach: Reach, wish: TokenWish) -> None:
-        super().__init__(reach, wish)
+    def __init__(self, client: AsyncConnection, wish: TokenWish) -> None:
+        super().__init__(client, wish)
         self._scope: Final = anyio.CancelScope()
         self._is_entered = False
 
@@ -36,18 +36,21 @@ class AsyncTokenHold(TokenHandle[SessionTask]):
         Raises:
             TokenLostError: the token is lost.
             BadValueError, TooLargeError: the data cannot be stored.
-            DistkvError: no server stored it within `reply_s` of the client; then it is unknown whether one did.
+            UnreachableError: the client is closed.
+            DistkvError: no server stored it within `reply_s` of the client, or before it was closed; then it is unknown
+                whether one did.
         """
         task, packed, number = self._ask_data(value)
-        await task.wait(lambda news: news.is_answered(number))
+        await task.wait(lambda news: news.is_answered(number) or self._client.is_closed)
         self._keep_data(task, packed, number)
 
     async def __aenter__(self) -> Self:
         self._check_new()
         holding = new_holding(self._wish, self._reach.reply_s, boot_ms())
         task = self._shell = SessionTask(self._reach, holding, self._look)
+        self._client.tell_end(task)
         try:
-            await task.wait(lambda news: news.is_decided)
+            await task.wait(lambda news: news.is_decided or self._client.is_closed)
             self._take(task)
         except BaseException:  # also when we are cancelled
             await self._close(task)

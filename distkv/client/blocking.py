@@ -97,8 +97,9 @@ class Client(NodeMethods):
         self.close()
 
     def close(self) -> None:
-        """End the connection for good, from any thread; who waits for something, such as a watch, gets
-        `UnreachableError` at once. May be called again."""
+        """End the connection for good, from any thread; who waits for something, such as a reply, a change or a
+        token, gets `UnreachableError` at once. A token that is held stays so until its block ends. May be called
+        again."""
         self._connection.close()
 
     @property
@@ -437,7 +438,7 @@ class Client(NodeMethods):
         """
         from distkv.client.blocking_token import TokenHold, as_wish  # few clients hold tokens
 
-        return TokenHold(self._connection.reach, as_wish(name, shared, data, wait_s, ttl_s))
+        return TokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s))
 
     # -- what happened
 

@@ -4,13 +4,14 @@ Knows: whose turn it is, when to connect again, and what is asked again then.  D
 what is asked (`questions`).
 
 Invariant: one thread at a time asks and gets its answer; a write is sent at most once, unless a second time can do no
-harm (`questions`); once it is closed nobody waits any more.
+harm (`questions`); once it is closed nobody waits any more. What a signal handler raises, between whichever two steps,
+costs the call that it interrupts and no other one: nothing here is locked, and a connection that still owes an answer
+is not asked again.
 """
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -18,10 +19,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
+from distkv.client.bell import Bell
 from distkv.client.connection import Connection, open_connection
+from distkv.client.lines import Lines
 from distkv.client.node_questions import ping
 from distkv.client.protocol import Backoff, Call, read_answer
 from distkv.client.questions import Answer, Question, Repeat
+from distkv.client.turns import CallTurn, CallTurns
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
 
@@ -45,11 +49,12 @@ class SharedConnection:
         self._backoff: Final = Backoff.within(reply_s)
         self._why = ""  # no node answered when one was looked for last
         self._is_silent = False  # the node that was connected last
-        self._turn = threading.Lock()
+        self._turns = CallTurns()
         self._is_closed = False
-        self._closed = threading.Event()  # the same, for those who wait; each ask looks at the other, for speed
-        self._lines: Final[set[Connection]] = set()
-        self._connection = open_connection(self._addresses, connect_s=connect_s)
+        self.bell: Final = Bell()
+        """Rings when it is closed, and whenever who waits on it has to look."""
+        self._lines: Final = Lines()
+        self._connection = open_connection(self._addresses, connect_s=connect_s, lines=self._lines)
         forks.tell_child(self)
 
     @property
@@ -68,6 +73,10 @@ class SharedConnection:
         self._check_open()
         return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def __str__(self) -> str:
         is_alive = not self._is_closed and self._connection.is_open
         return failures.shown(self.hello.node, self.name, is_closed=self._is_closed, is_alive=is_alive)
@@ -75,10 +84,8 @@ class SharedConnection:
     def close(self) -> None:
         """End it for good, from any thread: whoever waits is told at once. May be called again."""
         self._is_closed = True
-        self._closed.set()
-        self._connection.stop()
-        for line in list(self._lines):
-            line.stop()
+        self._lines.end()
+        self.bell.ring()
         self._close_if_idle()
 
     def ask(self, question: Question[Answer]) -> Answer:
@@ -87,17 +94,18 @@ class SharedConnection:
         Raises:
             UnreachableError: no node answers, or other threads had all the time.
             ConnectionLostError: it is unknown whether a write took place.
+            RequestError: a signal handler asks amid a question of its own thread.
             DistkvError: the refusal.
         """
         patience_s = self._reply_s + question.wait_s
         deadline = time.monotonic() + patience_s
-        turn = self._turn
-        if not turn.acquire(False) and not turn.acquire(timeout=patience_s):
-            raise failures.crowded(self.name, patience_s)
+        turns, turn = self._turns, CallTurn()
         try:
+            if not turns.take(turn, patience_s):
+                raise failures.crowded(self.name, patience_s)
             return self._answer(Call(question), deadline)
         finally:
-            turn.release()
+            turns.give_back(turn)
             if self._is_closed:
                 self._close_if_idle()  # who closed it saw that it was in use
 
@@ -145,14 +153,11 @@ class SharedConnection:
                     raise
                 why = error
             watching.lose(why)
-            self._closed.wait(pauses.next_s(random.random()))
+            self._pause(pauses.next_s(random.random()))
 
     def leave_to_parent(self) -> None:
         """In a child: its threads take turns anew, and the next one connects. What waited was the parent's."""
-        self._turn, self._closed = threading.Lock(), threading.Event()
-        if self._is_closed:
-            self._closed.set()
-        self._lines.clear()
+        self._turns = CallTurns()
 
     # -- inside
 
@@ -188,18 +193,18 @@ class SharedConnection:
         elif not self._connection.is_alive():
             self._connection.close()
             self._connection = self._connect_again(deadline)
-            self._check_open()  # who closed it meanwhile may not have seen this one; it is closed after our turn
         return self._connection
 
     def _connect_again(self, deadline: float) -> Connection:
         pause_s = self._backoff.next_s(random.random())
-        self._closed.wait(max(0.0, min(pause_s, deadline - time.monotonic())))
+        self._pause(min(pause_s, deadline - time.monotonic()))
         self._check_open()
         usual_s = min(self._connect_s, self._each_s)
         connect_s = max(0.001, min(usual_s, deadline - time.monotonic()))
         try:
-            found = open_connection(self._in_turn(), connect_s=connect_s)
+            found = open_connection(self._in_turn(), connect_s=connect_s, lines=self._lines)
         except DistkvError as error:  # whatever it is, it may be over soon: something starts, or makes room
+            self._check_open()
             if not self._why or connect_s == usual_s:  # an attempt that was cut short knows less
                 self._why = str(error)
             raise UnreachableError(self._why) from None
@@ -212,19 +217,16 @@ class SharedConnection:
         self._check_open()
         if not self._reconnect:
             self._connection.check_open()
-        line = open_connection(self._in_turn(), connect_s=self._connect_s)
-        self._lines.add(line)
-        if self._is_closed:  # who closed it may not have seen this one
-            line.stop()
-        return line
+        return open_connection(self._in_turn(), connect_s=self._connect_s, lines=self._lines)
 
     def _told(self, line: Connection, question: Question[Answer], reply_s: float) -> Generator[Answer, None, None]:
-        try:
-            with closing(line.items(question, reply_s)) as items:
-                for item in items:
-                    yield read_answer(question, item, line.hello.node)
-        finally:
-            self._lines.discard(line)
+        with closing(line.items(question, reply_s)) as items:
+            for item in items:
+                yield read_answer(question, item, line.hello.node)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless it is closed."""
+        self.bell.wait(lambda: self._is_closed, seconds)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -232,11 +234,12 @@ class SharedConnection:
 
     def _close_if_idle(self) -> None:
         """Close it unless a thread uses it, which does so when it has done: a socket must not vanish under its user."""
-        if self._turn.acquire(blocking=False):
-            try:
+        turn = CallTurn()
+        try:
+            if self._turns.take(turn, 0):
                 self._connection.close()
-            finally:
-                self._turn.release()
+        finally:
+            self._turns.give_back(turn)
 
     def _in_turn(self) -> Sequence[Address]:
         return in_turn(self._addresses, self._connection.address, is_silent=self._is_silent)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
+from distkv.client.blocking_connection import SharedConnection
 from distkv.client.boot_clock import boot_ms
 from distkv.client.session_thread import SessionThread
 from distkv.client.token_handle import TokenHandle
@@ -18,7 +19,7 @@ from distkv.client.token_wish import as_wish, new_holding
 __all__ = ["TokenHold", "as_wish"]
 
 
-class TokenHold(TokenHandle[SessionThread]):
+class TokenHold(TokenHandle[SharedConnection, SessionThread]):
     """One token, held inside a `with` block. Its session is kept alive by a thread of its own."""
 
     def set_data(self, value: object) -> None:
@@ -27,18 +28,21 @@ class TokenHold(TokenHandle[SessionThread]):
         Raises:
             TokenLostError: the token is lost.
             BadValueError, TooLargeError: the data cannot be stored.
-            DistkvError: no server stored it within `reply_s` of the client; then it is unknown whether one did.
+            UnreachableError: the client is closed.
+            DistkvError: no server stored it within `reply_s` of the client, or before it was closed; then it is unknown
+                whether one did.
         """
         thread, packed, number = self._ask_data(value)
-        thread.wait(lambda news: news.is_answered(number))
+        thread.wait(lambda news: news.is_answered(number) or self._client.is_closed)
         self._keep_data(thread, packed, number)
 
     def __enter__(self) -> Self:
         self._check_new()
-        thread = self._shell = SessionThread(self._reach, new_holding(self._wish, self._reach.reply_s, boot_ms()))
-        thread.start()
+        holding = new_holding(self._wish, self._reach.reply_s, boot_ms())
+        thread = self._shell = SessionThread(self._reach, holding, bell=self._client.bell)
         try:
-            thread.wait(lambda news: news.is_decided)
+            thread.start(self)
+            thread.wait(lambda news: news.is_decided or self._client.is_closed)
             self._take(thread)
         except BaseException:  # also when the user interrupts
             self._close(thread)

@@ -17,10 +17,11 @@ import socket
 import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from distkv.client import failures, forks, node_questions
 from distkv.client.addresses import Address, UnixAddress, address_text
+from distkv.client.lines import Lines
 from distkv.client.protocol import Answered, ClientProtocol
 from distkv.client.questions import Answer, Question
 from distkv.errors import DistkvError
@@ -38,11 +39,13 @@ LAST_WORDS_S: Final = 0.1
 """How long we listen to a server that closed while we were sending."""
 
 
-def open_connection(addresses: Sequence[Address], *, connect_s: float) -> Connection:
+def open_connection(addresses: Sequence[Address], *, connect_s: float, lines: Lines | None = None) -> Connection:
     """Connect to the first of `addresses` where a node greets; each may take `connect_s` seconds.
 
+    It is one of `lines` from its first attempt on.
+
     Raises:
-        UnreachableError: none does; the message says why for each.
+        UnreachableError: none does; the message says why for each. Or the lines are ended.
         PeerError, BusyError: there is one address, and something else, or a node without room, answers there.
     """
     if not addresses:
@@ -50,32 +53,30 @@ def open_connection(addresses: Sequence[Address], *, connect_s: float) -> Connec
     found: list[DistkvError] = []
     for address in addresses:
         try:
-            return Connection(address, connect_s=connect_s)
+            return Connection(address, connect_s=connect_s, lines=lines)
         except DistkvError as error:  # busy, or what is none of ours: another address may do better
             found.append(error)
+            if lines is not None and lines.are_ended:
+                break
     raise failures.none_of(found)
 
 
 class Connection:
     """A greeted connection. One question at a time."""
 
-    def __init__(self, address: Address, *, connect_s: float) -> None:
+    def __init__(self, address: Address, *, connect_s: float, lines: Lines | None = None) -> None:
         self.address: Final = address
         self.name: Final = address_text(address)
         self._conversation: ClientProtocol[object] = ClientProtocol(self.name)
         self._is_stopped = False
+        self._socket: socket.socket | None = None
+        self._arrival: Final = select.poll()
         forks.tell_child(self)
+        if lines is not None:
+            lines.add(self)
         deadline = time.monotonic() + connect_s
         try:
-            self._socket: socket.socket | None = _dial(address, connect_s)
-        except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
-            raise failures.unanswered(self.name, error) from None
-        self._arrival: Final = select.poll()
-        try:
-            self._socket.setblocking(False)
-            self._arrival.register(self._socket, select.POLLIN)
-            if not isinstance(address, UnixAddress):
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._dial(connect_s)
             self.hello: Final = self._greeting(deadline)
         except BaseException:
             self.close()
@@ -83,8 +84,7 @@ class Connection:
 
     def leave_to_parent(self) -> None:
         """It goes on there: only our end of it is closed."""
-        if getattr(self, "_socket", None) is not None:
-            self.close()
+        self.close()
 
     def close(self) -> None:
         """May be called again."""
@@ -123,8 +123,9 @@ class Connection:
         return self._socket is not None
 
     def is_alive(self) -> bool:
-        """Whether it is open, and nothing came that says that the server is gone: nothing comes without a question."""
-        return self._socket is not None and not self._arrival.poll(0)
+        """Whether it is open, owes no answer, and nothing came that says that the server is gone: nothing comes without
+        a question."""
+        return self._socket is not None and not self._conversation.open_count and not self._arrival.poll(0)
 
     def ask(self, question: Question[Answer], deadline: float) -> Fields | DistkvError:
         """Send a question and wait for its reply, or the refusal.
@@ -141,6 +142,8 @@ class Connection:
         Raises:
             UnreachableError: the server takes nothing in.
         """
+        if self._conversation.open_count:  # a signal handler's exception came amid the last one, whose answer may come
+            self.close()
         self.check_open()
         try:
             return self._send(self._conversation.ask(question, question), deadline)
@@ -221,6 +224,32 @@ class Connection:
 
     # -- inside
 
+    def _dial(self, connect_s: float) -> None:
+        """Connect to the first place behind the address that accepts."""
+        failure: OSError | UnicodeError = OSError("no such host")
+        try:
+            for family, place in _places(self.address):
+                try:
+                    self._dial_at(family, place, connect_s)
+                    return
+                except OSError as error:
+                    failure = error
+                    self.close()
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that cannot be a host's
+            failure = error
+        raise failures.ended(self.name) if self._is_stopped else failures.unanswered(self.name, failure)
+
+    def _dial_at(self, family: int, place: Any, connect_s: float) -> None:
+        line = self._socket = socket.socket(family, socket.SOCK_STREAM)
+        line.settimeout(connect_s)
+        if self._is_stopped:
+            raise failures.ended(self.name)
+        line.connect(place)
+        line.setblocking(False)
+        self._arrival.register(line, select.POLLIN)
+        if family != socket.AF_UNIX:
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
     def _open_socket(self) -> socket.socket:
         """Raises UnreachableError when there is none: a signal handler may have forked, and we are the child."""
         if self._socket is None:
@@ -275,17 +304,12 @@ class Connection:
         return data
 
 
-def _dial(address: Address, connect_s: float) -> socket.socket:
-    if not isinstance(address, UnixAddress):
-        return socket.create_connection(address, connect_s)
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        found.settimeout(connect_s)
-        found.connect(address.path)
-    except BaseException:
-        found.close()
-        raise
-    return found
+def _places(address: Address) -> list[tuple[int, Any]]:
+    """The family of each socket that leads there, and what it connects to."""
+    if isinstance(address, UnixAddress):
+        return [(socket.AF_UNIX, address.path)]
+    found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+    return [(family, place) for family, _, _, _, place in found]
 
 
 def _sent(line: socket.socket, data: bytes) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from distkv.errors import DistkvError, UnreachableError
+from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 
 NO_TIME: Final = "no answer in time"
 
@@ -57,6 +57,11 @@ def choked(name: str) -> UnreachableError:
 def ended(name: str) -> UnreachableError:
     """We closed it, or it broke before."""
     return UnreachableError(f"the connection to {name} is closed: connect anew")
+
+
+def cut_off(name: str) -> ConnectionLostError:
+    """We closed it while a change was under way."""
+    return ConnectionLostError(f"the connection to {name} was closed: whether the change took place is unknown")
 
 
 def shown(node: str, name: str, *, is_closed: bool, is_alive: bool) -> str:

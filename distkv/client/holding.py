@@ -92,8 +92,8 @@ class Holding:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no release is under way."""
-        return not any(claim.state is ClaimState.RELEASING for claim in self._claims.values())
+        """Whether no release is under way. May be asked while another thread changes it."""
+        return not any(claim.state is ClaimState.RELEASING for claim in list(self._claims.values()))
 
     @property
     def wants_other_node(self) -> bool:

@@ -71,6 +71,11 @@ class SessionTask:
                 self._background = self._begin()
             await changed.wait()
 
+    def wake(self) -> None:
+        """Have all who wait look again."""
+        old, self._changed = self._changed, anyio.Event()
+        old.set()
+
     async def end(self) -> None:
         """End the task, whatever it does."""
         await self._background.end()
@@ -78,16 +83,12 @@ class SessionTask:
     # -- inside
 
     def _begin(self) -> BackgroundTask:
-        return BackgroundTask(self._serve, self._wake)
+        return BackgroundTask(self._serve, self.wake)
 
     def _tell(self) -> None:
         self.news.take(self._holding.take_news())
-        self._wake()
+        self.wake()
         self._on_change()
-
-    def _wake(self) -> None:
-        old, self._changed = self._changed, anyio.Event()
-        old.set()
 
     async def _serve(self) -> None:
         async with anyio.create_task_group() as tasks:

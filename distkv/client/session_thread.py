@@ -2,24 +2,28 @@
 
 Knows: threads, sockets, which address comes next.  Does not know what is asked (`holding`), nor what users see.
 
-Invariant: the machine is only touched with the lock held; what it wants to send is sent by the thread alone. The thread
-ends when the session is over, and then nobody waits any more.
+Invariant: the machine is changed by the thread alone, to which others give orders, as long as there is a thread; what
+it tells is there before who waits looks. The thread ends when the session is over, or when nobody can end it any more,
+and then nobody waits. There is no lock: whatever a signal handler raises in who waits or orders, the session goes on.
 
 A node that does not answer is left for the next address in time: the session outlives its node.
 """
 
 from __future__ import annotations
 
+import _thread
 import random
 import select
 import socket
-import threading
+import weakref
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from distkv.client import failures, forks
 from distkv.client.addresses import Reach
+from distkv.client.bell import Bell
 from distkv.client.boot_clock import STEP_S, boot_ms
 from distkv.client.connection import Connection
 from distkv.client.holding import Holding
@@ -37,97 +41,156 @@ TTL_MS: Final = 15_000
 """Before the servers have said theirs."""
 
 
+class _Order(Generic[Found]):
+    """Something that the thread is to do with the machine."""
+
+    def __init__(self, what: Callable[[Holding, int], Found]) -> None:
+        self._what: Final = what
+        self._found: list[Found] = []
+        self._error: DistkvError | None = None
+        self.is_done = False
+
+    def carry_out(self, holding: Holding) -> None:
+        """Keep what it comes to for who ordered it."""
+        try:
+            self._found.append(self._what(holding, boot_ms()))
+        except DistkvError as error:  # which is for who ordered it
+            self._error = error
+        self.is_done = True
+
+    def result(self) -> Found:
+        """Raises what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._found[0]
+
+
 class SessionThread:
     """The thread, and how others get at the session."""
 
-    def __init__(self, reach: Reach, holding: Holding, on_change: Callable[[], None] | None = None) -> None:
-        """`on_change` is called in the thread, after whatever happened, with the lock held."""
+    def __init__(
+        self, reach: Reach, holding: Holding, on_change: Callable[[], None] | None = None, bell: Bell | None = None
+    ) -> None:
+        """`on_change` is called in the thread, after whatever happened; `bell` is rung for who waits for it."""
         self._reach: Final = reach
         self._holding = holding
         self._on_change: Final = on_change
-        self._changed = threading.Condition()
+        self._bell: Final = Bell() if bell is None else bell
         self.news: Final = TokenNews()
-        """To be read in `do` and `wait`."""
-        self._is_left = False
+        """Changed by the thread."""
+        self._orders: Final = deque[_Order[Any]]()
+        self._machine: Final = deque([holding])
+        """Empty: the thread took it. Who finds it there has no thread to fear."""
+        self._is_started = self._is_ended = self._is_left = False
+        self._user: weakref.ref[object] | None = None
         self._turn = 0
         self._pauses: Final = Backoff()
         self._waker, self._wakeup = socket.socketpair()
         for end in (self._waker, self._wakeup):
             end.setblocking(False)
         forks.tell_child(self)
-        self._thread: Final = threading.Thread(target=self._run, name="distkv session", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, user: object = None) -> None:
+        """Begin. The session ends when the `user` does not exist any more: nobody else could end it."""
+        if user is not None:
+            self._user = weakref.ref(user, self._close_soon)
+        # `threading` would wait until it runs, on a lock that a signal handler's exception leaves locked.
+        _thread.start_new_thread(self._run, ())
+        self._is_started = True
 
     def do(self, what: Callable[[Holding, int], Found]) -> Found:
         """Ask the machine for something, from any thread; what it says."""
-        with self._changed:
-            found = what(self._holding, boot_ms())
-            self._tell()
-        with suppress(OSError):  # it is full, and so wakes already; or all is over
-            self._waker.send(b"\0")
-        return found
+        order = _Order(what)
+        self._order(order)
+        if not self._is_started and self._take_machine():
+            self._is_ended = True  # there never was a thread
+        self.wait(lambda _: order.is_done)
+        if not order.is_done:
+            self._carry_out()
+        return order.result()
 
     def read(self, what: Callable[[Holding, int], Found]) -> Found:
         """Look at the machine, from any thread."""
-        with self._changed:
-            return what(self._holding, boot_ms())
+        return what(self._holding, boot_ms())
 
     def wait(self, condition: Callable[[TokenNews], bool]) -> None:
         """Until something is so; it has to become so, at the latest when all is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: condition(self.news) or self.news.is_over)
+        self._bell.wait(lambda: condition(self.news) or self._is_ended)
 
     def join(self) -> None:
         """Until the thread has ended, which it does when the session is over."""
-        self._thread.join()
+        self._bell.wait(lambda: self._is_ended)
 
     def leave(self) -> None:
         """End the thread. The session goes on by itself until its ttl is over."""
         self._is_left = True
-        self.do(Holding.woken)
+        self._wake()
         self.join()
 
     def leave_to_parent(self) -> None:
         """In a child, which has no such thread: the session is the parent's, and over for us."""
-        self._changed = threading.Condition()
         for end in (self._waker, self._wakeup):
             end.close()
         why = UnreachableError("this process is a fork of the one that holds it")
         self._holding = Holding()  # whatever the parent's was doing
         self.news.loss = str(why)
         self.news.take([SessionEnded(why)])
+        self._is_ended = True
 
-    # -- inside: all of it in the thread, but for `_tell` and `_is_done`
+    # -- inside, for other threads
+
+    def _order(self, order: _Order[Found]) -> None:
+        self._orders.append(order)
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # it is full, and so wakes already; or all is over
+            self._waker.send(b"\0")
+
+    def _close_soon(self, _: object) -> None:
+        self._order(_Order(Holding.close))
+
+    def _take_machine(self) -> bool:
+        try:
+            self._machine.pop()
+        except IndexError:
+            return False
+        return True
+
+    # -- inside: all of it in the thread; without one, `_carry_out`
 
     @property
     def _is_done(self) -> bool:
         return self._is_left or self._holding.is_over
 
     def _run(self) -> None:
+        if not self._take_machine():
+            return
         try:
             while not self._is_done:
                 line = self._connect()
                 if line is not None:
                     self._talk(line)
         finally:
+            self._is_ended = True
+            self._carry_out()
             self._waker.close()
             self._wakeup.close()
-
-    def _tell(self) -> None:
-        """With the lock held."""
-        news = self._holding.take_news()
-        if news:
-            self.news.take(news)
-            self._changed.notify_all()
+            self._user = None
 
     def _step(self, what: Callable[[Holding, int], None]) -> None:
-        with self._changed:
-            what(self._holding, boot_ms())
-            self._tell()
-            if self._on_change is not None:
-                self._on_change()
+        what(self._holding, boot_ms())
+        self._carry_out()
+        if self._on_change is not None:
+            self._on_change()
+
+    def _carry_out(self) -> None:
+        """The orders, and tell what came of everything. Of two threads that end it each takes some."""
+        with suppress(IndexError):
+            while True:
+                self._orders.popleft().carry_out(self._holding)
+        self.news.take(self._holding.take_news())
+        self._bell.ring()
 
     def _connect(self) -> Connection | None:
         """A connection to the address whose turn it is; None: there is none."""
@@ -156,9 +219,7 @@ class SessionThread:
         try:
             self._step(Holding.connected)
             while not self._is_done:
-                with self._changed:
-                    questions = self._holding.take_questions()
-                for one in questions:
+                for one in self._holding.take_questions():
                     asked[one.id] = session_question(one)
                     line.send(asked[one.id], one.id)
                 if self._poll(line, self._wait_ms()):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
+from distkv.client import failures
 from distkv.client.addresses import Reach
 from distkv.client.holding import Holding
 from distkv.client.token_wish import TokenNews, TokenWish, data_value, pack_data
@@ -34,14 +35,32 @@ class SessionShell(Protocol):
         """Look at the machine."""
 
 
+class TokenOwner(Protocol):
+    """Whose token it is."""
+
+    @property
+    def reach(self) -> Reach:
+        """Where its nodes are; raises UnreachableError once it is closed."""
+
+    @property
+    def name(self) -> str:
+        """The address of the node that was connected last."""
+
+    @property
+    def is_closed(self) -> bool: ...
+
+
+Owner = TypeVar("Owner", bound=TokenOwner)
 Shell = TypeVar("Shell", bound=SessionShell)
 
 
-class TokenHandle(Generic[Shell]):
-    """One token, and the session that holds it once it was entered."""
+class TokenHandle(Generic[Owner, Shell]):
+    """One token, and the session that holds it once it was entered. A token that is held outlives its client."""
 
-    def __init__(self, reach: Reach, wish: TokenWish) -> None:
-        self._reach: Final = reach
+    def __init__(self, client: Owner, wish: TokenWish) -> None:
+        """Raises UnreachableError: the client is closed."""
+        self._client: Final = client
+        self._reach: Final = client.reach
         self._wish: Final = wish
         self._fence = NO_FENCE
         self._data: bytes | None = None
@@ -96,6 +115,8 @@ class TokenHandle(Generic[Shell]):
     def _take(self, shell: Shell) -> None:
         """It is decided whether the token is obtained: keep what it brought, or raise why it is not."""
         name = self.name
+        if not shell.news.is_decided:
+            raise failures.ended(self._client.name)
         fence, data = shell.read(lambda holding, now_ms: (holding.fence(name, now_ms), holding.data(name, now_ms)))
         if shell.news.refusal is not None:
             raise shell.news.refusal
@@ -109,11 +130,15 @@ class TokenHandle(Generic[Shell]):
         if shell is None:
             raise RequestError("the token is not held: use it inside its 'with' block")
         self.check()
+        if self._client.is_closed:
+            raise failures.ended(self._client.name)
         patience_ms = int(self._reach.reply_s * 1000)
         return shell, packed, shell.do(lambda holding, now: holding.set_data(self.name, packed, patience_ms, now))
 
     def _keep_data(self, shell: Shell, packed: bytes | None, number: int) -> None:
-        """The answer is there."""
+        """The answer is there, or there will be nobody to hear it."""
         self.check()
+        if not shell.news.is_answered(number):
+            raise failures.cut_off(self._client.name)
         shell.news.check_answer(number)
         self._data = packed
