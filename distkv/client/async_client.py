@@ -379,7 +379,8 @@ class AsyncClient(AsyncNodeMethods):
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Watch[Change | Resync]:
-        """Be told of every change at and below `path`, until you stop iterating.
+        """Be told of every change at and below `path`, from this call on (async: from where `async with` enters it),
+        until you stop iterating.
 
         When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
         so, and all that is there follows.

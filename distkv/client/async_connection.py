@@ -22,12 +22,12 @@ from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
 from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
-from distkv.client.event_loop import cancellation_check, running_clock
+from distkv.client.event_loop import cancellation_check, loop_check, running_clock, task_starter
 from distkv.client.node_questions import ping
 from distkv.client.protocol import Backoff, Call
 from distkv.client.questions import Answer, Question, Repeat
 from distkv.client.shared_line import SharedLine, Waiter, open_line
-from distkv.errors import DistkvError, UnreachableError
+from distkv.errors import DistkvError, RequestError, UnreachableError
 from distkv.wire.fields import Fields
 from distkv.wire.replies import Hello
 
@@ -66,13 +66,14 @@ class AsyncConnection:
         self._room: Final = room
         self._clock: Final[Callable[[], float]] = running_clock()
         self._check_cancelled: Final[Callable[[], Awaitable[None]]] = cancellation_check()
+        self._is_here: Final[Callable[[], bool]] = loop_check()
+        self._start: Final[Callable[[Callable[[], Awaitable[None]]], None]] = task_starter()
         self._backoff: Final = Backoff.within(reply_s)
         self._need: Final = _Need()
         self._lines: Final[set[GreetedStream[None]]] = set()
         self._until_closed: Final[set[anyio.CancelScope]] = set()
         self._waking: Final = WeakSet[Waking]()
         self._background: Final = BackgroundTask(self._serve)
-        self._is_parents = False  # whether we are the child of a process that was forked
         forks.tell_child(self)
 
     @property
@@ -88,6 +89,7 @@ class AsyncConnection:
     @property
     def reach(self) -> Reach:
         """For who needs a connection of its own; raises UnreachableError once it is closed."""
+        self.check_here()
         self._need.check(self.name)
         return Reach(tuple(self._in_turn()), self._connect_s, self._reply_s)
 
@@ -97,8 +99,9 @@ class AsyncConnection:
 
     async def aclose(self) -> None:
         """End it for good, from any task; who waits for something gets `UnreachableError`. May be called again."""
-        if self._is_parents:
-            return  # its tasks are not in our loop
+        self.check_closable()
+        if not self._is_here():
+            return
         try:
             await self._background.end()
         finally:
@@ -112,8 +115,11 @@ class AsyncConnection:
         Raises:
             UnreachableError: no node answers.
             ConnectionLostError: it is unknown whether a write took place.
+            RequestError: it is asked in another loop than its own.
             DistkvError: the refusal.
         """
+        if not self._is_here():
+            self.check_here()
         await self._check_cancelled()
         call = Call(question)
         deadline = self._clock() + self._reply_s + question.wait_s
@@ -133,6 +139,7 @@ class AsyncConnection:
 
     async def open_line(self, question: Question[Answer]) -> GreetedStream[None]:
         """One more connection, to the same node if it can be, on which a long question was asked."""
+        self.check_here()
         self._need.check(self.name)
         try:
             line = await self._one_more()
@@ -156,6 +163,7 @@ class AsyncConnection:
     ) -> list[Fields | DistkvError | None]:
         """What comes next on it: one thing or more."""
         found: list[Fields | DistkvError | None] = []
+        self.check_here()
         self._need.check(line.name)
         with anyio.move_on_after(self._reply_s if reply_s is None else reply_s):
             while not found:
@@ -172,12 +180,44 @@ class AsyncConnection:
 
     async def close_line(self, line: GreetedStream[None]) -> None:
         """May be called again."""
-        self._lines.discard(line)
-        await close(line.stream)
+        self.check_closable()
+        if self._is_here():
+            self._lines.discard(line)
+            await close(line.stream)
+
+    def close_line_soon(self, line: GreetedStream[None]) -> None:
+        """Nobody holds it any more. From any thread."""
+        self._start(lambda: self.close_line(line))
+
+    def check_here(self) -> None:
+        """Raises RequestError in another loop than its own, whose tasks it could not wake; UnreachableError where it is
+        closed as well."""
+        self.check_closable()
+        if not self._is_here():
+            self._need.check(self.name)
+
+    def check_closable(self) -> None:
+        """Raises RequestError in another loop, unless its own is over, or is that of our parent: then so is this."""
+        if not self._is_here() and not self._need.is_over:
+            raise RequestError("this client belongs to another event loop: open one in each, with distkv.open_client")
 
     @property
     def is_closed(self) -> bool:
         return self._need.is_over
+
+    @property
+    def reply_s(self) -> float:
+        return self._reply_s
+
+    @property
+    def each_s(self) -> float:
+        """So long one node may be silent where another one may be asked instead."""
+        return self._each_s
+
+    def now(self) -> float:
+        """Seconds, by the clock of its loop. Raises as `check_here`."""
+        self.check_here()
+        return self._clock()
 
     def tell_end(self, one: Waking) -> None:
         """Wake it when this is closed."""
@@ -190,7 +230,7 @@ class AsyncConnection:
 
     def leave_to_parent(self) -> None:
         """In a child, which has no such loop: each call raises."""
-        self._is_parents = self._need.is_over = True
+        self._need.is_over = True
         self._line.leave_to_parent()
 
     # -- inside

@@ -7,6 +7,7 @@ Invariant: what is returned has greeted; what fails on the way is closed.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from typing import Final, Generic
@@ -15,7 +16,7 @@ import anyio
 import attrs
 from anyio.abc import ByteStream, SocketAttribute
 
-from distkv.client import failures
+from distkv.client import failures, forks
 from distkv.client.addresses import Address, UnixAddress, address_text
 from distkv.client.protocol import Asker, ClientProtocol
 from distkv.errors import DistkvError
@@ -36,6 +37,15 @@ class GreetedStream(Generic[Asker]):
     @property
     def name(self) -> str:
         return address_text(self.address)
+
+    def leave_to_parent(self) -> None:
+        """In a child: our end of it leads nowhere any more. Closing it would disturb the loop, which the parent has,
+        too."""
+        file = self.stream.extra(SocketAttribute.raw_socket).fileno()
+        if file >= 0:
+            nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(nowhere, file, inheritable=False)
+            os.close(nowhere)
 
 
 async def open_first(addresses: Sequence[Address], connect_s: float) -> GreetedStream[Asker]:
@@ -109,4 +119,6 @@ async def _greeted(address: Address, stream: ByteStream) -> GreetedStream[Asker]
         conversation.feed(await receive(stream, address_text(address)))
         if conversation.failure is not None:
             raise conversation.failure
-    return GreetedStream(address, stream, conversation, conversation.hello)
+    greeted = GreetedStream(address, stream, conversation, conversation.hello)
+    forks.tell_child(greeted)
+    return greeted

@@ -40,12 +40,14 @@ class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
             DistkvError: no server stored it within `reply_s` of the client, or before it was closed; then it is unknown
                 whether one did.
         """
+        self._client.check_here()
         task, packed, number = self._ask_data(value)
         await task.wait(lambda news: news.is_answered(number) or self._client.is_closed)
         self._keep_data(task, packed, number)
 
     async def __aenter__(self) -> Self:
         self._check_new()
+        self._client.check_here()
         holding = new_holding(self._wish, self._reach.reply_s, boot_ms())
         task = self._shell = SessionTask(self._reach, holding, self._look)
         self._client.tell_end(task)
@@ -66,6 +68,7 @@ class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
         task = self._shell
         if task is None:
             return False
+        self._client.check_here()
         is_lost, self._is_entered = self.is_lost, False
         await self._close(task)
         is_caught = self._scope.__exit__(kind, error, at)

@@ -366,7 +366,8 @@ class Client(NodeMethods):
         on_disconnect: OnDisconnect | None = None,
         on_connect: OnConnect | None = None,
     ) -> Iterator[Change | Resync]:
-        """Be told of every change at and below `path`, until you stop iterating.
+        """Be told of every change at and below `path`, from this call on (async: from where `async with` enters it),
+        until you stop iterating.
 
         When the connection breaks it is made again, and the watch goes on where it was. When it cannot, a `Resync` says
         so, and all that is there follows.
@@ -406,7 +407,7 @@ class Client(NodeMethods):
             path, fetch=fetch, since=since, min_depth=min_depth, max_depth=max_depth, on_disconnect=on_disconnect,
             on_connect=on_connect,
         )  # fmt: skip
-        return self._connection.watch(watching)
+        return self._connection.begin_watch(watching)
 
     # -- tokens
 

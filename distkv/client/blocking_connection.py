@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from distkv.client import failures, forks
 from distkv.client.addresses import Address, Reach, in_turn
@@ -23,14 +23,12 @@ from distkv.client.bell import Bell
 from distkv.client.connection import Connection, open_connection
 from distkv.client.lines import Lines
 from distkv.client.node_questions import ping
+from distkv.client.outages import SILENCE_S, Begun, Watched
 from distkv.client.protocol import Backoff, Call, read_answer
 from distkv.client.questions import Answer, Question, Repeat
 from distkv.client.turns import CallTurn, CallTurns
 from distkv.errors import ConnectionLostError, DistkvError, UnreachableError
 from distkv.wire.replies import Hello
-
-if TYPE_CHECKING:
-    from distkv.client.outages import Watched
 
 Event = TypeVar("Event")
 
@@ -132,28 +130,20 @@ class SharedConnection:
             UnreachableError: the client was closed; or the node is gone, and it does not connect again.
             DistkvError: the refusal.
         """
-        from distkv.client.outages import SILENCE_S, Begun  # most clients of a command ask for one value
+        told = self._watch(watching, None)
+        return _events(told)
 
-        pauses = Backoff()
-        while True:
-            try:
-                line = self._open_line()
-                with closing(self._told(line, watching.question(), SILENCE_S)) as events:
-                    for event in events:
-                        pauses.reset()
-                        if isinstance(event, Begun):
-                            watching.meet()
-                        else:
-                            yield event
-                why: DistkvError = failures.left(line.name)
-            except DistkvError as error:
-                if self._is_closed:
-                    raise failures.ended(self.name) from None
-                if not self._reconnect or not watching.is_bearable(error):
-                    raise
-                why = error
-            watching.lose(why)
-            self._pause(pauses.next_s(random.random()))
+    def begin_watch(self, watching: Watched[Event]) -> Generator[Event, None, None]:
+        """The same, of a node that says when it begins to watch: when this returns it does.
+
+        Raises:
+            UnreachableError: no node began within `reply_s`.
+            DistkvError: the refusal.
+        """
+        begin_by = time.monotonic() + self._reply_s
+        told = self._watch(watching, begin_by)
+        next(told)  # it has begun
+        return _events(told)
 
     def leave_to_parent(self) -> None:
         """In a child: its threads take turns anew, and the next one connects. What waited was the parent's."""
@@ -219,10 +209,41 @@ class SharedConnection:
             self._connection.check_open()
         return open_connection(self._in_turn(), connect_s=self._connect_s, lines=self._lines)
 
-    def _told(self, line: Connection, question: Question[Answer], reply_s: float) -> Generator[Answer, None, None]:
-        with closing(line.items(question, reply_s)) as items:
+    def _told(
+        self, line: Connection, question: Question[Answer], reply_s: float, first_s: float | None = None
+    ) -> Generator[Answer, None, None]:
+        with closing(line.items(question, reply_s, first_s)) as items:
             for item in items:
                 yield read_answer(question, item, line.hello.node)
+
+    def _watch(self, watching: Watched[Event], begin_by: float | None) -> Generator[Event | None, None, None]:
+        """On each connection first None where the node says that it begins, by `begin_by` at first."""
+        pauses = Backoff()
+        while True:
+            has_begun = False
+            try:
+                line = self._open_line()
+                with closing(self._told(line, watching.question(), SILENCE_S, self._each_s)) as events:
+                    for event in events:
+                        has_begun, begin_by = True, None
+                        pauses.reset()
+                        if isinstance(event, Begun):
+                            watching.meet()
+                            yield None
+                        else:
+                            yield event
+                why: DistkvError = failures.left(line.name)
+            except DistkvError as error:
+                if self._is_closed:
+                    raise failures.ended(self.name) from None
+                is_late = begin_by is not None and time.monotonic() >= begin_by
+                if not self._reconnect or is_late or not watching.is_bearable(error):
+                    raise
+                self._is_silent |= isinstance(error, UnreachableError) and error.is_silence and not has_begun
+                why = error
+            watching.lose(why)
+            pause_s = pauses.next_s(random.random())
+            self._pause(pause_s if begin_by is None else min(pause_s, begin_by - time.monotonic()))
 
     def _pause(self, seconds: float) -> None:
         """Wait, unless it is closed."""
@@ -243,3 +264,11 @@ class SharedConnection:
 
     def _in_turn(self) -> Sequence[Address]:
         return in_turn(self._addresses, self._connection.address, is_silent=self._is_silent)
+
+
+def _events(told: Generator[Event | None, None, None]) -> Generator[Event, None, None]:
+    """What users are told of it."""
+    with closing(told):
+        for event in told:
+            if event is not None:
+                yield event

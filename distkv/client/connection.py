@@ -183,8 +183,11 @@ class Connection:
         """
         return self._receive(_after(SEND_S))
 
-    def items(self, question: Question[Answer], reply_s: float) -> Generator[Fields, None, None]:
-        """The items of a long result, each within `reply_s` of the last one. The connection is closed after it.
+    def items(
+        self, question: Question[Answer], reply_s: float, first_s: float | None = None
+    ) -> Generator[Fields, None, None]:
+        """The items of a long result, each within `reply_s` of the last one, the first within `first_s` if that is
+        given. The connection is closed after it.
 
         Raises:
             UnreachableError: the server is gone, or sends nothing for so long.
@@ -192,7 +195,8 @@ class Connection:
         """
         try:
             self.check_open()
-            deadline = self._send(self._conversation.ask(question, question, is_long=True), _after(reply_s))
+            data = self._conversation.ask(question, question, is_long=True)
+            deadline = self._send(data, _after(reply_s if first_s is None else first_s))
             while True:
                 for answered in self._receive(deadline):
                     if answered.asker is not question:

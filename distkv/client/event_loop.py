@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import anyio
@@ -43,6 +44,51 @@ def running_clock() -> Callable[[], float]:
 
         return trio.current_time
     return asyncio.get_running_loop().time
+
+
+def loop_check() -> Callable[[], bool]:
+    """Tells whether whoever asks is run by the loop that runs this."""
+    find: Callable[[], object] = asyncio.get_running_loop
+    if is_trio():
+        import trio
+
+        find = trio.lowlevel.current_trio_token
+    loop = find()
+
+    def is_here() -> bool:
+        try:
+            return find() is loop
+        except RuntimeError:
+            return False
+
+    return is_here
+
+
+def task_starter() -> Callable[[Callable[[], Awaitable[None]]], None]:
+    """Has work done by the loop that runs this, soon, from wherever it is called, such as while garbage is collected.
+    Nothing happens when the loop is over."""
+    if is_trio():
+        import trio
+
+        token = trio.lowlevel.current_trio_token()
+
+        def start_in_trio(work: Callable[[], Awaitable[None]]) -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(trio.lowlevel.spawn_system_task, work)
+
+        return start_in_trio
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[None]]()
+
+    def begin(work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.ensure_future(work(), loop=loop)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def start(work: Callable[[], Awaitable[None]]) -> None:
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(begin, work)
+
+    return start
 
 
 def cancellation_check() -> Callable[[], Awaitable[None]]:

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import anyio
 
-from distkv.client import failures
+from distkv.client import failures, forks
 from distkv.client.addresses import Reach
 from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
@@ -40,13 +40,14 @@ class SessionTask:
     def __init__(self, reach: Reach, holding: Holding, on_change: Callable[[], None]) -> None:
         """`on_change` is called after whatever happened."""
         self._reach: Final = reach
-        self._holding: Final = holding
+        self._holding = holding
         self._on_change: Final = on_change
         self._changed = anyio.Event()
         self.news: Final = TokenNews()
         self._turn = 0
         self._pauses: Final = Backoff()
         self._background = self._begin()
+        forks.tell_child(self)
 
     def do(self, what: Callable[[Holding, int], Found]) -> Found:
         """Ask the machine for something; what it says."""
@@ -79,6 +80,11 @@ class SessionTask:
     async def end(self) -> None:
         """End the task, whatever it does."""
         await self._background.end()
+
+    def leave_to_parent(self) -> None:
+        """In a child, which has no such loop: the session is the parent's, and over for us."""
+        self._holding = Holding()  # whatever the parent's was doing
+        self.news.disown()
 
     # -- inside
 

@@ -27,12 +27,11 @@ from distkv.client.bell import Bell
 from distkv.client.boot_clock import STEP_S, boot_ms
 from distkv.client.connection import Connection
 from distkv.client.holding import Holding
-from distkv.client.holding_news import SessionEnded
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Question
 from distkv.client.token_questions import session_question
 from distkv.client.token_wish import TokenNews
-from distkv.errors import DistkvError, UnreachableError
+from distkv.errors import DistkvError
 from distkv.wire.token_replies import TokenReply
 
 Found = TypeVar("Found")
@@ -131,10 +130,8 @@ class SessionThread:
         """In a child, which has no such thread: the session is the parent's, and over for us."""
         for end in (self._waker, self._wakeup):
             end.close()
-        why = UnreachableError("this process is a fork of the one that holds it")
         self._holding = Holding()  # whatever the parent's was doing
-        self.news.loss = str(why)
-        self.news.take([SessionEnded(why)])
+        self.news.disown()
         self._is_ended = True
 
     # -- inside, for other threads

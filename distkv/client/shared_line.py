@@ -123,6 +123,7 @@ class SharedLine:
     def leave_to_parent(self) -> None:
         """In a child: nothing is asked here any more."""
         self._is_broken = True
+        self._socket.close()
 
     async def serve(self) -> None:
         """Send and receive until it breaks; then wake all who wait."""

@@ -24,7 +24,7 @@ from distkv.client.holding_news import (
     TokenReleased,
     TokenTaken,
 )
-from distkv.errors import DistkvError, TokenLostError, TooLargeError
+from distkv.errors import DistkvError, TokenLostError, TooLargeError, UnreachableError
 from distkv.model.fence import Fence
 from distkv.wire.token_fields import DATA_BYTES_MAX
 from distkv.wire.token_requests import TTL_S_MAX
@@ -115,6 +115,12 @@ class TokenNews:
                     pass
                 case _:
                     assert_never(one)
+
+    def disown(self) -> None:
+        """We are a child of the process that has the session."""
+        why = UnreachableError("this process is a fork of the one that holds it")
+        self.loss = str(why)
+        self.take([SessionEnded(why)])
 
     @property
     def is_decided(self) -> bool:

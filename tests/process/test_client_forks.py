@@ -152,6 +152,34 @@ asyncio.run(main())
 """
 
 
+ASYNC_SOCKETS = """
+import socket
+
+def connections():
+    "How many of our descriptors lead to the node."
+    found = 0
+    for file in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(file))) as copy:
+                found += copy.getpeername() == ("127.0.0.1", port)
+        except OSError:
+            pass
+    return found
+
+async def main(loop):
+    async with distkv.open_client(f"127.0.0.1:{port}") as client, client.token(f"fork.{loop}", wait_s=30) as token:
+        await client.set("fork.sockets", 1)
+        async with client.watch("fork.sockets") as changes:
+            there, code = connections() > 2, forked(lambda: 10 * token.is_lost + connections())
+            await client.set("fork.sockets", 2)
+            print(there, code, (await anext(changes)).value, token.is_lost)
+
+import asyncio, trio
+asyncio.run(main("asyncio"))
+trio.run(main, "trio")
+"""
+
+
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One for all tests."""
@@ -194,3 +222,7 @@ def test_token_stays_with_the_parent_and_the_child_can_hold_others(node: Server,
 
 def test_async_client_is_refused_to_a_child(node: Server, tmp_path: Path) -> None:
     assert printed(node, tmp_path, ASYNC) == "7 1\n"
+
+
+def test_child_has_none_of_the_connections_of_an_async_client(node: Server, tmp_path: Path) -> None:
+    assert printed(node, tmp_path, ASYNC_SOCKETS) == "True 10 2 False\n" * 2

@@ -134,6 +134,32 @@ def test_blocking_client_tells_state_then_changes(shared: Server) -> None:
             writer.join()
 
 
+def test_blocking_watch_tells_what_changes_between_the_call_and_the_first_event(shared: Server) -> None:
+    with connect("127.0.0.1", shared.port) as client, connect("127.0.0.1", shared.port) as other:
+        for number in range(50):
+            with closing(client.watch_events(f"between.{number}")) as events:
+                other.set(f"between.{number}", number)
+                assert isinstance(event := next(events), Change)
+                assert event.value == number
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_async_watch_tells_what_changes_between_entering_and_the_first_event(shared: Server, loop: str) -> None:
+    async def main() -> None:
+        with anyio.fail_after(300):
+            async with (
+                open_client("127.0.0.1", shared.port) as client,
+                open_client("127.0.0.1", shared.port) as other,
+            ):
+                for number in range(50):
+                    async with client.watch_events(f"entered.{number}") as watch:
+                        await other.set(f"entered.{number}", number)
+                        assert isinstance(event := await anext(watch), Change)
+                        assert event.value == number
+
+    anyio.run(main, backend=loop)
+
+
 def test_blocking_client_without_reconnect_ends_with_its_server(solo: Server) -> None:
     with Client([("127.0.0.1", solo.port)]) as client, closing(client.watch_events("w", fetch=True)) as events:
         assert isinstance(next(events), UpToDate)
