@@ -167,7 +167,10 @@ class Watch(Generic[Told]):
         except StopAsyncIteration:  # nobody asked it to stop, so it is the node that does
             why: DistkvError = failures.left(self._connection.name)
         except DistkvError as error:
-            if self._connection.is_closed or self._is_late() or not self._watching.is_bearable(error):
+            if self._connection.is_closed:
+                await self.aclose()
+                raise failures.ended(self._connection.name) from None
+            if self._is_late() or not self._watching.is_bearable(error):
                 await self.aclose()
                 raise
             why = error

@@ -145,8 +145,9 @@ class Connection:
         if self._conversation.open_count:  # a signal handler's exception came amid the last one, whose answer may come
             self.close()
         self.check_open()
+        data = self._conversation.ask(question, question)
         try:
-            return self._send(self._conversation.ask(question, question), deadline)
+            return self._send(data, deadline)
         except BaseException:
             self.close()
             raise

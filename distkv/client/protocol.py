@@ -83,10 +83,18 @@ class ClientProtocol(Generic[Asker]):
         return len(self._open)
 
     def ask(self, question: Question[Answer], asker: Asker, *, is_long: bool = False) -> bytes:
-        """What to send. After a cancelled question nothing needs to be done: its answer still comes."""
+        """What to send. After a cancelled question nothing needs to be done: its answer still comes.
+
+        Raises:
+            TooLargeError: the node would refuse it together with all that is asked beside it. Nothing has happened.
+        """
         if self._hello is None or self._failure is not None:
             raise RuntimeError("a question before the greeting, or after the end")
-        frame = question.encode(self._seq + 1)
+        frame, limit = question.encode(self._seq + 1), self._hello.request_bytes
+        if limit is not None and len(frame) > limit:
+            raise TooLargeError(
+                f"the request has {len(frame)} bytes; {self._hello.node} takes at most {limit} (limits.request_bytes)"
+            )
         self._seq += 1
         self._open[self._seq] = _OpenQuestion(asker, is_long, question.tells_start)
         return frame

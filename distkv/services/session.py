@@ -393,5 +393,6 @@ class Session:
         replica = self._driver.replica
         return encode_hello(
             Hello((VERSION[0], VERSION[1], VERSION[2]), replica.name, replica.tick, replica.tock,
-                  replica.state_at(self._driver.now_ms()), replica.network_id, replica.life or 0)
+                  replica.state_at(self._driver.now_ms()), replica.network_id, replica.life or 0,
+                  request_bytes=self._driver.limits.request_bytes)
         )

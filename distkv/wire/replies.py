@@ -51,6 +51,8 @@ class Hello:
     life: int
     auth: tuple[str, ...] = ()
     """The methods by which a client may authenticate; none: it need not."""
+    request_bytes: int | None = None
+    """The largest request that it takes; None: it does not say, as releases before this one."""
 
 
 # -- what a server sends ------------------------------------------------------------------------------------------
@@ -129,6 +131,7 @@ def encode_error(seq: int, error: DistkvError) -> bytes:
 
 def encode_hello(hello: Hello) -> bytes:
     """The greeting."""
+    limits = {} if hello.request_bytes is None else {"request_bytes": hello.request_bytes}
     return packing.pack(
         {
             "seq": 0,
@@ -140,6 +143,7 @@ def encode_hello(hello: Hello) -> bytes:
             "network": hello.network,
             "life": hello.life,
             "auth": hello.auth,
+            **limits,
         }
     )
 
@@ -228,6 +232,7 @@ def read_hello(fields: Fields) -> Hello:
         None if network is None else read_hash(network, "network"),
         read_int(fields, "life", LIFE_MAX),
         tuple(method for method in methods if type(method) is str),
+        read_int(fields, "request_bytes") if "request_bytes" in fields else None,
     )
 
 

@@ -303,7 +303,7 @@ def test_client_protocol_lists_every_code() -> None:
 
 
 def test_client_protocol_lists_the_fields_of_the_greeting() -> None:
-    sent = packing.unpack(encode_hello(Hello((0, 1, 0), NODE, TICK, TOCK, State.READY, HASH, 0)))
+    sent = packing.unpack(encode_hello(Hello((0, 1, 0), NODE, TICK, TOCK, State.READY, HASH, 0, request_bytes=9)))
     assert {row[0] for row in rows(section(DOCS / "client-protocol.rst", "Greeting"))} == _names(sent)
 
 

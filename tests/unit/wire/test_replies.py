@@ -128,9 +128,12 @@ def test_start_and_end_of_a_long_result_are_told_apart(frame: bytes, start: bool
     assert (is_start(fields), is_end(fields)) == (start, end)
 
 
+@pytest.mark.parametrize("limit", [None, 4096])
 @pytest.mark.parametrize("network", [None, b"network!"])
-def test_greeting_comes_back(network: bytes | None) -> None:
-    hello = Hello(HELLO.version, HELLO.node, HELLO.tick, HELLO.tock, State.PASSIVE, network, 5)
+def test_greeting_comes_back(network: bytes | None, limit: int | None) -> None:
+    hello = Hello(
+        HELLO.version, HELLO.node, HELLO.tick, HELLO.tock, State.PASSIVE, network, 5, request_bytes=limit
+    )
     assert read_hello(decode_reply(encode_hello(hello))) == hello
 
 
