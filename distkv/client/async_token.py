@@ -3,31 +3,35 @@
 Knows: what entering, losing and leaving it does.  Does not know how a session is kept alive (`session_task`).
 
 Invariant: methods, properties and words are those of `blocking_token.TokenHold`. When the token is lost the body is
-cancelled; what the body raised itself is never hidden.
+cancelled; what the body raised itself is never hidden. What is held without a block belongs to no task.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from types import TracebackType
 from typing import Final, Self
 
 import anyio
 
 from distkv.client.async_connection import AsyncConnection
+from distkv.client.bodies import Body
 from distkv.client.boot_clock import boot_ms
 from distkv.client.session_task import SessionTask
 from distkv.client.token_handle import TokenHandle
 from distkv.client.token_wish import TokenWish, as_wish, new_holding
+from distkv.errors import RequestError
 
 __all__ = ["AsyncTokenHold", "as_wish"]
 
 
 class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
-    """One token, held inside an `async with` block, which is cancelled when the token is lost."""
+    """One token, held inside an `async with` block, which is cancelled when the token is lost; or from where it is
+    awaited until `aclose`."""
 
     def __init__(self, client: AsyncConnection, wish: TokenWish) -> None:
         super().__init__(client, wish)
-        self._scope: Final = anyio.CancelScope()
+        self._body: Final = Body(self._loss)
         self._is_entered = False
 
     async def set_data(self, value: object) -> None:
@@ -45,19 +49,19 @@ class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
         await task.wait(lambda news: news.is_answered(number) or self._client.is_closed)
         self._keep_data(task, packed, number)
 
+    def __await__(self) -> Generator[object, None, Self]:
+        """Obtain it without a block: any task may give it up, by `aclose`, and nobody is cancelled when it is lost."""
+        return self._obtain().__await__()
+
+    async def aclose(self) -> None:
+        """Give up a token that was awaited, from any task, whether it is lost or not. May be called again."""
+        if self._shell is not None:
+            self._client.check_here()
+            await self._close(self._shell)
+
     async def __aenter__(self) -> Self:
-        self._check_new()
-        self._client.check_here()
-        holding = new_holding(self._wish, self._reach.reply_s, boot_ms())
-        task = self._shell = SessionTask(self._reach, holding, self._look)
-        self._client.tell_end(task)
-        try:
-            await task.wait(lambda news: news.is_decided or self._client.is_closed)
-            self._take(task)
-        except BaseException:  # also when we are cancelled
-            await self._close(task)
-            raise
-        self._scope.__enter__()
+        await self._obtain()
+        self._body.enter()
         self._is_entered = True
         self._look()
         return self
@@ -71,17 +75,36 @@ class AsyncTokenHold(TokenHandle[AsyncConnection, SessionTask]):
         self._client.check_here()
         is_lost, self._is_entered = self.is_lost, False
         await self._close(task)
-        is_caught = self._scope.__exit__(kind, error, at)
-        if self._scope.cancelled_caught or (is_lost and error is None):
-            raise task.news.lost(self.name) from None
-        return bool(is_caught and error is not None)
+        loss = self._body.leave(kind, error, at)
+        if loss is None and is_lost and error is None:
+            loss = self._loss()
+        if loss is not None:
+            raise loss from None
+        return False
 
     # -- inside
+
+    async def _obtain(self) -> Self:
+        self._check_new()
+        self._client.check_here()
+        holding = new_holding(self._wish, self._reach.reply_s, boot_ms())
+        task = self._shell = SessionTask(self._reach, holding, self._look)
+        self._client.tell_end(task)
+        try:
+            await task.wait(lambda news: news.is_decided or self._client.is_closed)
+            self._take(task)
+        except BaseException:  # also when we are cancelled
+            await self._close(task)
+            raise
+        return self
 
     def _look(self) -> None:
         """Something happened: perhaps the body is to be cancelled."""
         if self._is_entered and self.is_lost:
-            self._scope.cancel()
+            self._body.cancel()
+
+    def _loss(self) -> Exception:
+        return RequestError("the token is not held") if self._shell is None else self._shell.news.lost(self.name)
 
     async def _close(self, task: SessionTask) -> None:
         """End the session, at the latest after a moment: then it ends by itself. Also when we are being cancelled."""

@@ -46,6 +46,15 @@ def running_clock() -> Callable[[], float]:
     return asyncio.get_running_loop().time
 
 
+def running_task() -> object:
+    """The task that runs this."""
+    if is_trio():
+        import trio
+
+        return trio.lowlevel.current_task()
+    return asyncio.current_task()
+
+
 def loop_check() -> Callable[[], bool]:
     """Tells whether whoever asks is run by the loop that runs this."""
     find: Callable[[], object] = asyncio.get_running_loop
