@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from types import FrameType
 from typing import Final
 
@@ -57,20 +58,27 @@ class CallTurns:
         Raises:
             RequestError: this thread has a turn, so it would wait for itself.
         """
-        self._queue.append(turn)
-        return self._queue[0] is turn or self._wait(turn, timeout_s)
+        queue = self._queue
+        queue.append(turn)
+        return queue[0] is turn or self._wait(turn, timeout_s)
 
     def give_back(self, turn: CallTurn) -> None:
         """May be called again."""
+        queue = self._queue
         try:
-            self._queue.remove(turn)
-            turn.call = None
-            if (alarm := self._queue[0].alarm) is not None:
-                alarm.release()
-        except (ValueError, IndexError, RuntimeError):  # it was given back; nobody waits; he is awake
-            turn.call = None
+            queue.remove(turn)
+        except ValueError:  # it was given back
+            return
+        turn.call = None
+        if queue:
+            self._wake_first()
 
     # -- inside
+
+    def _wake_first(self) -> None:
+        with suppress(IndexError, RuntimeError):  # nobody waits any more; he is awake
+            if (alarm := self._queue[0].alarm) is not None:
+                alarm.release()
 
     def _wait(self, turn: CallTurn, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
