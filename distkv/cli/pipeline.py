@@ -19,6 +19,7 @@ COMMANDS: Final = Commands(
     {
         "archive": "jobs.tables:archive_command",
         "files": "jobs.tables:files_command",
+        "settle": "jobs.settle:settle_command",
         "compact": "jobs.compact:compact_command",
         "asof": "jobs.moments:asof_command",
         "restore": "jobs.moments:restore_command",

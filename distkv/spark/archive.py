@@ -25,6 +25,7 @@ from distkv.client.protocol import Backoff
 from distkv.errors import UnreachableError
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, common, count, joined, without
+from distkv.spark.horizon import known_until
 from distkv.spark.nodes.hosts import HOST_FAILURES, Hosts
 from distkv.spark.nodes.planning import Plan, Read, View, cut, first_of, held_by, plan
 from distkv.spark.source.progress import AwaitedTicks
@@ -130,7 +131,7 @@ def archive_once(
         NoSpaceError, StorageFailedError: the disk; what was committed before stays.
     """
     hosts = Hosts(wishes.addresses)
-    views = hosts.views()
+    views = hosts.views(discover=wishes.discover)
     with _opened(spark, directory, wishes, hosts, views, stopping or Stopping(), tell, AwaitedTicks(0.0)) as run:
         run.catch_up(views)
         return run.result()
@@ -152,7 +153,7 @@ def archive(
     at the start.
     """
     hosts = Hosts(wishes.addresses)
-    views = hosts.views()
+    views = hosts.views(discover=wishes.discover)
     with _opened(spark, directory, wishes, hosts, views, stopping, tell, AwaitedTicks(GAP_WAIT_S)) as run:
         pauses, is_away = Backoff(max_s=IDLE_S), False
         while not stopping.is_set:
@@ -162,7 +163,7 @@ def archive(
                 run.wait_news(views)
                 stopping.sleep(begun + every_s - time.monotonic())
                 if not stopping.is_set:
-                    views, is_away = hosts.views(), False
+                    views, is_away = hosts.views(discover=wishes.discover), False
                     pauses.reset()
             except UnreachableError as error:
                 if not is_away:
@@ -242,6 +243,7 @@ class _Archiving:
             self._commit(self._written(found), found, self._waits.note(some, found.waiting, now))
             left = without(left, some)
             self._tell_progress(left)
+        self._table.note(until=known_until(views, self._table.manifest))
 
     def wait_news(self, views: Sequence[View]) -> None:
         """Until a host holds something that is neither in the table nor known to be without content, or some time."""

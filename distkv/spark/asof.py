@@ -15,7 +15,7 @@ Invariant: a result is of exactly the ticks of the cut, or is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,14 +23,18 @@ import attrs
 import pyarrow as pa
 
 from distkv.errors import RequestError, SettingsError
+from distkv.model.event import NodeName
 from distkv.model.index import place_of
 from distkv.model.path import ROOT, Path, split_text
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, count, without
+from distkv.model.tick_ranges import TickRanges, common, count, without
 from distkv.spark.folding import ENTRIES, EVENT_COLUMNS, IS_EXPIRY, RISING, fold
+from distkv.spark.horizon import check_known, known_until, unknown_before, words_of
+from distkv.spark.nodes.planning import View
 from distkv.spark.table.contents import few, read_events
 from distkv.spark.table.manifest import Manifest
 from distkv.spark.table.store import open_table
+from distkv.text.moment import utc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +75,8 @@ class AsOf:
     """How many events the cut has."""
     gaps: int
     """How many ticks of it have no content in the table."""
+    unknown: tuple[str, ...] = ()
+    """What of the cut could not be known, in lines: gaps, and changes that may not be in the table."""
 
 
 @attrs.frozen
@@ -80,29 +86,50 @@ class Chosen:
     events: DataFrame
     lacked: TickRanges
     """Ticks of the cut that the table has not."""
+    unknown: tuple[str, ...]
+    """What of it could not be known, in lines."""
 
 
-def asof(spark: SparkSession, directory: str, cut: Cut, *, path: Path = ROOT, allow_gaps: bool = False) -> AsOf:
+def asof(
+    spark: SparkSession,
+    directory: str,
+    cut: Cut,
+    *,
+    path: Path = ROOT,
+    allow_gaps: bool = False,
+    views: Sequence[View] = (),
+) -> AsOf:
     """The tree as of a cut.
 
     Raises:
         RequestError, SettingsError: see `open_cut`.
         WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
     """
-    with open_cut(spark, directory, cut, path=path, allow_gaps=allow_gaps) as chosen:
+    with open_cut(spark, directory, cut, path=path, allow_gaps=allow_gaps, views=views) as chosen:
         found = entries_of(spark, chosen.events).toArrow()
-    return _result(found, chosen.lacked, is_whole=path == ROOT)
+    return _result(found, chosen, is_whole=path == ROOT)
 
 
 @contextmanager
 def open_cut(
-    spark: SparkSession, directory: str, cut: Cut, *, path: Path = ROOT, allow_gaps: bool = False
+    spark: SparkSession,
+    directory: str,
+    cut: Cut,
+    *,
+    path: Path = ROOT,
+    allow_gaps: bool = False,
+    views: Sequence[View] = (),
 ) -> Iterator[Chosen]:
     """The events of a cut at and below a path; nobody else uses the table meanwhile.
 
+    `views` is what nodes of the table's network say now: of a time that came after the last `archive` they may say that
+    the table lacks nothing all the same.
+
     Raises:
-        RequestError: the cut covers gaps, or ticks that the table has not, and `allow_gaps` is False.
-        SettingsError: it is of a time of which the table has forgotten some; or the path is none that the table has.
+        RequestError: the cut covers gaps that nobody settled, or ticks that the table has not; or it is of a time up to
+            which changes may not be in the table; and `allow_gaps` is False.
+        SettingsError: it is of a time of which the table has forgotten some, or before its first change; or the path is
+            none that the table has.
         WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
     """
     with open_table(directory, network=None) as table:
@@ -111,16 +138,23 @@ def open_cut(
             raise SettingsError(f"the table has only {manifest.path}: name that, or a path below it")
         events = read_events(spark, table)
         chosen = _chosen(spark, events, cut)
+        if cut.at is not None and chosen.isEmpty():
+            raise SettingsError(f"{utc(cut.at)} lies before the first change in the table: choose a later moment")
         lacked = _lacked(events, manifest, cut)
-        if lacked and not allow_gaps:
+        unsettled = without(lacked, manifest.settled_gaps)
+        if unsettled and not allow_gaps:
             raise RequestError(
-                f"the cut covers {count(lacked)} ticks that the table has not ({few(lacked)}): archive them, choose "
-                "another cut, or take what there is (--allow-gaps)"
+                f"the cut covers {count(unsettled)} ticks that the table has not ({few(unsettled)}): archive them, "
+                "choose another cut, settle what is gone for good (pipeline settle), or take what there is "
+                "(--allow-gaps)"
             )
         _check_remembered(events, chosen, manifest, cut)
+        until = {**manifest.until, **known_until(_of_network(views, manifest), manifest)}
+        if cut.at is not None and not allow_gaps:
+            check_known(cut.at, manifest, until)
         if path != ROOT:
             chosen = chosen.where(_is_at_or_below(split_text(str(path))))
-        yield Chosen(chosen, lacked)
+        yield Chosen(chosen, lacked, tuple(_unknown(manifest, until, cut, lacked)))
 
 
 def entries_of(spark: SparkSession, events: DataFrame) -> DataFrame:
@@ -199,6 +233,21 @@ def _check_remembered(events: DataFrame, chosen: DataFrame, manifest: Manifest, 
         )
 
 
+def _of_network(views: Sequence[View], manifest: Manifest) -> Sequence[View]:
+    return [view for view in views if view.network == manifest.network]
+
+
+def _unknown(manifest: Manifest, until: Mapping[NodeName, float], cut: Cut, lacked: TickRanges) -> Iterator[str]:
+    """What of a cut could not be known, in lines."""
+    settled = common(lacked, manifest.settled_gaps)
+    if settled:
+        yield f"not known: {count(settled)} changes whose content is gone, as was settled: {few(settled)}"
+    if others := without(lacked, settled):
+        yield f"not known: {count(others)} changes that the table has not: {few(others)}"
+    if cut.at is not None and (unknown := unknown_before(cut.at, manifest, until)):
+        yield f"not known: what came to the table no more; it has {words_of(unknown)}"
+
+
 def _gaps_before(events: DataFrame, gaps: TickRanges, at: float) -> TickRanges:
     """The gaps that may be of a time: those below the first tick of their life that is later."""
     from pyspark.sql import functions as sql
@@ -225,7 +274,7 @@ def _is_below(path: Path, top: Path) -> bool:
     return path.key[: len(top)] == top.key
 
 
-def _result(found: pa.Table, lacked: TickRanges, *, is_whole: bool) -> AsOf:
+def _result(found: pa.Table, chosen: Chosen, *, is_whole: bool) -> AsOf:
     entries: list[tuple[Path, bytes]] = []
     digest = rows = conflicts = deletions = 0
     names = ("path_str", "value_msgpack", "conflicts", "deletions", "rows", "digest")
@@ -241,4 +290,4 @@ def _result(found: pa.Table, lacked: TickRanges, *, is_whole: bool) -> AsOf:
         digest ^= int.from_bytes(part, "big")
     entries.sort(key=lambda entry: place_of(entry[0].key))
     shown = f"{digest:016x}" if is_whole else None
-    return AsOf(entries, conflicts, deletions, shown, rows, count(lacked))
+    return AsOf(entries, conflicts, deletions, shown, rows, count(chosen.lacked), chosen.unknown)

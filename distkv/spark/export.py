@@ -54,6 +54,8 @@ class Exported:
     """What an export did."""
 
     rows: int
+    unknown: tuple[str, ...] = ()
+    """What of the moment could not be known, in lines."""
 
 
 def export(
@@ -94,7 +96,8 @@ def export(
         return Exported(live.num_rows)
     assert table is not None
     with open_cut(spark, table, cut or Cut(), path=path, allow_gaps=allow_gaps) as chosen:
-        return Exported(_write_counted(entries_of(spark, chosen.events), directory_to, form))
+        rows = _write_counted(entries_of(spark, chosen.events), directory_to, form)
+    return Exported(rows, chosen.unknown)
 
 
 # -- what is written ----------------------------------------------------------------------------------------------

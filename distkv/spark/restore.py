@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from distkv.client.addresses import Address
 from distkv.client.blocking import Client
 from distkv.client.questions import Entry
@@ -18,6 +20,7 @@ from distkv.errors import SettingsError
 from distkv.model.path import ROOT, Path
 from distkv.spark.asof import Cut, asof
 from distkv.spark.nodes.differences import Restored, carry_out, differences
+from distkv.spark.nodes.hosts import Hosts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,9 +60,11 @@ def restore(
     """
     if path.is_reserved:
         raise SettingsError(f"{path} belongs to the system, which restores it itself: name another path")
-    then = asof(spark, directory, cut, path=path, allow_gaps=allow_gaps).entries
+    views = [] if cut.at is None else Hosts(addresses).views(discover=True)
+    then = asof(spark, directory, cut, path=path, allow_gaps=allow_gaps, views=views)
     with Client(addresses) as client:
-        return carry_out(client if apply else None, differences(then, _live(client, path)))
+        found = carry_out(client if apply else None, differences(then.entries, _live(client, path)))
+    return attrs.evolve(found, unknown=then.unknown)
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

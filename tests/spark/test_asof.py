@@ -10,12 +10,16 @@ from pathlib import Path as FilePath
 import pytest
 from pyspark.sql import SparkSession
 
+from distkv.cli.main import run
+from distkv.cli.session import CliSession
+from distkv.client.blocking import Client
 from distkv.errors import RequestError, SettingsError
 from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
 from distkv.spark.asof import AsOf, Cut, asof
+from distkv.spark.table.manifest import GapDecision
 from distkv.spark.table.store import open_table
 from tests.process.cluster import open_cluster
 from tests.process.servers import Server
@@ -129,10 +133,76 @@ def test_gaps_of_the_table_refuse_a_cut_of_everything(spark: SparkSession, node:
 
 def test_gaps_of_the_table_refuse_a_cut_of_a_time(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
     """Nothing says when they were."""
+    with node.client() as client:
+        before = time_of(client, "x")
     table = archived(spark, node, tmp_path / "table")
     add_gap(table)
-    with pytest.raises(RequestError, match="covers 4 ticks"):
-        asof(spark, table, Cut(at=1.0))
+    with pytest.raises(RequestError, match=r"covers 4 ticks .* settle what is gone for good"):
+        asof(spark, table, Cut(at=before))
+
+
+def test_settled_gaps_refuse_nothing_and_are_named(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
+        now = moment(client)
+    table = archived(spark, node, tmp_path / "table")
+    add_gap(table)
+    add_gap(table, "y")
+    session = CliSession()
+    assert run(["pipeline", "settle", table, "--why", "the disk burned", "--who", "ada", "--node", "z"], session) == 0
+    with pytest.raises(RequestError, match=r"covers 4 ticks that the table has not \(y \[\[1, 5\]\]\)"):
+        asof(spark, table, Cut())
+    assert run(["pipeline", "settle", table, "--why", "the disk burned", "--who", "ada"], session) == 0
+    found = asof(spark, table, Cut())
+    assert as_moment(found, now) == now
+    (line,) = found.unknown
+    assert line == "not known: 8 changes whose content is gone, as was settled: y [[1, 5]], z [[1, 5]]"
+
+
+# -- up to when the table knows all -------------------------------------------------------------------------------
+
+
+def test_time_before_the_last_archive_passes_and_a_later_one_is_refused_by_node(
+    spark: SparkSession, node: Server, tmp_path: FilePath
+) -> None:
+    with node.client() as client:
+        then = time_of(client, "x", 1)
+        table = archived(spark, node, tmp_path / "table")
+        later = time_of(client, "x", 2)
+    assert asof(spark, table, Cut(at=then)).unknown == ()
+    with pytest.raises(RequestError, match=r"may lack .*: it has all of a up to 20.*Archive them, choose a moment"):
+        asof(spark, table, Cut(at=later))
+    found = asof(spark, table, Cut(at=later), allow_gaps=True)
+    (line,) = found.unknown
+    assert line.startswith("not known: what came to the table no more; it has all of a up to 20")
+    archived(spark, node, tmp_path / "table")
+    assert asof(spark, table, Cut(at=later)).unknown == ()
+
+
+def test_node_of_which_nobody_knows_is_named(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    with node.client() as client:
+        then = time_of(client, "x")
+    table = archived(spark, node, tmp_path / "table")
+    add_gap(table)
+    with open_table(table, network=None) as opened:
+        opened.note(decision=GapDecision(1.0, "ada", "gone", opened.manifest.gaps))
+    with pytest.raises(RequestError, match=r"it has .*an unknown part of z"):
+        asof(spark, table, Cut(at=then))
+
+
+def test_time_before_the_first_change_is_refused(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:
+    """An empty tree would be restored, which deletes everything."""
+    table = archived(spark, node, tmp_path / "table")
+    for allow_gaps in (False, True):
+        with pytest.raises(SettingsError, match=r"2001-09-09T01:46:40.000\+00:00 lies before the first change"):
+            asof(spark, table, Cut(at=1e9), allow_gaps=allow_gaps)
+
+
+def time_of(client: Client, path: str, value: object = 1) -> float:
+    """Write a value; the time of its change."""
+    client.set(path, value)
+    found = client.get(path)
+    assert found is not None
+    return found.time
 
 
 def test_cut_of_ticks_that_does_not_cover_the_gaps_passes(
@@ -194,7 +264,8 @@ def taken(server: Server) -> Moment:
         return moment(client)
 
 
-def add_gap(table: str) -> None:
+def add_gap(table: str, node: str = "z") -> None:
     """Four ticks of a node whose content nobody had."""
     with open_table(table, network=None) as opened:
-        opened.commit(ticks=opened.manifest.ticks, gaps={NodeName("z"): Ranges([(1, 5)])})
+        manifest = opened.manifest
+        opened.commit(ticks=manifest.ticks, gaps=manifest.gaps | {NodeName(node): Ranges([(1, 5)])})

@@ -22,6 +22,7 @@ from distkv.spark.compact import compact
 from distkv.spark.nodes.differences import Restored
 from distkv.spark.restore import restore
 from distkv.spark.table.columns import FENCE_COLUMNS
+from distkv.spark.table.store import open_table
 from distkv.wire.request import SetValue
 from distkv.wire.values import pack_value, unpack_value
 from tests.process.load import Wire
@@ -55,6 +56,8 @@ def test_value_under_a_fence_wins_as_of_a_time_although_another_one_has_a_higher
 ) -> None:
     late = event("c", 1, 4, 99, OLDER, time=3.0)
     table = append(tmp_path / "t", PLAIN, [event("a", 2, 3, 5, NEWER, time=2.0), late])
+    with open_table(table, network=None) as opened:
+        opened.note(until=dict.fromkeys(map(NodeName, "abc"), 3.0))
     found = [(values(spark, table, Cut(at=at)), asof(spark, table, Cut(at=at)).conflicts) for at in (1.0, 2.0, 3.0)]
     assert found == [({"x": 2}, 1), ({"x": 3}, 1), ({"x": 3}, 2)]
 

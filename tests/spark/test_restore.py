@@ -5,6 +5,7 @@ Knows: real nodes and Spark.  Does not know how trees are compared (tests/proper
 
 from __future__ import annotations
 
+import time
 from pathlib import Path as FilePath
 
 import pytest
@@ -66,6 +67,47 @@ def test_restore_brings_back_an_earlier_moment(spark: SparkSession, node: Server
         found = restore(spark, addresses(node), table, Cut(then.held), apply=True)
     assert dumped(node) == before
     assert found == Restored(2, 1, len(then.tree) - 2, 0)
+
+
+def test_restore_of_a_time_with_changes_that_are_not_archived_is_refused_and_changes_nothing(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
+    with solo.client() as client:
+        client.set("x", 1)
+        table = archived(spark, solo, tmp_path / "table")
+        client.set("x", 2)
+        client.set("y", 2)
+        written = client.get("y")
+        assert written is not None
+        client.set("x", 3)
+        before = dumped(solo)
+        with pytest.raises(RequestError, match="the table may lack changes up to"):
+            restore(spark, addresses(solo), table, Cut(at=written.time), apply=True)
+        assert dumped(solo) == before
+        archived(spark, solo, tmp_path / "table")
+        restore(spark, addresses(solo), table, Cut(at=written.time), apply=True)
+        assert {str(path): entry.value for path, entry in client.get_tree(":") if path} == {"x": 2, "y": 2}
+
+
+def test_restore_of_a_time_after_the_archive_passes_when_nodes_say_that_nothing_is_lacking(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
+    with solo.client() as client:
+        client.set("x", 1)
+        table = archived(spark, solo, tmp_path / "table")
+        at = time.time()
+        found = restore(spark, addresses(solo), table, Cut(at=at), apply=False)
+    assert (found.set, found.deleted, found.unknown) == (0, 0, ())
+
+
+def test_restore_into_another_network_believes_the_table_alone(
+    spark: SparkSession, solo: Server, other: Server, tmp_path: FilePath
+) -> None:
+    with solo.client() as client:
+        client.set("x", 1)
+    table = archived(spark, solo, tmp_path / "table")
+    with pytest.raises(RequestError, match="the table may lack changes up to"):
+        restore(spark, addresses(other), table, Cut(at=time.time()), apply=True)
 
 
 def test_restore_without_apply_only_counts(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:

@@ -15,7 +15,7 @@ import attrs
 
 from distkv.cli.jobs.moments import CutOptions, moment_options
 from distkv.cli.jobs.running import on_spark
-from distkv.cli.output import Form, print_result
+from distkv.cli.output import Form, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
 
 if TYPE_CHECKING:
@@ -53,4 +53,6 @@ def _export(session: CliSession, to: str, files: str, table: str | None, moment:
         return export(spark, to, ExportForm(files), **where, path=moment.path, allow_gaps=moment.allow_gaps)
 
     found = on_spark(session, run)
+    for line in found.unknown:
+        complain(line)
     print_result(f"{found.rows} values written" if form is Form.TEXT else attrs.asdict(found), form)

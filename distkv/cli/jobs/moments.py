@@ -136,7 +136,10 @@ def _asof(session: CliSession, directory: str, moment: CutOptions, to: str | Non
         "digest": found.digest,
         "ticks": found.ticks,
         "gaps": found.gaps,
+        "unknown": found.unknown,
     }
+    for line in found.unknown:
+        complain(line)
     lines = _dump_lines(found.entries, moment.path)
     if place is None:
         out = binary_stdout()
@@ -162,13 +165,15 @@ def _restore(session: CliSession, directory: str, moment: CutOptions, applies: b
         )  # fmt: skip
 
     found = on_spark(session, run)
+    for line in found.unknown:
+        complain(line)
     for path in found.changed_paths:
         complain(f"{path} changed meanwhile, and was left alone")
     for path in found.fenced_paths:
         complain(f"{path} was left alone, because a token holds it")
     counts = {
         "set": found.set, "deleted": found.deleted, "same": found.same, "changed": found.changed,
-        "fenced": found.fenced,
+        "fenced": found.fenced, "unknown": found.unknown,
     }  # fmt: skip
     would = "" if applies else "to be "
     words = (

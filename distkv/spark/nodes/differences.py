@@ -51,6 +51,8 @@ class Restored:
     """Paths that are not as they were, and that a token holds: only its holder may write them."""
     fenced_paths: tuple[Path, ...] = ()
     """The first `PATHS_KEPT` of them."""
+    unknown: tuple[str, ...] = ()
+    """What of the moment could not be known, in lines."""
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ somebody else is asked then. Only hosts of two networks, or none that answers, a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Final
@@ -21,10 +22,14 @@ from distkv.errors import DecodeError, DistkvError, PeerError, RequestError, Set
 from distkv.model.event import NodeName
 from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges
-from distkv.spark.nodes.planning import ContentQuestion, Plan, Planning, View, network_of, read_view
+from distkv.spark.nodes.planning import ALIVE, ContentQuestion, Plan, Planning, View, network_of, read_view
 
 HOST_FAILURES: Final = (UnreachableError, PeerError, RequestError, DecodeError, SettingsError)
 """What says something about one host: it is gone, refuses, or answers nonsense."""
+
+
+REST_S: Final = 60.0
+"""So long a member that nobody named is not asked again when it did not answer."""
 
 
 @attrs.frozen
@@ -43,9 +48,11 @@ class Hosts:
         self._patience = patience
         self.failures: dict[str, DistkvError] = {}
         """Why a host did not answer the last time, by its address."""
+        self._resting: dict[str, float] = {}
+        """Until when members that nobody named are not asked, by their addresses."""
 
-    def views(self) -> list[View]:
-        """What each host says of itself that answers.
+    def views(self, *, discover: bool = False) -> list[View]:
+        """What each host says of itself that answers; with `discover` also members that these see alive.
 
         Raises:
             UnreachableError: none does.
@@ -67,7 +74,7 @@ class Hosts:
             raise UnreachableError(f"no host answers: {why}")
         views = list(found.values())
         network_of(views)
-        return views
+        return [*views, *self._others(views)] if discover else views
 
     def carry_out(self, planning: Planning, path: Path = ROOT) -> Plan:
         """Ask what a plan asks."""
@@ -99,6 +106,23 @@ class Hosts:
             for item in items:
                 if isinstance(item, ChangePage):
                     yield client.hello.node, item
+
+    def _others(self, views: Sequence[View]) -> Iterator[View]:
+        """What members say of themselves that nobody named."""
+        now, seen = time.monotonic(), {view.node for view in views}
+        members = {member.node: member for view in views for member in view.members if member.state == ALIVE}
+        for node, member in sorted(members.items()):
+            if node in seen or not member.addr or now < self._resting.get(member.addr, now):
+                continue
+            try:
+                with self.client(member.addr) as client:
+                    view = read_view(member.addr, client.state())
+            except HOST_FAILURES as error:
+                self.failures[member.addr] = error
+                self._resting[member.addr] = now + REST_S
+            else:
+                if (view.node, view.network) == (node, views[0].network):  # else somebody else has its address
+                    yield view
 
     def client(self, addr: str) -> Client:
         """A new connection; close it. Raises one of `HOST_FAILURES`."""

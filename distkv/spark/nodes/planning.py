@@ -22,8 +22,20 @@ from distkv.errors import PeerError
 from distkv.model.event import NodeName
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, common, joined, without
-from distkv.wire.fields import HASH_BYTES, Fields, bad, read_address, read_list, read_map, read_node, read_ranges
+from distkv.wire.fields import (
+    HASH_BYTES,
+    Fields,
+    bad,
+    read_address,
+    read_list,
+    read_map,
+    read_node,
+    read_ranges,
+    read_time,
+)
 
+SURE_STATES: Final = ("ready", "cut-off")
+"""In these a node has its own changes, and may make more."""
 ALIVE: Final = "alive"
 RETIRED: Final = "retired"
 
@@ -52,6 +64,9 @@ class View:
     members: tuple[KnownNode, ...] = ()
     digest: str = ""
     """Equal on nodes that show the same."""
+    time_s: float | None = None
+    """Its clock as it said this, in seconds since 1970: it holds all that it wrote up to then. None where it does not
+    know that, since it is not ready."""
 
 
 @attrs.frozen
@@ -117,6 +132,7 @@ def read_view(addr: str, state: Fields) -> View:
             for member in members
         ),
         str(state.get("digest")),
+        read_time(state.get("time"), "time") if state.get("state") in SURE_STATES else None,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 from zlib import crc32
@@ -30,11 +30,22 @@ from distkv.errors import (
 from distkv.model.event import NodeName
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, count, is_within, overlap
-from distkv.wire.fields import HASH_BYTES, Fields, range_map, read_int, read_list, read_map, read_ranges, read_time
+from distkv.model.tick_ranges import TickRanges, common, count, is_within, joined, overlap
+from distkv.wire.fields import (
+    HASH_BYTES,
+    Fields,
+    range_map,
+    read_int,
+    read_list,
+    read_map,
+    read_node,
+    read_ranges,
+    read_time,
+)
 
-FORMAT: Final = 2
-"""Of the manifest. A release reads all that came before its own; in the first one, files have no checksum."""
+FORMAT: Final = 3
+"""Of the manifest. A release reads all that came before its own; in the first one, files have no checksum, and before
+the third nobody knew up to when a table was archived, nor settled a gap."""
 EVENTS_FORM: Final = 2
 """Of the columns of events (`spark.table.columns`); in the manifest it is the newest that any file may have."""
 PLAIN_FORM: Final = 1
@@ -51,7 +62,10 @@ _CHECKSUM: Final = re.compile(rb'"crc32": "([0-9a-f]{8})"\n\}\n\Z')
 """The end of a manifest. The checksum is of all bytes before it."""
 _MARK: Final = "distkv_table"
 """The field that has the format, and by which a manifest of ours is known."""
-_FIELDS: Final = ("events", "network", "commit", "path", "forgotten", "ticks", "gaps", "files")
+_FIELDS: Final = ("events", "network", "commit", "path", "forgotten", "until", "ticks", "gaps", "settled", "files")
+_NEW_FIELDS: Final = ("until", "settled")
+"""Those that came with the third format."""
+_SETTLED_FIELDS: Final = ("time", "who", "why", "ticks")
 _FILE_FIELDS: Final = ("name", "rows", "size_bytes", "ticks", "crc32")
 
 
@@ -91,6 +105,10 @@ def _seconds(time: float | None) -> float | None:
     return None if time is None else float(time)
 
 
+def _times(until: Mapping[NodeName, float]) -> dict[NodeName, float]:
+    return {node: float(until[node]) for node in sorted(until)}
+
+
 def _by_name(files: Iterable[DataFile]) -> tuple[DataFile, ...]:
     return tuple(sorted(files, key=lambda file: file.name))
 
@@ -125,6 +143,29 @@ class DataFile:
 
 
 @attrs.frozen
+class GapDecision:
+    """Somebody decided that gaps stop nobody any more.
+
+    Raises:
+        ValueError: there is no such time, nobody is named, or no reason is given.
+    """
+
+    time: float
+    """When, in seconds since 1970."""
+    who: str
+    why: str
+    ticks: TickRanges = attrs.field(converter=_tidy)
+    """The gaps that there were. One whose content turned up later is none any more."""
+
+    def __attrs_post_init__(self) -> None:
+        if not math.isfinite(self.time):
+            raise ValueError(f"nothing was settled at the time {self.time}")
+        for name, text in (("who", self.who), ("why", self.why)):
+            if not (text.strip() and text.isprintable()):
+                raise ValueError(f"{name!r} of a settlement is {text!r}: a line of text is needed")
+
+
+@attrs.frozen
 class Manifest:
     """What a table is after a commit.
 
@@ -146,6 +187,11 @@ class Manifest:
     """Whose content no host had when it was asked for; it is asked for again."""
     forgotten: float | None = attrs.field(default=None, converter=_seconds, kw_only=True)
     """A compaction dropped changes that were overwritten before this time, in seconds since 1970; None: never."""
+    until: dict[NodeName, float] = attrs.field(factory=dict, converter=_times, kw_only=True)
+    """Up to when the table has all that a node wrote, or knows it to be a gap, by the clock of that node, in seconds
+    since 1970. Of a node that is not named here nobody knows."""
+    settled: tuple[GapDecision, ...] = attrs.field(default=(), kw_only=True)
+    """Which gaps stop nobody any more, in the order in which that was decided."""
     events: int = attrs.field(default=PLAIN_FORM, kw_only=True)
     """The newest form of events that any of the files may have."""
 
@@ -158,6 +204,8 @@ class Manifest:
             raise ValueError(f"the path {self.path!r} is not written in the usual way")
         if self.forgotten is not None and not math.isfinite(self.forgotten):
             raise ValueError(f"nothing can be forgotten before the time {self.forgotten}")
+        if not all(map(math.isfinite, self.until.values())):
+            raise ValueError("a table is archived up to a time, or nobody knows")
         if overlap(self.ticks, self.gaps):
             raise ValueError("a tick is both held and a gap")
         _check_files(self)
@@ -166,6 +214,14 @@ class Manifest:
     def rows(self) -> int:
         """How many events there are."""
         return sum(file.rows for file in self.files)
+
+    @property
+    def settled_gaps(self) -> TickRanges:
+        """The gaps that stop nobody: those of a settlement whose content has not turned up since."""
+        found: TickRanges = {}
+        for settlement in self.settled:
+            found = joined(found, common(settlement.ticks, self.gaps))
+        return found
 
     def encode(self) -> bytes:
         """The bytes of `manifest.json`: JSON with a field, and a file, on each line, and a checksum on the last."""
@@ -176,8 +232,10 @@ class Manifest:
             "commit": self.commit,
             "path": self.path,
             "forgotten": self.forgotten,
+            "until": self.until,
             "ticks": range_map(self.ticks),
             "gaps": range_map(self.gaps),
+            "settled": [attrs.asdict(one, recurse=False) | {"ticks": range_map(one.ticks)} for one in self.settled],
         }
         lines = [f"{_json(name)}: {_json(value)},\n" for name, value in head.items()]
         files = [f"\n {_json(_file_form(file))}" for file in self.files]
@@ -200,7 +258,8 @@ def decode_manifest(data: bytes, place: str) -> Manifest:
         version = read_int(fields, _MARK)
         _check_version(version, FORMAT, f"{place} has format")
         _check_version(read_int(fields, "events"), EVENTS_FORM, f"{place} names events of form")
-        _check_names(fields, (_MARK, *_FIELDS, "crc32"))
+        names = _FIELDS if version > 2 else tuple(name for name in _FIELDS if name not in _NEW_FIELDS)
+        _check_names(fields, (_MARK, *names, "crc32"))
         return _read(fields, version)
     except (DecodeError, BadPathError, ValueError) as error:
         raise _damaged(place, str(error)) from None
@@ -284,8 +343,22 @@ def _read(fields: Fields, version: int) -> Manifest:
         ticks=read_ranges(fields.get("ticks"), "ticks"),
         gaps=read_ranges(fields.get("gaps"), "gaps"),
         forgotten=None if forgotten is None else read_time(forgotten, "forgotten"),
+        until={
+            read_node(node, "until"): read_time(time, "until")
+            for node, time in read_map(fields.get("until", {}), "until").items()
+        },
+        settled=tuple(_read_settlement(one) for one in read_list(fields.get("settled", []), "settled")),
         events=read_int(fields, "events"),
     )
+
+
+def _read_settlement(value: object) -> GapDecision:
+    fields = read_map(value, "settled")
+    _check_names(fields, _SETTLED_FIELDS)
+    who, why = fields.get("who"), fields.get("why")
+    if not (isinstance(who, str) and isinstance(why, str)):
+        raise ValueError("who settled gaps, or why, is no text")
+    return GapDecision(read_time(fields.get("time"), "time"), who, why, read_ranges(fields.get("ticks"), "ticks"))
 
 
 def _read_file(value: object, version: int) -> DataFile:

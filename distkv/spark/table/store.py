@@ -17,12 +17,14 @@ from typing import Final
 import attrs
 
 from distkv.errors import LogDamagedError, StorageFailedError, WrongDirectoryError
+from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges, is_within
 from distkv.spark.table.folder import SCARCE_ERRNOS, Folders, locked, translated
 from distkv.spark.table.manifest import (
     EVENTS_FOLDER,
     PLAIN_FORM,
     DataFile,
+    GapDecision,
     Manifest,
     commit_of,
     decode_manifest,
@@ -184,6 +186,27 @@ class Table:
             _remove(self._folders, events, [self._absolute(name) for name in removed])
             _rename(self._folders, events, [self._absolute(file.name) for file in added])
         self._ended = ""
+
+    def note(
+        self, *, until: Mapping[NodeName, float] | None = None, decision: GapDecision | None = None
+    ) -> None:
+        """Write down what is known of the table besides its events: up to when it has all of a node, or that gaps are
+        settled. It counts as no commit.
+
+        Raises:
+            NoSpaceError: the disk is full, and nothing was changed.
+            StorageFailedError: the disk failed, and the next `open_table` finds out whether it was written.
+        """
+        now = self._manifest
+        settled = now.settled if decision is None else (*now.settled, decision)
+        manifest = attrs.evolve(now, until={**now.until, **(until or {})}, settled=settled)
+        if manifest == now:
+            return
+        if self._ended:
+            raise StorageFailedError(self._ended)
+        with translated(self._directory):
+            self._write(manifest)
+        self._manifest, self._ended = manifest, ""
 
     def close(self) -> None:
         """Commit nothing any more: the folder may be another job's."""

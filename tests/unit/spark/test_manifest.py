@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import attrs
@@ -18,6 +19,7 @@ from distkv.spark.table.manifest import (
     EVENTS_FORM,
     PLAIN_FORM,
     DataFile,
+    GapDecision,
     Manifest,
     commit_of,
     decode_manifest,
@@ -37,17 +39,23 @@ def data_file(commit: int, part: int, held: TickRanges, rows: int | None = None)
 
 
 ONE, TWO = data_file(1, 0, ticks(a=(1, 4), b=(1, 2))), data_file(2, 0, ticks(a=(4, 6)))
-BOTH = Manifest(NETWORK, 2, files=(TWO, ONE), ticks=ticks(a=(1, 6), b=(1, 2)), gaps=ticks(b=(2, 9)))
+SETTLED = GapDecision(8.0, "ada", "the disk of b", ticks(b=(2, 4)))
+BOTH = Manifest(
+    NETWORK, 2, files=(TWO, ONE), ticks=ticks(a=(1, 6), b=(1, 2)), gaps=ticks(b=(2, 9)), until={NodeName("a"): 7.5},
+    settled=(SETTLED,),
+)  # fmt: skip
 TEXT = """\
 {
-"distkv_table": 2,
+"distkv_table": 3,
 "events": 1,
 "network": "0123456789abcdef",
 "commit": 2,
 "path": null,
 "forgotten": null,
+"until": {"a": 7.5},
 "ticks": {"a": [[1, 6]], "b": [1]},
 "gaps": {"b": [[2, 9]]},
+"settled": [{"time": 8.0, "who": "ada", "why": "the disk of b", "ticks": {"b": [[2, 4]]}}],
 "files": [
  {"name": "events/00000001-000.parquet", "rows": 4, "size_bytes": 100, "ticks": {"a": [[1, 4]], "b": [1]}, \
 "crc32": "0000abcd"},
@@ -66,11 +74,37 @@ def test_manifest_is_written_with_a_file_on_each_line() -> None:
     assert BOTH.encode().decode() == TEXT % crc
 
 
+def older(data: bytes, version: int) -> bytes:
+    """A manifest of ours as an earlier release wrote it."""
+    data = data.replace(b'"distkv_table": 3', b'"distkv_table": %d' % version)
+    data = re.sub(rb'"(until|settled)": .*\n', b"", data)
+    return resealed(data if version > 1 else data.replace(b', "crc32": "0000abcd"', b""))
+
+
+PLAIN = attrs.evolve(BOTH, until={}, settled=())
+
+
 def test_manifest_of_the_first_format_has_files_without_checksums() -> None:
-    data = BOTH.encode().replace(b'"distkv_table": 2', b'"distkv_table": 1').replace(b', "crc32": "0000abcd"', b"")
-    found = decode_manifest(resealed(data), PLACE)
-    assert found == attrs.evolve(BOTH, files=[attrs.evolve(file, crc32=None) for file in BOTH.files])
+    found = decode_manifest(older(BOTH.encode(), 1), PLACE)
+    assert found == attrs.evolve(PLAIN, files=[attrs.evolve(file, crc32=None) for file in BOTH.files])
     assert decode_manifest(found.encode(), PLACE) == found  # and so they stay, until they are merged
+
+
+def test_manifest_of_the_second_format_does_not_say_up_to_when_it_was_archived() -> None:
+    assert decode_manifest(older(BOTH.encode(), 2), PLACE) == PLAIN
+
+
+def test_settled_gap_whose_content_turned_up_is_none_any_more() -> None:
+    filled = attrs.evolve(BOTH, gaps=ticks(b=(3, 9)))
+    assert (BOTH.settled_gaps, filled.settled_gaps) == (ticks(b=(2, 4)), ticks(b=(3, 4)))
+
+
+@pytest.mark.parametrize(
+    "change", [{"who": ""}, {"why": " "}, {"why": "a\nb"}, {"who": "\x1b[2J"}, {"time": float("inf")}]
+)
+def test_settlement_without_who_why_or_when_cannot_be_made(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="settle"):
+        attrs.evolve(SETTLED, **change)
 
 
 def test_file_has_a_checksum_of_four_bytes() -> None:
@@ -146,6 +180,11 @@ def tick_ranges(draw: st.DrawFn) -> TickRanges:
     return found
 
 
+settlements = st.builds(
+    GapDecision, st.floats(0, 2e9), st.sampled_from(["ada", "é \"who\""]), st.just("disk"), tick_ranges()
+)
+
+
 @st.composite
 def manifests(draw: st.DrawFn) -> Manifest:
     """Any; the ticks of each file are what earlier ones have left of a random set."""
@@ -165,6 +204,8 @@ def manifests(draw: st.DrawFn) -> Manifest:
         ticks=taken,
         gaps=gaps,
         forgotten=draw(st.none() | st.floats(allow_nan=False, allow_infinity=False)),
+        until=draw(st.dictionaries(st.sampled_from([NodeName("a"), NodeName("b-1")]), st.floats(0, 2e9))),
+        settled=tuple(draw(st.lists(settlements, max_size=2))),
         events=draw(st.integers(PLAIN_FORM, EVENTS_FORM)),
     )
 
@@ -196,10 +237,11 @@ def test_manifest_is_read_as_it_was_written(manifest: Manifest) -> None:
         ({"path": ":x10"}, "not written in the usual way"),
         ({"path": "a..b"}, "empty element"),
         ({"forgotten": float("nan")}, "before the time nan"),
+        ({"until": {NodeName("a"): float("inf")}}, "archived up to a time"),
     ],
     ids=[
         "gap", "fewer-rows", "foreign-ticks", "missing-file", "twice", "overlap", "later", "network", "commit-high",
-        "commit-low", "form", "root", "path-form", "no-path", "nan",
+        "commit-low", "form", "root", "path-form", "no-path", "nan", "until",
     ],
 )  # fmt: skip
 def test_manifest_that_contradicts_itself_cannot_be_made(change: dict[str, Any], words: str) -> None:
@@ -270,9 +312,9 @@ def test_foreign_json_is_no_table(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ((b'"distkv_table": 2', b'"distkv_table": 3'), "has format 3, this release knows 2: upgrade distkv"),
+        ((b'"distkv_table": 3', b'"distkv_table": 4'), "has format 4, this release knows 3: upgrade distkv"),
         ((b'"events": 1', b'"events": 3'), "events of form 3, this release knows 2: upgrade distkv"),
-        ((b'"commit": 2,', b'"commit": 2, "distkv_table": 2,'), "a field stands twice"),
+        ((b'"commit": 2,', b'"commit": 2, "distkv_table": 3,'), "a field stands twice"),
     ],
     ids=["format", "form", "twice"],
 )
@@ -282,7 +324,7 @@ def test_version_is_looked_at_first(change: tuple[bytes, bytes], words: str) -> 
 
 
 def test_newer_format_may_have_other_fields() -> None:
-    data = BOTH.encode().replace(b'"distkv_table": 2', b'"distkv_table": 3').replace(b'"events": 1,', b'"fence": {},')
+    data = BOTH.encode().replace(b'"distkv_table": 3', b'"distkv_table": 4').replace(b'"events": 1,', b'"fence": {},')
     with pytest.raises(FormatVersionError):
         decode_manifest(resealed(data), PLACE)
 
@@ -290,8 +332,8 @@ def test_newer_format_may_have_other_fields() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (b'"distkv_table": 2', b'"distkv_table": 0', "there is no version 0"),
-        (b'"distkv_table": 2', b'"distkv_table": true', "'distkv_table' must be an integer"),
+        (b'"distkv_table": 3', b'"distkv_table": 0', "there is no version 0"),
+        (b'"distkv_table": 3', b'"distkv_table": true', "'distkv_table' must be an integer"),
         (b'"commit": 2,\n', b"", "missing or unknown: commit"),
         (b'"commit": 2', b'"commit": 2, "x": 1', "missing or unknown: x"),
         (b'"commit": 2', b'"commit": 2.0', "'commit' must be an integer"),
@@ -299,6 +341,12 @@ def test_newer_format_may_have_other_fields() -> None:
         (b'"path": null', b'"path": "a..b"', "empty element"),
         (b'"forgotten": null', b'"forgotten": 5', "a finite float"),
         (b'"forgotten": null', b'"forgotten": NaN', "a finite float"),
+        (b'"until": {"a": 7.5}', b'"until": {"a": 7}', "a finite float"),
+        (b'"until": {"a": 7.5}', b'"until": {"a a": 7.5}', "a node name"),
+        (b'"until": {"a": 7.5},\n', b"", "missing or unknown: until"),
+        (b'"who": "ada"', b'"who": 7', "who settled gaps, or why, is no text"),
+        (b'"who": "ada"', b'"who": ""', "a line of text is needed"),
+        (b'"why": "the disk of b", ', b"", "missing or unknown: why"),
         (b"0123456789abcdef", b"0123456789ABCDEF", "not 16 hex digits"),
         (b'"gaps": {"b": [[2, 9]]}', b'"gaps": {"b": [[2, 9], [5, 10]]}', "unsorted or overlap"),
         (b'"gaps": {"b": [[2, 9]]}', b'"gaps": {"b": [[2, 9007199254740992]]}', "within one life"),
@@ -316,7 +364,8 @@ def test_newer_format_may_have_other_fields() -> None:
         (b'"commit": 2', b'"commit": \xff', "damaged"),
     ],
     ids=[
-        "version-0", "version-true", "missing", "unknown", "float", "path-7", "path-bad", "forgotten-int", "nan", "hex",
+        "version-0", "version-true", "missing", "unknown", "float", "path-7", "path-bad", "forgotten-int", "nan",
+        "until-int", "until-node", "until-missing", "who-7", "nobody", "why-missing", "hex",
         "overlap", "lives", "node", "rows", "size", "name-7", "up", "file-missing", "file-7", "crc-upper",
         "crc-7", "deep", "digits", "utf-8",
     ],

@@ -27,7 +27,7 @@ from distkv.errors import (
 from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges, joined, ranges_of
 from distkv.spark.table.folder import Folders
-from distkv.spark.table.manifest import DataFile, Manifest
+from distkv.spark.table.manifest import DataFile, GapDecision, Manifest
 from distkv.spark.table.store import Table, open_table, sync_file
 from tests.profiles import examples
 from tests.unit.spark.event_files import (
@@ -89,6 +89,34 @@ def manifest_of(
     """Open a table, which finishes or undoes what was broken off, or is refused."""
     with open_table(folder, network=network, path=path, create=create) as table:
         return table.manifest
+
+
+def test_what_is_noted_counts_as_no_commit_and_stays(folder: Path) -> None:
+    before = manifest_of(folder)
+    settlement = GapDecision(9.0, "ada", "burned", ticks_of([("a", 7)]))
+    with open_table(folder, network=None) as table:
+        table.note(until={NodeName("a"): 7.0, NodeName("b"): 8.0})
+        table.note(until={NodeName("a"): 5.0}, decision=settlement)
+        append_third(table)
+    found = manifest_of(folder)
+    assert (found.until, found.settled) == ({NodeName("a"): 5.0, NodeName("b"): 8.0}, (settlement,))
+    assert found.commit == before.commit + 1
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_note_that_is_broken_off_is_there_or_not(folder: Path, steps: int) -> None:
+    with suppress(CutError), open_table(folder, network=None, folders=CountedFolders(steps)) as table:
+        table.note(until={NodeName("a"): 7.0})
+    found = manifest_of(folder)
+    assert (found.commit, names_in(folder)) == (2, WHOLE)
+    assert found.until in ({}, {NodeName("a"): 7.0})
+
+
+def test_note_of_nothing_new_writes_nothing(folder: Path) -> None:
+    before = manifest_of(folder)
+    with open_table(folder, network=None, folders=CountedFolders(0)) as table:
+        table.note(until={})
+        assert table.manifest == before
 
 
 def names_in(folder: Path) -> list[str]:
@@ -223,8 +251,8 @@ def test_table_of_one_path_has_fewer_rows_than_ticks(tmp_path: Path) -> None:
 
 def test_newer_form_is_refused_and_left_alone(folder: Path) -> None:
     path = folder / "manifest.json"
-    path.write_bytes(resealed(path.read_bytes().replace(b'"distkv_table": 2', b'"distkv_table": 9')))
-    with pytest.raises(FormatVersionError, match="has format 9, this release knows 2: upgrade distkv"):
+    path.write_bytes(resealed(path.read_bytes().replace(b'"distkv_table": 3', b'"distkv_table": 9')))
+    with pytest.raises(FormatVersionError, match="has format 9, this release knows 3: upgrade distkv"):
         manifest_of(folder)
     assert names_in(folder) == WHOLE
 
