@@ -19,6 +19,7 @@ import binascii
 import json
 import math
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from typing import Final
 
 from distkv.errors import BadValueError, DecodeError
@@ -53,20 +54,33 @@ def strict_to_json(value: object) -> str:
     return to_json(value) if '{"$' in text else text
 
 
-def from_json(text: str) -> object:
-    """The value of one JSON document.
+def from_json(text: str, *, exact: bool = False) -> object:
+    """The value of one JSON document; `exact`: a number that a float cannot hold with all its digits is refused.
 
     Raises:
-        BadValueError: it is no JSON, has a key twice, or a '$' form that is not one of ours.
+        BadValueError: it is no JSON, has a key twice, or a '$' form that is not one of ours, or see `exact`.
     """
+    read_float = exact_float if exact else _float
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=read_float)
     except json.JSONDecodeError as error:
         raise BadValueError(f"the value is no JSON: {error}") from None
     except RecursionError:
         raise BadValueError("the value nests lists and maps too deeply: flatten it") from None
     except ValueError:  # Python refuses to read integers of thousands of digits
         raise BadValueError("the value cannot be stored: an integer needs more than 64 bits") from None
+
+
+def exact_float(word: str) -> float:
+    """The number, where a float has all of it: its shortest text, or the one with 17 digits, says the same.
+
+    Raises:
+        BadValueError: digits would be lost.
+    """
+    number = _float(word)
+    if Decimal(word) not in (Decimal(repr(number)), Decimal(f"{number:.17g}")):
+        raise BadValueError(f"the number {word[:40]} has more digits than a float keeps: write it as text")
+    return number
 
 
 def to_plain(value: object) -> object:

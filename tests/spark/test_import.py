@@ -170,3 +170,27 @@ def test_command_fails_only_when_a_reject_is_kept_nowhere(
         f"distkv: {file}, line 3: it has 1 fields, and the header 2 (1 rejected rows; --rejects DIR keeps them all)\n",
     )
     assert [json.loads(lost.out)[name] for name in ("rows", "written", "same", "rejected")] == [2, 0, 1, 1]
+
+
+def test_times_and_decimals_that_spark_writes_come_in_exactly(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
+    """Spark writes INT96, and decimals as numbers of JSON."""
+    rows = spark.sql(
+        "SELECT * FROM VALUES ('a', TIMESTAMP '9999-12-31 23:59:59.999999', 12345678901234567890.123456789BD), "
+        "('b', TIMESTAMP '0001-01-01 00:00:00', 0.000000001BD) AS t(k, t, d)"
+    ).selectExpr("k", "t", "CAST(d AS DECIMAL(38, 9)) AS d")
+    rows.coalesce(1).write.parquet(str(tmp_path / "parquet"))
+    rows.coalesce(1).write.json(str(tmp_path / "json"))
+    (file,), (lines,) = (tmp_path / "parquet").glob("*.parquet"), (tmp_path / "json").glob("*.json")
+    assert pq.ParquetFile(file).schema.column(1).physical_type == "INT96"
+    load(spark, solo, file, value=None, columns=("t", "d"))
+    assert tree(solo) == {
+        "x.a": '{"t": {"$time": [253402300799, 999999000]}, "d": "12345678901234567890.123456789"}',
+        "x.b": '{"t": {"$time": [-62135596800, 0]}, "d": "0.000000001"}',
+    }
+    found = import_files(
+        spark, [str(lines)], ImportForm.JSON, "y.{k}", [read_address(solo.address)], value="d"
+    )
+    assert (found.written, found.rejected, tree(solo, "y")) == (1, 1, {"y.b": "1e-09"})
+    assert "has more digits than a float keeps" in str(found.first_reject)

@@ -12,7 +12,11 @@ decimal                                 text, all its digits: a float has not al
 list, struct, map                       a list or map of such values
 ======================================  ===========================================================================
 
-Invariant: a value is what it was, or the whole column is `unsuited`; nothing is rounded.
+Parquet has one type of times that Arrow has not: INT96, a day and the nanoseconds of it, which Spark writes unless it
+is told otherwise. Arrow makes 64 bits of it, and what lies before 1677 or after 2262 becomes another time. So such a
+column is read twice, as nanoseconds and as seconds, which together have all of it.
+
+Invariant: a value is what it was, or a BadValueError, or the whole column is `unsuited`; nothing is rounded.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from pyarrow import types
 from distkv.errors import BadValueError
 from distkv.wire.values import Timestamp
 
+_NANOSECONDS: Final = 10**9
+_WRAP: Final = 1 << 64
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -34,6 +40,26 @@ def python_values(array: pa.Array) -> list[object]:
         found: list[object] = array.to_pylist()
         return found
     return [_value_or_error(one) for one in array]
+
+
+def exact_times(wrapped: object, seconds: object) -> object:
+    """A value with times in it that were read as nanoseconds, of which only 64 bits are there, and as seconds.
+
+    Raises:
+        BadValueError: the two are not of one time: what is written there is none.
+    """
+    match wrapped, seconds:
+        case Timestamp(), Timestamp():
+            bits = wrapped.seconds * _NANOSECONDS + wrapped.nanoseconds - seconds.seconds * _NANOSECONDS
+            if (rest := bits % _WRAP) >= _NANOSECONDS:
+                raise BadValueError("a time in it is none: it has more nanoseconds than a day")
+            return Timestamp(seconds.seconds, rest)
+        case list(), list():
+            return [exact_times(one, other) for one, other in zip(wrapped, seconds, strict=True)]
+        case dict(), dict():
+            pairs = zip(wrapped.items(), seconds.items(), strict=True)
+            return {exact_times(key, k): exact_times(one, other) for (key, one), (k, other) in pairs}
+    return seconds
 
 
 def unsuited(kind: pa.DataType) -> pa.DataType | None:
@@ -51,6 +77,14 @@ def unsuited(kind: pa.DataType) -> pa.DataType | None:
     if types.is_struct(kind):
         return next((wrong for field in kind if (wrong := unsuited(field.type)) is not None), None)
     return kind
+
+
+def has_times(kind: pa.DataType) -> bool:
+    """Whether dates or times are in it."""
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    if types.is_dictionary(kind):
+        inner = [kind.value_type]
+    return bool(types.is_timestamp(kind) or types.is_date(kind) or any(map(has_times, inner)))
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
@@ -95,8 +129,10 @@ def _value(one: Any) -> object:
         per_second = _PER_SECOND[kind.unit]
         seconds, rest = divmod(one.value, per_second)
         return Timestamp(seconds, rest * (10**9 // per_second))
+    if types.is_decimal(kind):
+        return format(one.as_py(), "f")
     if _is_text(kind):
-        return one.cast(pa.string()).as_py()
+        return _iso(one)
     if types.is_map(kind):
         return _map(one)
     if _is_list(kind):
@@ -104,6 +140,14 @@ def _value(one: Any) -> object:
     if types.is_struct(kind):
         return {name: _value(inner) for name, inner in one.items()}
     return one.as_py()
+
+
+def _iso(one: Any) -> str:
+    """A date or a time of day."""
+    text: str = one.cast(pa.string()).as_py()
+    if not text[-1].isdecimal():  # Arrow writes in words that it cannot
+        raise BadValueError("a date in it has no year that can be written")
+    return text
 
 
 def _map(one: Any) -> dict[object, object]:

@@ -11,6 +11,7 @@ Invariant: each record is counted once: as written, same or rejected.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Final, Protocol, TypeAlias
@@ -28,6 +29,7 @@ from distkv.spark.importing.templates import Template
 from distkv.spark.source.row_writes import RowWrite, batches
 from distkv.spark.source.sending import WAIT_S, Refuse, TaskSender
 from distkv.text.argument import read_argument
+from distkv.wire.json_form import exact_float
 from distkv.wire.values import pack_value
 
 BATCH_OPS: Final = 500
@@ -145,7 +147,10 @@ def _cell(cells: dict[str, object], column: str, wanted: Wanted) -> object:
     if wanted.form is not ImportForm.CSV or wanted.as_text or not isinstance(found, str):
         return found
     try:
-        return read_argument(found, "add --string")
+        value = read_argument(found, "add --string")
+        if isinstance(value, float) and math.isfinite(value):
+            exact_float(found)
+        return value
     except BadValueError as error:
         raise BadValueError(f"the column {column}: {error}") from None
 

@@ -16,7 +16,7 @@ import csv
 import enum
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, Final, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
 
 import attrs
 
@@ -24,11 +24,16 @@ from distkv.errors import BadValueError, SettingsError
 from distkv.wire.json_form import from_json
 from distkv.wire.values import VALUE_BYTES_MAX
 
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
 PIECE_BYTES: Final = 16 << 20
 LINE_BYTES_MAX: Final = 8 * VALUE_BYTES_MAX
 """A longer line holds no value that could be stored."""
 FIELD_CHARS_MAX: Final = 2 * VALUE_BYTES_MAX
 _BOM: Final = b"\xef\xbb\xbf"
+_OLD_CALENDAR: Final = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
+"""With these Spark marks files whose times are as its second release wrote them."""
 _NO_TEXT: Final = "it is not UTF-8 text"
 Cells = dict[str, object]
 
@@ -109,8 +114,6 @@ def _cut_csv(number: int, name: str, columns: list[str]) -> list[Piece]:
         why = "it is empty" if first is None else first.reason
         raise SettingsError(f"{name} has no header: {why}; a CSV file begins with the names of its columns, in UTF-8")
     _check_columns(name, columns, first.row)
-    if twice := [column for column in columns if first.row.count(column) > 1]:
-        raise SettingsError(f"{name} has the column {twice[0]!r} twice: rename one")
     return [Piece(number, name)]
 
 
@@ -239,7 +242,7 @@ def _pass_line(file: BinaryIO) -> None:
 
 def _json_record(number: int, line: bytes, columns: list[str]) -> Record:
     try:
-        found = from_json(line.decode())
+        found = from_json(line.decode(), exact=True)
     except UnicodeDecodeError:
         return Record(number, {}, line.decode(errors="replace"), _NO_TEXT)
     except BadValueError as error:
@@ -256,11 +259,12 @@ def _cut_parquet(number: int, name: str, columns: list[str]) -> list[Piece]:
     from pyarrow import ArrowException  # it takes longer to load than all the rest
     from pyarrow import parquet as pq
 
-    from distkv.spark.importing.arrow_values import unsuited
+    from distkv.spark.importing.arrow_values import has_times, unsuited
 
     try:
         with pq.ParquetFile(name) as file:
             schema, meta = file.schema_arrow, file.metadata
+            old = _OLD_CALENDAR & set(meta.metadata or {})
             groups = [meta.row_group(group).num_rows for group in range(meta.num_row_groups)]
     except ArrowException as error:
         raise SettingsError(f"{name} is no Parquet file: {str(error).splitlines()[0]}") from None
@@ -268,6 +272,11 @@ def _cut_parquet(number: int, name: str, columns: list[str]) -> list[Piece]:
     for column in columns:
         if (wrong := unsuited(schema.field(column).type)) is not None:
             raise SettingsError(f"{name} has the column {column!r} of type {wrong}, for which there is no value")
+        if old and has_times(schema.field(column).type):
+            raise SettingsError(
+                f"{name} has times in the column {column!r} by Spark's old calendar, in which they mean others before "
+                "1900: write the file again with Spark's mode CORRECTED"
+            )
     return [Piece(number, name, group, group + 1, 1 + sum(groups[:group])) for group, rows in enumerate(groups) if rows]
 
 
@@ -279,14 +288,43 @@ def _read_parquet(piece: Piece, columns: list[str]) -> Iterator[Record]:
 
     number = piece.line
     try:
-        with pq.ParquetFile(piece.name) as file:
-            for batch in file.iter_batches(row_groups=[piece.begin], columns=columns):
+        with pq.ParquetFile(piece.name) as file, pq.ParquetFile(piece.name, coerce_int96_timestamp_unit="s") as again:
+            wide = _with_int96(file)
+            batches = file.iter_batches(row_groups=[piece.begin], columns=columns)
+            others = again.iter_batches(row_groups=[piece.begin], columns=[name for name in columns if name in wide])
+            for batch in batches:
                 values = [python_values(batch.column(column)) for column in columns]
+                if wide.intersection(columns):
+                    other = next(others)
+                    values = [
+                        _exact(some, python_values(other.column(column))) if column in wide else some
+                        for column, some in zip(columns, values, strict=True)
+                    ]
                 for row in zip(*values, strict=True):
                     yield Record(number, dict(zip(columns, row, strict=True)))
                     number += 1
     except ArrowException as error:
         raise SettingsError(f"{piece.name} is damaged: {str(error).splitlines()[0]}") from None
+
+
+def _with_int96(file: ParquetFile) -> set[str]:
+    """The columns in which times are, or may be, of the type INT96."""
+    leaves = (file.schema.column(number) for number in range(len(file.schema)))
+    paths = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    return {name for name in file.schema_arrow.names if any(f"{path}.".startswith(f"{name}.") for path in paths)}
+
+
+def _exact(wrapped: list[object], seconds: list[object]) -> list[object]:
+    """Of a column that was read twice (`arrow_values`)."""
+    from distkv.spark.importing.arrow_values import exact_times
+
+    found: list[object] = []
+    for one, other in zip(wrapped, seconds, strict=True):
+        try:
+            found.append(exact_times(one, other))
+        except BadValueError as error:
+            found.append(error)
+    return found
 
 
 # -- all ----------------------------------------------------------------------------------------------------------
@@ -297,6 +335,8 @@ def _check_columns(name: str, wanted: Sequence[str], there: Sequence[str]) -> No
         if column not in there:
             shown = ", ".join(there[:20]) + (", ..." if len(there) > 20 else "")
             raise SettingsError(f"{name} has no column {column!r}; it has {shown}")
+        if there.count(column) > 1:
+            raise SettingsError(f"{name} has the column {column!r} twice: rename one")
 
 
 _CUT: Final[dict[ImportForm, Callable[[int, str, list[str]], list[Piece]]]] = {

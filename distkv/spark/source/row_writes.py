@@ -194,7 +194,7 @@ def _value(text: str | None, packed: bytes | None) -> bytes | None:
     if packed is not None:
         found = canonical(packed)
     elif text is not None:
-        found = pack_value(from_json(text))
+        found = pack_value(from_json(text, exact=True))
     else:
         return None
     if found == NIL:

@@ -41,6 +41,14 @@ def test_cell_of_csv_is_read_as_the_command_reads_a_value(cell: str, value: obje
     assert (found, type(found)) == (value, type(value))
 
 
+@pytest.mark.parametrize("cell", ["12345678901234567890.123456789", " 3.14159265358979323846"])
+def test_cell_of_csv_whose_number_would_lose_digits_is_no_row(cell: str) -> None:
+    row = row_of(0, Record(2, {"k": "x", "v": cell}), wanted())
+    assert row.reason is not None
+    assert row.reason.endswith("has more digits than a float keeps: write it as text")
+    assert value_of({"v": cell}, wanted(as_text=True)) == cell
+
+
 @pytest.mark.parametrize("cell", ["21", "null", "[1", "&x"])
 def test_cell_of_csv_is_text_when_that_is_asked_for(cell: str) -> None:
     assert value_of({"v": cell}, wanted(as_text=True)) == cell

@@ -16,6 +16,7 @@ import pytest
 
 from distkv.errors import BadValueError, SettingsError
 from distkv.spark.importing import records as module
+from distkv.spark.importing.arrow_values import exact_times
 from distkv.spark.importing.records import ImportForm, Record, pieces_of, records
 from distkv.wire.values import Timestamp
 
@@ -157,6 +158,29 @@ def test_line_of_json_that_is_longer_than_any_value_is_passed_over(
     assert found == [Record(1, {}, None, "it is longer than any value can be"), good(2, 1, 2)]
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["12345678901234567890123456789.123456789", "3.14159265358979323846", "0.1234567890123456789", "1e-400",
+     "123456789.1234567891"],
+)  # fmt: skip
+@pytest.mark.parametrize("line", ['{"a": %s, "b": 1}', '{"a": [{"x": %s}], "b": 1}'])
+def test_number_of_json_that_loses_digits_is_no_record(tmp_path: Path, number: str, line: str) -> None:
+    text = line % number
+    (found,) = read_json(tmp_path, text.encode())
+    assert found.reason == f"the number {number[:40]} has more digits than a float keeps: write it as text"
+    assert found.text == text
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [("1.5", 1.5), ("0.10000000000000001", 0.1), ("12345678.123456789", 12345678.123456789),
+     ("1.50000000000000000000", 1.5), ("-0.0", -0.0), ("5e-324", 5e-324), ("1E+22", 1e22)],
+)  # fmt: skip
+def test_number_of_json_of_which_a_float_has_all_is_that(tmp_path: Path, number: str, value: float) -> None:
+    (found,) = read_json(tmp_path, f'{{"a": {number}, "b": 1}}'.encode())
+    assert repr(found.cells["a"]) == repr(value)
+
+
 # -- Parquet ------------------------------------------------------------------------------------------------------
 
 DAY = datetime.datetime(2026, 11, 23, 10, 0, 0, 5, datetime.UTC)
@@ -179,6 +203,17 @@ DAY = datetime.datetime(2026, 11, 23, 10, 0, 0, 5, datetime.UTC)
         (pa.date32(), datetime.date(2026, 11, 23), "2026-11-23"),
         (pa.time64("us"), datetime.time(1, 2, 3, 4), "01:02:03.000004"),
         (pa.decimal128(10, 3), decimal.Decimal("1.500"), "1.500"),
+        (pa.decimal128(38, 9), decimal.Decimal("12345678901234567890123456789.123456789"),
+         "12345678901234567890123456789.123456789"),
+        (pa.decimal128(37, 9), decimal.Decimal("0.000000001"), "0.000000001"),
+        (pa.decimal128(36, 9), decimal.Decimal("0E-9"), "0.000000000"),
+        (pa.decimal256(60, 20), decimal.Decimal("-1E-20"), "-0.00000000000000000001"),
+        (pa.timestamp("us"), 253402300799999999, Timestamp(253402300799, 999_999_000)),
+        (pa.timestamp("us", "Asia/Tokyo"), -62135596800000000, Timestamp(-62135596800, 0)),
+        (pa.timestamp("ns", "+05:30"), -(2**63) + 1, Timestamp(-9223372037, 145224193)),
+        (pa.timestamp("ms", "UTC"), 2**62, Timestamp(2**62 // 1000, 2**62 % 1000 * 10**6)),
+        (pa.struct([("d", pa.date32())]), {"d": datetime.date(9999, 12, 31)}, {"d": "9999-12-31"}),
+        (pa.date64(), datetime.date(1, 1, 1), "0001-01-01"),
         (pa.list_(pa.int64()), [1, None], [1, None]),
         (pa.list_(pa.timestamp("s")), [1, None], [Timestamp(1, 0), None]),
         (pa.struct([("x", pa.int64()), ("y", pa.date32())]), {"x": 1, "y": None}, {"x": 1, "y": None}),
@@ -193,6 +228,90 @@ def test_column_of_parquet_becomes_what_it_is(
     first, second = read(tmp_path / "x.parquet", ImportForm.PARQUET, "a")
     assert (first, second) == (Record(1, {"a": expected}), Record(2, {"a": None}))
     assert type(first.cells["a"]) is type(expected)
+
+
+# Times as Spark writes them, unless it is told otherwise: INT96, of which Arrow keeps what fits into 64 bits of
+# nanoseconds.
+FAR = (
+    datetime.datetime(1, 1, 1, tzinfo=datetime.UTC),
+    datetime.datetime(1677, 9, 21, tzinfo=datetime.UTC),
+    datetime.datetime(1816, 3, 29, 5, 56, 8, 66277, tzinfo=datetime.UTC),
+    datetime.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=datetime.UTC),
+    datetime.datetime(2026, 11, 23, 10, 0, 0, 5, tzinfo=datetime.UTC),
+    datetime.datetime(2262, 4, 12, tzinfo=datetime.UTC),
+    datetime.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=datetime.UTC),
+    None,
+)
+MICROSECONDS = pa.timestamp("us", "UTC")
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def stamp(moment: datetime.datetime | None) -> Timestamp | None:
+    if moment is None:
+        return None
+    since = moment - EPOCH
+    return Timestamp(since.days * 86_400 + since.seconds, since.microseconds * 1000)
+
+
+def write_int96(place: Path, **columns: pa.Array) -> None:
+    pq.write_table(pa.table(columns), place, use_deprecated_int96_timestamps=True, row_group_size=3)
+
+
+def test_time_of_int96_is_exact_in_every_year(tmp_path: Path) -> None:
+    write_int96(tmp_path / "x.parquet", a=pa.array(FAR, MICROSECONDS), b=pa.array(range(len(FAR))))
+    found = read(tmp_path / "x.parquet", ImportForm.PARQUET, "b", "a")
+    assert [record.cells["a"] for record in found] == [stamp(moment) for moment in FAR]
+    assert [record.cells["b"] for record in found] == list(range(len(FAR)))
+
+
+def test_nanoseconds_of_int96_stay(tmp_path: Path) -> None:
+    write_int96(tmp_path / "x.parquet", a=pa.array([-1, 1_000_000_001], pa.timestamp("ns")))
+    found = read(tmp_path / "x.parquet", ImportForm.PARQUET, "a")
+    assert [record.cells["a"] for record in found] == [Timestamp(-1, 999_999_999), Timestamp(1, 1)]
+
+
+def test_time_of_int96_is_exact_at_every_depth(tmp_path: Path) -> None:
+    kind = pa.struct([("x", pa.list_(MICROSECONDS)), ("y", pa.map_(MICROSECONDS, MICROSECONDS))])
+    row = {"x": list(FAR), "y": [(FAR[0], FAR[-2]), (FAR[1], None)]}
+    write_int96(tmp_path / "x.parquet", a=pa.array([row, None], kind))
+    first, second = read(tmp_path / "x.parquet", ImportForm.PARQUET, "a")
+    x, y = list(map(stamp, FAR)), {stamp(FAR[0]): stamp(FAR[-2]), stamp(FAR[1]): None}
+    assert (first.cells["a"], second.cells["a"]) == ({"x": x, "y": y}, None)
+
+
+def test_times_that_do_not_belong_together_are_no_value() -> None:
+    with pytest.raises(BadValueError, match="more nanoseconds than a day"):
+        exact_times(Timestamp(7, 0), Timestamp(5, 0))
+
+
+def test_times_by_the_old_calendar_are_refused_and_other_columns_are_not(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array(FAR, MICROSECONDS), "b": pa.array(range(len(FAR)))})
+    pq.write_table(table.replace_schema_metadata({"org.apache.spark.legacyINT96": ""}), tmp_path / "x.parquet")
+    assert len(read(tmp_path / "x.parquet", ImportForm.PARQUET, "b")) == len(FAR)
+    with pytest.raises(SettingsError, match="by Spark's old calendar"):
+        read(tmp_path / "x.parquet", ImportForm.PARQUET, "b", "a")
+
+
+def test_date_without_a_year_is_no_value(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.array([2**31 - 1, 0], pa.date32())}), tmp_path / "x.parquet")
+    first, second = read(tmp_path / "x.parquet", ImportForm.PARQUET, "a")
+    assert (isinstance(first.cells["a"], BadValueError), second.cells["a"]) == (True, "1970-01-01")
+
+
+@pytest.mark.parametrize("wanted", [("a",), ("b", "a")])
+def test_column_that_is_there_twice_is_refused_when_it_is_wanted(tmp_path: Path, wanted: tuple[str, ...]) -> None:
+    arrays = [pa.array([1]), pa.array([2]), pa.array([3])]
+    pq.write_table(pa.Table.from_arrays(arrays, names=["a", "b", "a"]), tmp_path / "x.parquet")
+    assert read(tmp_path / "x.parquet", ImportForm.PARQUET, "b") == [Record(1, {"b": 2})]
+    with pytest.raises(SettingsError, match="has the column 'a' twice: rename one"):
+        read(tmp_path / "x.parquet", ImportForm.PARQUET, *wanted)
+
+
+def test_column_with_a_dot_is_no_field_of_another(tmp_path: Path) -> None:
+    table = pa.table({"a.b": pa.array([1]), "a": pa.array([{"b": FAR[0]}], pa.struct([("b", MICROSECONDS)]))})
+    pq.write_table(table, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)
+    (found,) = read(tmp_path / "x.parquet", ImportForm.PARQUET, "a.b", "a")
+    assert found.cells == {"a.b": 1, "a": {"b": stamp(FAR[0])}}
 
 
 def test_rows_of_parquet_are_counted_over_its_groups(tmp_path: Path) -> None:
