@@ -33,7 +33,7 @@ from distkv.spark.horizon import check_known, known_until, unknown_before, words
 from distkv.spark.nodes.planning import View
 from distkv.spark.table.contents import few, read_events
 from distkv.spark.table.manifest import Manifest
-from distkv.spark.table.store import open_table
+from distkv.spark.table.snapshot import read_table
 from distkv.text.moment import utc
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def asof(
 
     Raises:
         RequestError, SettingsError: see `open_cut`.
-        WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
+        WrongDirectoryError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
     """
     with open_cut(spark, directory, cut, path=path, allow_gaps=allow_gaps, views=views) as chosen:
         found = entries_of(spark, chosen.events).toArrow()
@@ -120,7 +120,7 @@ def open_cut(
     allow_gaps: bool = False,
     views: Sequence[View] = (),
 ) -> Iterator[Chosen]:
-    """The events of a cut at and below a path; nobody else uses the table meanwhile.
+    """The events of a cut at and below a path, as of the last commit; others may use the table meanwhile.
 
     `views` is what nodes of the table's network say now: of a time that came after the last `archive` they may say that
     the table lacks nothing all the same.
@@ -130,9 +130,9 @@ def open_cut(
             which changes may not be in the table; and `allow_gaps` is False.
         SettingsError: it is of a time of which the table has forgotten some, or before its first change; or the path is
             none that the table has.
-        WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
+        WrongDirectoryError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
     """
-    with open_table(directory, network=None) as table:
+    with read_table(directory) as table:
         manifest = table.manifest
         if manifest.path is not None and not _is_below(path, Path.parse(manifest.path)):
             raise SettingsError(f"the table has only {manifest.path}: name that, or a path below it")

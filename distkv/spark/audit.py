@@ -3,8 +3,7 @@
 Knows: what is looked at, and what all of it comes to.  Does not know how nodes are asked (`fleet`) and compared
 (`comparing`), when a file is whole (`checking`), nor how a result is printed.
 
-Invariant: nothing is changed, neither on nodes nor in a table; but a commit to it that was broken off is finished or
-undone, if its files are whole.
+Invariant: nothing is changed, neither on nodes nor in a table, which others may use meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from distkv.spark.checking import Checked, check
 from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, ContentPlaces, NamedNodes
 from distkv.spark.table.contents import TASKS_EACH, few, read_files
 from distkv.spark.table.manifest import DataFile, Manifest
-from distkv.spark.table.store import Table, open_table
+from distkv.spark.table.snapshot import Snapshot, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,12 +89,12 @@ def audit(
         UnreachableError: no node answers.
         PeerError: the nodes belong to several networks.
         WrongDirectoryError: the folder is no event table, or one of another network.
-        BusyError, FormatVersionError: the table cannot be used now.
+        FormatVersionError: a newer release wrote the table.
         LogDamagedError: its manifest is damaged.
     """
     if directory is None:
         return _result(_look_at_nodes(NamedNodes(addresses, patience_s), None), None)
-    with open_table(directory, network=None, takes_damaged=True) as table:
+    with read_table(directory, takes_damaged=True) as table:
         fleet, manifest = NamedNodes(addresses, patience_s), table.manifest
         if manifest.network != fleet.network:
             raise WrongDirectoryError(
@@ -137,14 +136,15 @@ def _look_at_nodes(fleet: NamedNodes, manifest: Manifest | None) -> _Nodes:
     return _Nodes(fleet, *fleet.differences(), fleet.content(ticks, gaps, path))
 
 
-def _look_at_files(spark: SparkSession, table: Table) -> _Files:
+def _look_at_files(spark: SparkSession, table: Snapshot) -> _Files:
     """Read all files, and count events that are there twice, if the files say that there can be any."""
     files = [(table.place_of(file), file) for file in table.manifest.files if file.name not in table.damage]
     checked = _checked(spark, files)
     doubles = 0
     if not all(one.has_own_ticks for one in checked):
         doubles = _doubles(spark, [one.place for one in checked if one.is_readable])
-    return _Files((*table.damage.values(), *(one.damage for one in checked if one.damage is not None)), doubles)
+    damage = (table.shown(one.damage) for one in checked if one.damage is not None)
+    return _Files((*table.damage.values(), *damage), doubles)
 
 
 def _checked(spark: SparkSession, files: Sequence[tuple[str, DataFile]]) -> list[Checked]:

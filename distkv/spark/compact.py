@@ -39,6 +39,7 @@ FILE_ROWS_MAX: Final = 1_000_000
 """So many are sorted in memory by one worker, if they are not large."""
 FILE_BYTES: Final = 128 << 20
 """A good size of a file whose rows are large: what Spark reads as one piece."""
+KEEP_S: Final = 3600.0
 ROUND_TASKS: Final = 4
 """So many for each worker are carried out before progress is told."""
 
@@ -65,6 +66,7 @@ def compact(
     *,
     rows: int = FILE_ROWS,
     forget: float | None = None,
+    keep_s: float = KEEP_S,
     tell: Tell = lambda _done, _all: None,
 ) -> Compacted:
     """Merge the small files of an event table into files of about `rows` events.
@@ -75,6 +77,7 @@ def compact(
         rows: how many events a file is to have, up to `FILE_ROWS_MAX`.
         forget: drop also what was overwritten up to this time, in seconds since 1970, by the clocks of the nodes that
             wrote. The tree as of any later cut stays what it is; earlier cuts are refused from then on.
+        keep_s: so long the files that are replaced are kept for those who read them.
         tell: how far it is.
 
     Raises:
@@ -92,7 +95,7 @@ def compact(
         dropped = {} if forget is None else _dropped(spark, table, parts, forget)
         with translated(parts):
             groups = chosen(before.files, _counts(dropped), rows)
-        _Compaction(spark, table, parts, dropped, forget, tell).carry_out(groups)
+        _Compaction(spark, table, parts, dropped, forget, keep_s, tell).carry_out(groups)
         after = table.manifest
     return Compacted(len(before.files), len(after.files), after.rows, before.rows - after.rows)
 
@@ -131,6 +134,7 @@ class _Compaction:
     _parts: str
     _dropped: Mapping[str, tuple[str, ...]]
     _forget: float | None
+    _keep_s: float
     _tell: Tell
 
     def carry_out(self, groups: Sequence[tuple[DataFile, ...]]) -> None:
@@ -170,6 +174,7 @@ class _Compaction:
             gaps=manifest.gaps,
             forgotten=self._forget if self._dropped else None,
             form=newest_form(parts),
+            keep_s=self._keep_s,
         )
 
 

@@ -85,7 +85,7 @@ def export(
         SettingsError: the folder has something in it; or not exactly one of `addresses` and `table` is given; or see
             `asof.open_cut`.
         UnreachableError: no node answers, or the one that did is gone.
-        WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the table is none that can be used now.
+        WrongDirectoryError, FormatVersionError, LogDamagedError: the table is none that can be used now.
     """
     if (addresses is None) == (table is None) or (cut is not None and table is None):
         raise SettingsError("an export is of the live tree or of a table: name hosts, or a table and a cut of it")

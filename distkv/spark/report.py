@@ -26,7 +26,7 @@ from distkv.spark.reporting.figures import Figures, Report, TableFacts
 from distkv.spark.reporting.lag import lags
 from distkv.spark.reporting.page import page
 from distkv.spark.table.contents import read_events
-from distkv.spark.table.store import Table, open_table
+from distkv.spark.table.snapshot import Snapshot, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def report(
 ) -> Reported:
     """Write a page about the event table in `directory` to `file`, in the place of what was there.
 
-    Nobody else uses the table while it is read.
+    It is read as of its last commit; others may use it meanwhile.
 
     Args:
         spark: the session.
@@ -75,12 +75,12 @@ def report(
 
     Raises:
         RequestError: there can be no such file.
-        WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the table is none that can be used now.
+        WrongDirectoryError, FormatVersionError, LogDamagedError: the table is none that can be used now.
         NoSpaceError, StorageFailedError: the disk did not take the page.
     """
     place = writable_file(file)
     now_s = time.time() if made_s is None else made_s
-    with open_table(directory, network=None) as table:
+    with read_table(directory) as table:
         facts, manifest = _facts(table), table.manifest
         figures = figures_of(spark, read_events(spark, table), now_s)
     path = ROOT if manifest.path is None else Path.parse(manifest.path)
@@ -92,7 +92,7 @@ def report(
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _facts(table: Table) -> TableFacts:
+def _facts(table: Snapshot) -> TableFacts:
     manifest = table.manifest
     return TableFacts(
         os.path.basename(table.directory) or table.directory,

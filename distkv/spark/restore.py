@@ -56,7 +56,7 @@ def restore(
         UnreachableError: no node answers, or the one that did is gone.
         ConnectionLostError: the same, and whether the last writes took place is unknown.
         RequestError: the node refuses a value, such as one that is too large for it; the message names the path.
-        WrongDirectoryError, BusyError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
+        WrongDirectoryError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
     """
     if path.is_reserved:
         raise SettingsError(f"{path} belongs to the system, which restores it itself: name another path")

@@ -28,7 +28,7 @@ from distkv.model.event import Link, Tick
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, is_within, without
 from distkv.spark.table.manifest import decode_manifest
-from distkv.spark.table.store import MANIFEST
+from distkv.spark.table.snapshot import MANIFEST
 
 EVERY_S: Final = 5.0
 """The archive commits so often, which is its default."""

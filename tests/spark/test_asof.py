@@ -18,7 +18,8 @@ from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import joined
-from distkv.spark.asof import AsOf, Cut, asof
+from distkv.spark.asof import AsOf, Cut, asof, open_cut
+from distkv.spark.compact import compact
 from distkv.spark.table.manifest import GapDecision
 from distkv.spark.table.store import open_table
 from tests.process.cluster import open_cluster
@@ -52,12 +53,15 @@ def test_cut_of_neither_is_all_that_the_table_has(spark: SparkSession, node: Ser
     assert found.ticks == sum(map(len, now.held.values()))
 
 
-@pytest.mark.parametrize("name", ["a [b] {c,d} * ? \\ ^!", "%20 # é:f"], ids=["pattern", "url"])
+@pytest.mark.parametrize(
+    "name", ["a [b] {c,d} * ? \\ ^!", "%20 # é:f", "node=old/tick=7"], ids=["pattern", "url", "column"]
+)
 def test_folder_whose_name_looks_like_something_else_is_read(
     spark: SparkSession, node: Server, tmp_path: FilePath, name: str
 ) -> None:
     with node.client() as client:
         now = moment(client)
+    (tmp_path / name).mkdir(parents=True)
     table = archived(spark, node, tmp_path / name)
     assert as_moment(asof(spark, table, Cut()), now) == now
 
@@ -156,6 +160,23 @@ def test_settled_gaps_refuse_nothing_and_are_named(spark: SparkSession, node: Se
     assert as_moment(found, now) == now
     (line,) = found.unknown
     assert line == "not known: 8 changes whose content is gone, as was settled: y [[1, 5]], z [[1, 5]]"
+
+
+def test_table_that_is_written_and_compacted_meanwhile_is_read_as_of_its_last_commit(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
+    with solo.client() as client:
+        table = archived(spark, solo, tmp_path / "table")
+        client.set("x", 1)
+        archived(spark, solo, tmp_path / "table")
+        now = moment(client)
+        client.set("x", 2)
+        with open_cut(spark, table, Cut()) as chosen:
+            archived(spark, solo, tmp_path / "table")
+            assert compact(spark, table, keep_s=0.0).files == 1
+            assert chosen.events.count() == sum(map(len, now.held.values()))
+    with open_table(table, network=None):
+        assert asof(spark, table, Cut()).ticks == sum(map(len, now.held.values())) + 1
 
 
 # -- up to when the table knows all -------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def test_many_small_commits_become_one_file_with_the_same_rows(spark: SparkSessi
     (file,) = (tmp_path / "t" / "events").iterdir()
     links = [(row["node"], row["tick"]) for row in pq.read_table(file, partitioning=None).to_pylist()]
     assert links == sorted(links)
-    assert sorted(one.name for one in (tmp_path / "t").iterdir()) == ["events", "lock", "manifest.json"]
+    assert sorted(one.name for one in (tmp_path / "t").iterdir()) == ["events", "lock", "manifest.json", "readers"]
 
 
 def test_second_run_has_nothing_to_do_and_commits_nothing(spark: SparkSession, tmp_path: FilePath) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_GONE: Final = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _UNREAD_FILE: Final = re.compile(r"Encountered error while reading file (file:\S+?)\.\s")
 _CAUSE: Final = "Caused by: "
 
@@ -51,6 +52,8 @@ def reason_in(text: str) -> str:
     ours = [line for line in lines if line.startswith("distkv.")]
     if not ours and (found := _UNREAD_FILE.search(text)) is not None:
         place = unquote(urlsplit(found[1]).path)
+        if _GONE in text:
+            return f"{place} is gone, as after a compaction that did not wait for this job: start it again"
         return f"{place} is damaged, or cannot be read: take the table from a copy"
     causes = [line.removeprefix(_CAUSE) for line in reversed(lines) if line.startswith(_CAUSE)]
     others = [line for line in lines if "Error: " in line or "Exception: " in line]

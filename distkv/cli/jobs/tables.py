@@ -50,7 +50,7 @@ def archive_command(
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.pass_obj
 def files_command(_: CliSession, directory: str) -> Job:
-    """List the files of the event table DIR, one per line; an interrupted commit is finished or undone first."""
+    """List the files of the event table DIR as of its last commit, one per line."""
     return partial(_files, directory)
 
 
@@ -81,8 +81,8 @@ def _archive(
 
 
 def _files(directory: str) -> None:
-    from distkv.spark.table.store import open_table
+    from distkv.spark.table.snapshot import read_table
 
-    with open_table(directory, network=None) as table:
+    with read_table(directory) as table:
         for file in table.files():
             click.echo(file)

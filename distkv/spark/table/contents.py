@@ -23,6 +23,7 @@ from distkv.spark.table.columns import TABLE_FORM, damaged, read_batches
 from distkv.spark.table.folder import crc32_of, translated
 from distkv.spark.table.manifest import DataFile
 from distkv.spark.table.parts import work_out
+from distkv.spark.table.snapshot import Snapshot
 from distkv.spark.table.store import Table
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _PATTERN_CHARS: Final = str.maketrans({char: f"\\{char}" for char in "\\*?[]{}"}
 _CHECKED: Final = "parquet.page.verify-checksum.enabled"
 
 
-def read_events(spark: SparkSession, table: Table) -> DataFrame:
+def read_events(spark: SparkSession, table: Table | Snapshot) -> DataFrame:
     """The rows of a table, each of whose files is looked at first.
 
     Raises:

@@ -31,11 +31,8 @@ from distkv.spark.table.manifest import (
     file_name,
     tidy_path,
 )
+from distkv.spark.table.snapshot import LOCK, MANIFEST, NEW, clear_readers, damage_line, kept_folder
 
-MANIFEST: Final = "manifest.json"
-LOCK: Final = "lock"
-NEW: Final = ".new"
-"""The end of the name of a file that does not count yet."""
 PARQUET: Final = ".parquet"
 _OURS: Final = frozenset({MANIFEST, MANIFEST + NEW, LOCK, EVENTS_FOLDER})
 _FOLDERS: Final = Folders()
@@ -48,15 +45,12 @@ def open_table(
     network: bytes | None,
     path: str | None = None,
     create: bool = False,
-    takes_damaged: bool = False,
     folders: Folders = _FOLDERS,
 ) -> Iterator[Table]:
-    """The table in a folder, which nobody else uses meanwhile; a commit that was broken off is finished or undone.
+    """The table in a folder, to which nobody else commits meanwhile; a broken-off commit is finished or undone.
 
-    `network` is the id of the network whose events come in; None takes any table, of whatever path, to read it. `path`
-    is the one path whose events are in the table. `create` makes a table of a folder that is empty or missing. With
-    `takes_damaged` a file that is missing or has another size is no error, but told by `Table.damage`; nothing is
-    touched then.
+    `network` is the id of the network whose events come in; None takes any table, of whatever path. `path`
+    is the one path whose events are in the table. `create` makes a table of a folder that is empty or missing.
 
     Raises:
         BusyError: another job uses the folder.
@@ -84,12 +78,11 @@ def open_table(
                 data = _begin(folders, place, Manifest(network or b"", path=wanted))
             manifest = decode_manifest(data, os.path.join(place, MANIFEST))
             _check_same(manifest, network, wanted, place)
-            damage = _damage(folders, place, manifest)
-            if damage and not takes_damaged:
-                raise LogDamagedError(next(iter(damage.values())))
-            if not damage:
-                _finish(folders, place, manifest)
-        table = Table(place, manifest, folders, damage)
+            if damage := _damage(folders, place, manifest):
+                raise LogDamagedError(damage)
+            _finish(folders, place, manifest)
+            clear_readers(place)
+        table = Table(place, manifest, folders)
         try:
             yield table
         finally:
@@ -109,14 +102,11 @@ def sync_file(file: str | os.PathLike[str]) -> None:
 class Table:
     """An open table, from `open_table`. One thread uses it at a time."""
 
-    def __init__(self, directory: str, manifest: Manifest, folders: Folders, damage: Mapping[str, str]) -> None:
+    def __init__(self, directory: str, manifest: Manifest, folders: Folders) -> None:
         self._directory = directory
         self._manifest = manifest
         self._folders = folders
-        self._ended = next(iter(damage.values()), "")
-        self.damage: Final = damage
-        """The names of files that are missing or have another size, each with the line that says so; such a table is
-        only read."""
+        self._ended = ""
 
     @property
     def directory(self) -> str:
@@ -129,14 +119,12 @@ class Table:
         return self._manifest
 
     def files(self) -> list[str]:
-        """The absolute names of all data files that are there, in order."""
-        return [self.place_of(file) for file in self._manifest.files if file.name not in self.damage]
+        """The absolute names of all data files, in order."""
+        return [self.place_of(file) for file in self._manifest.files]
 
     def place_of(self, file: DataFile) -> str:
-        """The absolute name of a data file; of a damaged table, whose last commit may be unfinished, where it lies."""
-        place = self._absolute(file.name)
-        is_new = bool(self.damage) and self._folders.size(place) is None
-        return place + NEW if is_new else place
+        """The absolute name of a data file."""
+        return self._absolute(file.name)
 
     def new_name(self, part: int) -> str:
         """The name of a data file of the next commit; `part` counts from 0.
@@ -159,12 +147,14 @@ class Table:
         gaps: TickRanges,
         forgotten: float | None = None,
         form: int = PLAIN_FORM,
+        keep_s: float = 0.0,
     ) -> None:
         """Take in new files, whose content lies at `new_place`, and drop files which they supersede, at once.
 
         `ticks` and `gaps` are those of the whole table from now on. `forgotten`: changes that were overwritten before
         this time are not in the new files any more; None: none were dropped. `form` is the newest form of events that
-        any of the new files has: releases that do not know it refuse the table from then on.
+        any of the new files has: releases that do not know it refuse the table from then on. `keep_s`: so long the
+        superseded files are kept, for readers that took the manifest before.
 
         Raises:
             NoSpaceError: the disk is full. The table is as before, and the same commit may be tried again.
@@ -183,7 +173,11 @@ class Table:
             self._manifest = manifest
             # While this lasts, the folder lags behind the manifest; the next `open_table` would do the same.
             events = os.path.join(self._directory, EVENTS_FOLDER)
-            _remove(self._folders, events, [self._absolute(name) for name in removed])
+            superseded = [self._absolute(name) for name in removed]
+            if superseded and keep_s > 0:
+                _keep(self._folders, events, superseded, kept_folder(self._directory, keep_s))
+            else:
+                _remove(self._folders, events, superseded)
             _rename(self._folders, events, [self._absolute(file.name) for file in added])
         self._ended = ""
 
@@ -290,6 +284,16 @@ def _remove(folders: Folders, folder: str, files: list[str]) -> None:
         folders.sync_folder(folder)
 
 
+def _keep(folders: Folders, folder: str, files: list[str], kept: str) -> None:
+    """Move files out of the folder, durably, as `_remove`."""
+    for place in (os.path.dirname(kept), kept):
+        if folders.size(place) is None:
+            folders.make_folder(place)
+    for file in files:
+        folders.rename(file, os.path.join(kept, os.path.basename(file)))
+    folders.sync_folder(folder)
+
+
 def _rename(folders: Folders, folder: str, files: list[str]) -> None:
     """Give committed files their names, under which everybody sees them."""
     for file in files:
@@ -341,20 +345,16 @@ def _paths(path: str | None) -> str:
     return "all paths" if path is None else f"the path {path!r}"
 
 
-def _damage(folders: Folders, place: str, manifest: Manifest) -> dict[str, str]:
-    """The files that are missing or have another size; of each the line that says so."""
-    found: dict[str, str] = {}
+def _damage(folders: Folders, place: str, manifest: Manifest) -> str | None:
+    """What is wrong with the first file that is missing or has another size."""
     for file in manifest.files:
         name = os.path.join(place, file.name)
         size = folders.size(name)
         if size is None:
             size = folders.size(name + NEW)  # of a commit that was broken off
         if size != file.size_bytes:
-            what = "is missing" if size is None else f"has {size} bytes instead of {file.size_bytes}"
-            found[file.name] = (
-                f"{name} {what}: nothing was changed. Take the table from a copy, or begin a new one in an empty folder"
-            )
-    return found
+            return damage_line(name, size, file)
+    return None
 
 
 def _finish(folders: Folders, place: str, manifest: Manifest) -> None:

@@ -37,6 +37,7 @@ Caused by: org.apache.parquet.io.ParquetDecodingException: could not verify page
         (["archive"], "missing option '--to'"),
         (["archive", "--to", "DIR", "--every", "0"], "--every is '0': write seconds, from 0.1 to 86400"),
         (["archive", "--to", "DIR", "--max-rows", "-1"], "--max-rows is '-1': write a whole number, 1 or above"),
+        (["compact", "DIR", "--keep", "-1"], "--keep is '-1': write seconds"),
         (["compact"], "missing argument 'DIR'"),
         (["compact", "DIR", "--rows", "0"], "--rows is '0': write a whole number, from 1 to 1000000"),
         (["compact", "DIR", "--rows", "1000001"], "--rows is '1000001': write a whole number, from 1 to 1000000"),
@@ -78,13 +79,17 @@ def test_wrong_command_line_is_refused_before_anything_begins(
             "/srv/a b.c/1-000.parquet is damaged, or cannot be read: take the table from a copy",
         ),
         (
+            UNREAD.replace("NO_HINT", "FILE_NOT_EXIST"),
+            "/srv/a b.c/1-000.parquet is gone, as after a compaction that did not wait for this job: start it again",
+        ),
+        (
             ": X: Exception: in awaitResult\nCaused by: Y: first\nCaused by: Z: last\n",
             "Z: last",
         ),
         ("nothing\nIOError: no room\n", "IOError: no room"),
         ("", "no reason given"),
     ],
-    ids=["ours", "file", "cause", "error", "nothing"],
+    ids=["ours", "file", "gone", "cause", "error", "nothing"],
 )
 def test_what_spark_says_is_told_in_the_line_that_says_most(text: str, reason: str) -> None:
     assert reason_in(text) == reason

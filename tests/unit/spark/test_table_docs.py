@@ -43,8 +43,11 @@ def append(table: Table, rows: list[dict[str, object]]) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Manifest:
-    """The table of the page, in DIR below the present folder, while a job has begun to write more."""
-    monkeypatch.chdir(tmp_path)
+    """The table of the page, in DIR below the present folder, while a job has begun to write more.
+
+    That folder has a name which readers may take for a column that each row has."""
+    (tmp_path / "node=old").mkdir()
+    monkeypatch.chdir(tmp_path / "node=old")
     with open_table("DIR", network=NETWORK, create=True) as table:
         append(table, FIRST)
         append(table, SECOND)
@@ -70,6 +73,7 @@ def examples() -> list[tuple[str, str, str]]:
 
 
 def printed(language: str, text: str) -> str:
+    text = text.replace("DIR", f"{Path.cwd()}/DIR")
     if language == "sql":
         with duckdb.connect() as connection:
             return str(connection.sql(text))
