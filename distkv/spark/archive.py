@@ -65,7 +65,7 @@ class Archived:
     """Of the events those that had been gaps."""
     commit: int
     total: int
-    """Events that the table has, as ticks."""
+    """Events that the table has, also those that a compaction forgot."""
     total_gaps: int
     seconds: float
 
@@ -218,12 +218,13 @@ class _Archiving:
         """What it did until now."""
         first, last = self._first, self._table.manifest
         come = without(last.ticks, first.ticks)
+        events = last.rows - first.rows
         return Archived(
-            sum(file.rows for file in last.files) - sum(file.rows for file in first.files),
+            events,
             count(without(last.gaps, first.gaps)),
-            count(common(come, first.gaps)),
+            min(events, count(common(come, first.gaps))),  # of one path, others may have been filled
             last.commit,
-            count(last.ticks),
+            count(last.ticks) if last.path is None else last.rows,
             count(last.gaps),
             round(time.monotonic() - self._begun, 3),
         )

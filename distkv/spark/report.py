@@ -103,6 +103,7 @@ def _facts(table: Snapshot) -> TableFacts:
         manifest.path,
         manifest.forgotten,
         manifest.gaps,
+        manifest.settled,
     )
 
 

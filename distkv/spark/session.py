@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import glob
 from typing import TYPE_CHECKING, Final, TextIO
 
 from distkv.errors import SparkFailedError
@@ -38,11 +40,25 @@ _LOCAL_CONF: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddres
 def session(
     master: str = LOCAL, conf: Mapping[str, str] | None = None, *, shows_logs: bool = False
 ) -> Iterator[SparkSession]:
-    """Start Spark, and end it.
+    """Start Spark, and end it; its machine does not outlive an interrupt.
 
     Raises:
         SparkFailedError: PySpark or Java is missing, or Spark does not start with this.
     """
+    before = _below(os.getpid())
+    try:
+        with _started(master, conf, shows_logs=shows_logs) as found:
+            yield found
+    except (KeyboardInterrupt, SystemExit):
+        # Java ignores Ctrl-C, and one that is interrupted while it starts never sees that we are gone.
+        for pid in _below(os.getpid()) - before:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        raise
+
+
+@contextmanager
+def _started(master: str, conf: Mapping[str, str] | None, *, shows_logs: bool) -> Iterator[SparkSession]:
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -68,6 +84,15 @@ def session(
             yield found
         finally:
             found.stop()
+
+
+def _below(pid: int) -> set[int]:
+    """The processes that are there and that this one started, or one of them (Linux; elsewhere nobody knows)."""
+    found: set[int] = set()
+    for file in glob(f"/proc/{pid}/task/*/children"):
+        with suppress(OSError), open(file, encoding="ascii") as opened:
+            found.update(map(int, opened.read().split()))
+    return found.union(*map(_below, found))
 
 
 @contextmanager

@@ -5,7 +5,9 @@ Knows: the command and a node.  Does not know options that are refused before Sp
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from distkv.model.path import Path as KeyPath
-from tests.process.servers import Server
-from tests.spark.jobs import run_here, run_job
+from tests.process.servers import Server, wait_until
+from tests.spark.jobs import end_of, run_here, run_job, running, start_job, tree_of
 from tests.spark.moments import NAMES, archived
 
 LARGEST = (1 << 20) - 200
@@ -62,6 +64,24 @@ def test_machine_without_java_is_told_in_a_line(tmp_path: Path, home: str | None
     ).complaint
     assert "Java" in told or "java" in told
     assert "Traceback" not in told
+
+
+def test_interrupt_while_spark_starts_leaves_no_java(tmp_path: Path) -> None:
+    """It would hold the pipe that the next command reads."""
+    with running(start_job([], "asof", str(tmp_path), "--latest")) as job:
+        wait_until(lambda: any(map(is_java, tree_of(job.pid))), "Java starts")
+        tree = tree_of(job.pid)
+        os.killpg(job.pid, signal.SIGINT)
+        ended = end_of(job)
+    assert (ended.code, ended.out) == (130, "")
+    assert not any(map(is_java, tree))
+
+
+def is_java(pid: int) -> bool:
+    try:
+        return b"java" in (Path("/proc") / str(pid) / "cmdline").read_bytes().partition(b"\0")[0]
+    except OSError:
+        return False
 
 
 def test_hosts_that_are_none_end_with_5_and_a_foreign_folder_with_1(

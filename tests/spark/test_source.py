@@ -126,6 +126,29 @@ def test_option_that_is_wrong_is_refused_with_what_would_be_right(
     assert complaint in str(refused.value)
 
 
+def test_columns_of_others_are_refused_in_a_line(spark: SparkSession, node: Server) -> None:
+    for schema in ("path_str string, value int", "path string"):
+        with pytest.raises(PySparkException) as refused:
+            spark.read.format("distkv").option("hosts", node.address).schema(schema).load().collect()
+        assert "SettingsError: the columns of the view events are given: leave out schema()" in str(refused.value)
+
+
+def test_view_of_sql_has_the_options_that_it_was_made_with(spark: SparkSession, node: Server) -> None:
+    with node.client() as client:
+        client.set("of_sql", 7)
+    options = f"hosts '{node.address}', path 'of_sql', view 'state'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW of_sql USING distkv OPTIONS ({options})")
+    found = spark.sql("SELECT path_str, value FROM of_sql").collect()
+    assert [(row.path_str, row.value) for row in found] == [("of_sql", "7")]
+
+
+@pytest.mark.parametrize("options", ["", "OPTIONS (hosts '127.0.0.1:1')"])
+def test_table_of_sql_whose_options_spark_would_forget_is_refused(spark: SparkSession, options: str) -> None:
+    with pytest.raises(PySparkException) as refused:
+        spark.sql(f"CREATE TABLE of_sql USING distkv {options}")
+    assert "make a view instead, with CREATE TEMPORARY VIEW name USING distkv OPTIONS" in str(refused.value)
+
+
 def test_host_that_is_away_ends_the_read_in_a_line(spark: SparkSession) -> None:
     with pytest.raises(PySparkException) as refused:
         spark.read.format("distkv").option("hosts", "127.0.0.1:1").load().count()

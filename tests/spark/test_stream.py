@@ -17,6 +17,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from distkv.client.questions import Set
+from distkv.errors import UnreachableError
+from distkv.spark.source.options import read_options
+from distkv.spark.source.stream import EventsStreamReader
 from tests.process.servers import Server, Servers, wait_until
 
 NUMBERS = count()
@@ -65,6 +68,16 @@ class Sink:
         self._batches[number] = sorted(batch.collect(), key=lambda row: (row.node, row.tick))
         if self.is_broken:
             raise RuntimeError("the sink is broken")
+
+
+def trim(server: Server) -> None:
+    """Have a node let go of its history."""
+    server.terminate()
+    file = server.directory / "keep.yaml"
+    file.write_text("history: {keep: 0}\n")
+    server.environment = {**server.environment, "DISTKV_CONFIG": str(file)}
+    server.start("--transport", "solo").wait_ready()
+    wait_until(lambda: server.storage()["history_rows"] == 0, "history is let go")
 
 
 @pytest.fixture
@@ -160,17 +173,34 @@ def test_stream_goes_on_over_another_host_and_takes_what_only_that_has(
 
 def test_what_has_no_content_is_a_gap_once(spark: SparkSession, solo: Server, sink: Sink) -> None:
     write(solo, 1, 2, 3)
-    solo.terminate()
-    file = solo.directory / "keep.yaml"
-    file.write_text("history: {keep: 0}\n")
-    solo.environment = {**solo.environment, "DISTKV_CONFIG": str(file)}
-    solo.start("--transport", "solo").wait_ready()
-    wait_until(lambda: solo.storage()["history_rows"] == 0, "history is let go")
+    trim(solo)
     sink.take_all(stream(spark, solo))
     sink.take_all(stream(spark, solo))
     rows = sink.rows()
     assert [row.kind for row in rows].count("gap") == 1
     assert [row.value for row in rows if row.kind == "set"] == ["3"]
+
+
+@pytest.mark.parametrize("loss", [None, "false", "true"])
+def test_batch_whose_content_is_trimmed_before_it_is_read_has_gaps_instead_unless_that_is_a_failure(
+    solo: Server, loss: str | None
+) -> None:
+    """Its offsets stay the same at each restart: would it fail, it would fail for ever."""
+    write(solo, 1, 2, 3)
+    options = read_options({"hosts": solo.address, "path": "x", **({} if loss is None else {"failOnDataLoss": loss})})
+    reader = EventsStreamReader(options)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    trim(solo)
+    again = EventsStreamReader(options)
+    parts = again.partitions(start, end)
+    if loss == "true":
+        with pytest.raises(UnreachableError, match="set failOnDataLoss=false to get gap rows"):
+            [list(again.read(part)) for part in parts]
+        return
+    rows = [row for part in parts for batch in again.read(part) for row in batch.to_pylist()]
+    assert [row["value"] for row in rows if row["kind"] == "set"] == ["3"]
+    assert [row["tick_end"] - row["tick"] for row in rows if row["kind"] == "gap"] == [2]
 
 
 def test_checkpoint_of_another_network_is_refused(

@@ -14,7 +14,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli import exits
-from distkv.cli.jobs.running import on_spark
+from distkv.cli.jobs.running import TableFolder, on_spark
 from distkv.cli.output import Form, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
 
@@ -28,7 +28,7 @@ _LINES: Final = ("silent", "told")
 
 
 @click.command("audit")
-@click.argument("directory", metavar="[DIR]", type=click.Path(), required=False)
+@click.argument("directory", metavar="[DIR]", type=TableFolder(), required=False)
 @output_option
 @click.pass_obj
 def audit_command(session: CliSession, directory: str | None, form: str | None) -> Job:

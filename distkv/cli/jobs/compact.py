@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncclick as click
 import attrs
 
-from distkv.cli.jobs.running import ProgressLine, on_spark, read_count, read_seconds
+from distkv.cli.jobs.running import ProgressLine, TableFolder, on_spark, read_count, read_seconds
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.text.moment import read_moment
@@ -26,7 +26,7 @@ ROWS_MAX: Final = 1_000_000
 
 
 @click.command("compact")
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="DIR", type=TableFolder())
 @click.option("--rows", "rows", metavar="N", default="250000", show_default=True,
               help="The target number of events in a file, 1 to 1000000.")  # fmt: skip
 @click.option("--forget", "forget", metavar="TIME", help="Drop also changes that were overwritten before TIME.")

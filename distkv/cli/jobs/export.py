@@ -14,7 +14,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli.jobs.moments import CutOptions, moment_options
-from distkv.cli.jobs.running import on_spark
+from distkv.cli.jobs.running import TableFolder, on_spark
 from distkv.cli.output import Form, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--to", "to", required=True, metavar="DIR", type=click.Path(), help="An empty or missing folder.")
 @click.option("--format", "files", required=True, type=click.Choice(["csv", "json", "parquet"]),
               help="The format of the files.")  # fmt: skip
-@click.option("--table", "table", metavar="DIR", type=click.Path(),
+@click.option("--table", "table", metavar="DIR", type=TableFolder(),
               help="The tree as of a moment of this event table; otherwise the live tree.")  # fmt: skip
 @moment_options
 @output_option

@@ -15,7 +15,7 @@ import asyncclick as click
 import attrs
 
 from distkv.cli import exits
-from distkv.cli.jobs.running import on_spark
+from distkv.cli.jobs.running import TableFolder, on_spark
 from distkv.cli.output import Form, binary_stdout, complain, print_result, rendered
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.errors import SettingsError
@@ -88,7 +88,7 @@ def moment_options(command: Callable[..., Job]) -> Callable[..., Job]:
 
 
 @click.command("asof")
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="DIR", type=TableFolder())
 @moment_options
 @click.option("--to", "to", metavar="FILE", type=click.Path(), help="Write the tree to FILE, and print a summary.")
 @output_option
@@ -100,7 +100,7 @@ def asof_command(session: CliSession, directory: str, moment: CutOptions, to: st
 
 
 @click.command("restore")
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="DIR", type=TableFolder())
 @moment_options
 @click.option("--apply", "applies", is_flag=True, help="Write; otherwise only count what would be written.")
 @output_option

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import asyncclick as click
 import attrs
 
-from distkv.cli.jobs.running import on_spark
+from distkv.cli.jobs.running import TableFolder, on_spark
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="DIR", type=TableFolder())
 @click.option("--to", "to", required=True, metavar="FILE", type=click.Path(),
               help="The page, such as report.html; an old one is replaced.")  # fmt: skip
 @output_option

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import asyncclick as click
@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _GONE: Final = "FAILED_READ_FILE.FILE_NOT_EXIST"
 _UNREAD_FILE: Final = re.compile(r"Encountered error while reading file (file:\S+?)\.\s")
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _CAUSE: Final = "Caused by: "
 
 
@@ -85,6 +86,16 @@ def read_count(name: str, text: str, most: int | None = None) -> int:
         range_ = "1 or above" if most is None else f"from 1 to {most}"
         raise click.UsageError(f"{name} is {text!r}: write a whole number, {range_}")
     return int(text)
+
+
+class TableFolder(click.Path):
+    """The folder of an event table, as an argument: one of this machine, which may be mounted from another."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and _URL.match(value):
+            why = "is no folder: an event table is in a folder of this machine, or mounted there"
+            self.fail(f"{value!r} {why}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class ProgressLine:

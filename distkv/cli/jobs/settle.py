@@ -14,6 +14,7 @@ from typing import Final
 
 import asyncclick as click
 
+from distkv.cli.jobs.running import TableFolder
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.errors import RequestError
@@ -23,7 +24,7 @@ NOBODY: Final = "unknown"
 
 
 @click.command("settle")
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="DIR", type=TableFolder())
 @click.option("--why", "why", required=True, metavar="TEXT", help="The reason, for those who read it later.")
 @click.option("--who", "who", metavar="NAME", help="Who decides it; otherwise the name of your login.")
 @click.option("--node", "nodes", multiple=True, metavar="NODE",

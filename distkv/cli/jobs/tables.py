@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import asyncclick as click
 import attrs
 
-from distkv.cli.jobs.running import ProgressLine, on_spark, read_count, read_seconds
+from distkv.cli.jobs.running import ProgressLine, TableFolder, on_spark, read_count, read_seconds
 from distkv.cli.output import Form, complain, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.model.path import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("archive")
-@click.option("--to", "directory", required=True, metavar="DIR", type=click.Path(), help="The event table.")
+@click.option("--to", "directory", required=True, metavar="DIR", type=TableFolder(), help="The event table.")
 @click.option("--once", is_flag=True, help="End after everything that is held now.")
 @click.option("--every", "every", metavar="S", default="5", show_default=True, help="Commit every S seconds.")
 @click.option("--path", "path", metavar="PATH", default=":", help="Only changes at and below PATH.")
@@ -47,7 +47,7 @@ def archive_command(
 
 
 @click.command("files")
-@click.argument("directory", metavar="DIR", type=click.Path())
+@click.argument("directory", metavar="DIR", type=TableFolder())
 @click.pass_obj
 def files_command(_: CliSession, directory: str) -> Job:
     """List the files of the event table DIR as of its last commit, one per line."""

@@ -17,6 +17,7 @@ import attrs
 
 from distkv.model.tick_ranges import TickRanges
 from distkv.spark.reporting.scale import Buckets
+from distkv.spark.table.manifest import GapDecision
 
 WRITERS_MAX: Final = 100
 PATHS_MAX: Final = 20
@@ -46,6 +47,8 @@ class TableFacts:
     forgotten: float | None = None
     """Changes that were overwritten before this time were dropped; None: none were."""
     gaps: TickRanges = attrs.field(factory=dict)
+    settled: tuple[GapDecision, ...] = ()
+    """Who accepted gaps, when and why."""
 
 
 @attrs.frozen

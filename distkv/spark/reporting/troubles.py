@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from distkv.model.tick_ranges import common, count
 from distkv.spark.reporting.charts import Columns, Series, bar, figure
 from distkv.spark.reporting.figures import Conflicts, Figures, Lag, Lags, TableFacts, TimeBucket
 from distkv.spark.reporting.markup import Column, of_all, paragraph, path, table, text
 from distkv.spark.reporting.scale import Buckets, counted, counted_as, days, duration, moment, share, width_name
+from distkv.text.moment import utc
 
 GAPS_MAX: Final = 100
 """So many ranges of ticks are named."""
@@ -91,6 +93,12 @@ def gaps(facts: TableFacts) -> Iterator[str]:
         return
     ranges = [(node, begin, end) for node, ticks in sorted(facts.gaps.items()) for begin, end in ticks.pairs()]
     yield paragraph(_GAPS, "soft")
+    if accepted := [(one, common(one.ticks, facts.gaps)) for one in facts.settled]:
+        lines = (
+            f"{one.who} accepted {counted_as(count(ticks), 'gap', 'gaps')} on {utc(one.time)}: {one.why}"
+            for one, ticks in accepted if ticks
+        )  # fmt: skip
+        yield f'<ul class="notes">{"".join(f"<li>{text(line)}</li>" for line in lines)}</ul>\n'
     heads = [Column("node", "w"), Column("first tick", "n"), Column("last tick", "n"), Column("events", "n")]
     caption = of_all("Ticks without content", min(GAPS_MAX, len(ranges)), len(ranges))
     yield table(caption, heads, (

@@ -38,6 +38,8 @@ _TAKEN: Final = {
 ROWS_PER_PARTITION: Final = 100_000
 GAP_WAIT_S: Final = 60.0
 BATCH_SIZE: Final = 100
+_OF_TABLE: Final = "provider"
+"""What Spark's catalog gives the source of a table that is made by CREATE TABLE."""
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark gives the sink of a stream, and keeps for itself."""
 
@@ -62,7 +64,9 @@ class ReadOptions:
     max_rows: int | None = None
     """In one batch of a stream."""
     gap_wait_s: float = GAP_WAIT_S
-    fail_on_data_loss: bool = True
+    fail_on_data_loss: bool | None = None
+    """Whether content that went between plan and read ends the read; None: it ends one that can be planned anew, and in
+    a stream is a gap where hosts say that it is gone, since a batch is the same at each restart."""
 
     def wanted(self, ticks: TickRanges) -> TickRanges:
         """The part of these that may be read: of the named writers, and in `ending`."""
@@ -133,6 +137,11 @@ def _read(given: Mapping[str, Any], known: Mapping[str, _Option], what: str) -> 
     """The fields that were given, and the options by the names under which they are documented."""
     found: dict[str, Any] = {}
     names: list[str] = []
+    if _OF_TABLE in given:  # Spark has forgotten all options when it reads the table, and would ask 127.0.0.1
+        raise SettingsError(
+            "a table cannot be made of this source, since Spark forgets its options: make a view instead, with CREATE "
+            "TEMPORARY VIEW name USING distkv OPTIONS (hosts '...')"
+        )
     for key, value in given.items():
         option = known.get(key.lower())
         if option is None:

@@ -32,11 +32,14 @@ class Partition(InputPartition):
     gaps: TickRanges = attrs.field(factory=dict)
 
 
-def read_partition(partition: Partition, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def read_partition(
+    partition: Partition, options: ReadOptions, *, is_stream: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The rows of a partition.
 
     Raises:
-        UnreachableError: content went between plan and read, and `failOnDataLoss` is true.
+        UnreachableError: content went between plan and read, and `failOnDataLoss` is true, or was not given: then in a
+            stream only if a host that may have it is away.
     """
     if partition.read is None:
         if partition.gaps:
@@ -51,7 +54,8 @@ def read_partition(partition: Partition, options: ReadOptions) -> Iterator[pa.Re
         yield from small(batch)
     if reading.left:
         gone = {read.node: reading.left}
-        if options.fail_on_data_loss:
+        fails = options.fail_on_data_loss
+        if fails or (fails is None and (reading.failures or not is_stream)):
             raise _lost(reading)
         yield gap_rows(gone)
 

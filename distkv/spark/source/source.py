@@ -57,12 +57,14 @@ class DistkvSource(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(COLUMNS[self._options.view])
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # it is always ours
+    def reader(self, schema: StructType) -> DataSourceReader:
+        self._check_columns(schema)
         if self._options.view != "events":
             return ViewReader(self._options)
         return FilteredEventsReader(self._options) if is_offered() else EventsReader(self._options)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        self._check_columns(schema)
         if self._options.view != "events":
             raise SettingsError(
                 f"view is {self._options.view!r}: state, conflicts and gaps can be read, not streamed: leave view out"
@@ -74,6 +76,19 @@ class DistkvSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         return RowsStreamWriter(schema, write_options(self._given, overwrite=overwrite, is_stream=True))
+
+    def _check_columns(self, schema: StructType) -> None:
+        """Whether they are ours; who names others would get the values of ours under those names, or none.
+
+        Raises:
+            SettingsError: they are others.
+        """
+        ours = self.schema()
+        if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in ours]:
+            raise SettingsError(
+                f"the columns of the view {self._options.view} are given: leave out schema(), or the columns of "
+                f"CREATE VIEW, and select some of {', '.join(ours.names)}"
+            )
 
 
 class EventsReader(DataSourceReader):

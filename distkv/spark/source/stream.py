@@ -87,7 +87,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Partition)
-        yield from read_partition(partition, self._options)
+        yield from read_partition(partition, self._options, is_stream=True)
 
     # -- inside
 

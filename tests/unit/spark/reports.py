@@ -23,6 +23,7 @@ from distkv.spark.reporting.figures import (
     WriterFigures,
 )
 from distkv.spark.reporting.scale import buckets_of
+from distkv.spark.table.manifest import GapDecision
 
 MADE_S = 1_795_428_000.0
 EVIL = (
@@ -111,7 +112,8 @@ def odd() -> Report:
         lives=(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1), conflicts=Conflicts(5, 0, 5, 5, 0, paths),
     )  # fmt: skip
     facts = TableFacts(
-        EVIL[1], "0123456789abcdef", 1, 1, 1, EVIL[0], 1e9, {NodeName("n"): Ranges([(2**62, 2**62 + 9)])}
+        EVIL[1], "0123456789abcdef", 1, 1, 1, EVIL[0], 1e9, {NodeName("n"): Ranges([(2**62, 2**62 + 9)])},
+        (GapDecision(1e300, "<b>ada", "<script>", {NodeName("n"): Ranges([(2**62, 2**62 + 5)])}),),
     )
     lags = Lags((Lag("n", "m", 1, math.inf, -1e12, 1e18, 1e300),), ("n",), 0, (f"{EVIL[0]}: refused",))
     return Report(facts, figures, lags, MADE_S, "0.1.0")

@@ -18,6 +18,7 @@ from distkv.spark.reporting.figures import WRITERS_MAX, Conflicts, Figures, Lag,
 from distkv.spark.reporting.markup import text
 from distkv.spark.reporting.page import SECTIONS, page
 from distkv.spark.reporting.troubles import GAPS_MAX, LAGS_MAX
+from distkv.spark.table.manifest import GapDecision
 from tests.unit.spark.reports import EVIL, busy, empty, odd
 
 REPORTS = [busy, empty, odd]
@@ -129,6 +130,17 @@ def test_page_of_a_large_fleet_stays_small() -> None:
     assert len(found.named("tr")) == 3 + WRITERS_MAX + GAPS_MAX + LAGS_MAX
     assert f"From each writer to each node: {LAGS_MAX} of 900" in found.text
     assert "n899" in found.text
+
+
+def test_who_accepted_gaps_is_told_of_those_that_there_still_are() -> None:
+    gaps = {NodeName("a"): Ranges([(3, 9)])}
+    decisions = (
+        GapDecision(1e9, "ada", "the disk burned", {NodeName("a"): Ranges([(1, 6)])}),
+        GapDecision(1e9, "bob", "filled since", {NodeName("a"): Ranges([(1, 3)])}),
+    )
+    told = page(attrs.evolve(empty(), table=attrs.evolve(empty().table, gaps=gaps, settled=decisions)))
+    assert "ada accepted 3 gaps on 2001-09-09T01:46:40.000+00:00: the disk burned" in told
+    assert "filled since" not in told
 
 
 def test_node_of_which_there_are_only_gaps_is_among_the_writers() -> None:
