@@ -14,9 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from distkv.client.questions import Set
-from distkv.errors import BusyError, UnreachableError, WrongDirectoryError
+from distkv.errors import BusyError, RequestError, UnreachableError, WrongDirectoryError
 from distkv.model.path import Path as KeyPath
 from distkv.spark.archive import Archived, Stopping, Wishes, archive, archive_once
+from distkv.spark.asof import Cut, asof
 from distkv.spark.table.store import open_table
 from tests.process.cluster import open_cluster
 from tests.process.servers import Server, wait_until
@@ -157,6 +158,29 @@ def test_superseded_values_of_a_writer_that_is_away_are_gaps_until_it_is_back(
         assert (again.total_gaps, again.filled) == (0, first.total_gaps)
         assert set(ticks_in(tmp_path / "t")) >= acknowledged
         check_whole(tmp_path / "t")
+
+
+def test_table_says_of_each_node_up_to_when_it_has_all_and_of_one_that_is_away_up_to_its_last_word(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nodes that nobody named are asked, too."""
+    table = str(tmp_path / "t")
+    with open_cluster(tmp_path / "cluster") as cluster:
+        for name in "abc":
+            written(cluster[name], 5, f"{name}.k")
+        cluster.wait_equal(60)
+        archive_once(spark, table, wishes(cluster["a"]))
+        first = manifest(tmp_path / "t")["until"]
+        cluster["c"].kill()
+        written(cluster["a"], 5, "later")
+        archive_once(spark, table, wishes(cluster["a"]))
+        second = manifest(tmp_path / "t")["until"]
+        assert (sorted(first), sorted(second)) == (["a", "b", "c"], ["a", "b", "c"])
+        assert second["a"] > first["a"]
+        assert second["c"] == first["c"]
+        assert asof(spark, table, Cut(at=first["c"])).unknown == ()
+        with pytest.raises(RequestError, match="it has all of c up to"):
+            asof(spark, table, Cut(at=second["a"]))
 
 
 def has_all(table: Path, acknowledged: set[tuple[str, int]]) -> bool:

@@ -259,6 +259,7 @@ class Table:
         self._ended = _unknown(self._directory)
         self._folders.rename(new, os.path.join(self._directory, MANIFEST))
         self._folders.sync_folder(self._directory)
+        clear_readers(self._directory)  # a job may run for weeks
 
 
 def _unknown(place: str) -> str:

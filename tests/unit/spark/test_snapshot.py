@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from distkv.errors import LogDamagedError, WrongDirectoryError
+from distkv.model.event import NodeName
 from distkv.model.tick_ranges import joined
 from distkv.spark.table import snapshot as module
 from distkv.spark.table.snapshot import Snapshot, read_table
@@ -114,6 +115,15 @@ def test_replaced_files_go_when_their_time_is_over(folder: Path) -> None:
     kept.rename(kept.with_name(f"{module.KEPT}1"))
     with open_table(folder, network=None):
         assert not (folder / module.READERS).exists()
+
+
+def test_job_that_runs_on_removes_replaced_files_with_its_next_commit(folder: Path) -> None:
+    compact(folder, 3600.0)
+    (kept,) = (folder / module.READERS).iterdir()
+    with open_table(folder, network=None) as table:
+        over = kept.rename(kept.with_name(f"{module.KEPT}1"))
+        table.note(until={NodeName("a"): 5.0})
+        assert not over.exists()
 
 
 def test_folder_of_a_reader_that_was_killed_goes_and_of_one_that_lives_stays(folder: Path) -> None:
