@@ -31,7 +31,7 @@ from distkv.model.tick_ranges import TickRanges, common, count, without
 from distkv.spark.folding import ENTRIES, EVENT_COLUMNS, IS_EXPIRY, RISING, fold
 from distkv.spark.horizon import check_known, known_until, unknown_before, words_of
 from distkv.spark.nodes.planning import View
-from distkv.spark.table.contents import few, read_events
+from distkv.spark.table.contents import few, read_events, settled_line
 from distkv.spark.table.manifest import Manifest
 from distkv.spark.table.snapshot import read_table
 from distkv.text.moment import utc
@@ -241,7 +241,7 @@ def _unknown(manifest: Manifest, until: Mapping[NodeName, float], cut: Cut, lack
     """What of a cut could not be known, in lines."""
     settled = common(lacked, manifest.settled_gaps)
     if settled:
-        yield f"not known: {count(settled)} changes whose content is gone, as was settled: {few(settled)}"
+        yield settled_line(settled)
     if others := without(lacked, settled):
         yield f"not known: {count(others)} changes that the table has not: {few(others)}"
     if cut.at is not None and (unknown := unknown_before(cut.at, manifest, until)):

@@ -19,7 +19,7 @@ from distkv.model.path import ROOT, Path
 from distkv.model.tick_ranges import TickRanges, count, without
 from distkv.spark.checking import Checked, check
 from distkv.spark.fleet import SUSPECTS_MAX, TOLD_MAX, ContentPlaces, NamedNodes
-from distkv.spark.table.contents import TASKS_EACH, few, read_files
+from distkv.spark.table.contents import TASKS_EACH, few, read_files, settled_line
 from distkv.spark.table.manifest import DataFile, Manifest
 from distkv.spark.table.snapshot import Snapshot, read_table
 
@@ -58,7 +58,7 @@ class Audited:
     silent: tuple[str, ...] = ()
     """Hosts that did not answer, in lines."""
     told: tuple[str, ...] = ()
-    """What is wrong, in lines."""
+    """What is wrong, in lines; and which gaps somebody settled, which is no fault."""
 
     @property
     def is_sound(self) -> bool:
@@ -101,7 +101,10 @@ def audit(
                 f"{table.directory} is the event table of network {manifest.network.hex()}, and the hosts are of "
                 f"{fleet.network.hex()}: name another folder, or hosts of that network"
             )
-        return _result(_look_at_nodes(fleet, manifest), _look_at_files(spark, table))
+        found = _result(_look_at_nodes(fleet, manifest), _look_at_files(spark, table))
+    if not (settled := manifest.settled_gaps):
+        return found
+    return attrs.evolve(found, told=(*found.told, settled_line(settled)))
 
 
 # -- inside -------------------------------------------------------------------------------------------------------

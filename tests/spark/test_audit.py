@@ -20,14 +20,14 @@ from pyspark.sql import SparkSession
 from distkv.client.addresses import read_address
 from distkv.client.questions import Set
 from distkv.errors import LogDamagedError, PeerError, UnreachableError, WrongDirectoryError
-from distkv.model.event import first_tick
+from distkv.model.event import NodeName, first_tick
 from distkv.model.path import Path as KeyPath
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import count
 from distkv.spark.archive import Wishes, archive_once
 from distkv.spark.audit import Audited, audit
 from distkv.spark.checking import Checked, check
-from distkv.spark.table.manifest import DataFile, Manifest, decode_manifest
+from distkv.spark.table.manifest import DataFile, GapDecision, Manifest, decode_manifest
 from distkv.spark.table.store import open_table
 from tests.process.cluster import Cluster, open_cluster
 from tests.process.load import Load
@@ -207,6 +207,17 @@ def test_ticks_that_a_node_forgot_are_only_in_the_table(spark: SparkSession, sol
 def test_table_that_is_in_use_is_audited_all_the_same(spark: SparkSession, node: Server, table: Path) -> None:
     with open_table(table, network=None):
         assert audited(spark, node, table=table).is_sound
+
+
+def test_gaps_that_were_settled_are_named_and_are_no_fault(spark: SparkSession, node: Server, table: Path) -> None:
+    gaps = {NodeName("z"): Ranges([(1, 5)])}
+    with open_table(table, network=None) as opened:
+        opened.commit(ticks=opened.manifest.ticks, gaps=gaps)
+        opened.note(decision=GapDecision(9.0, "ada", "gone", gaps))
+    found = audited(spark, node, table=table)
+    assert (found.is_sound, found.told) == (
+        True, ("not known: 4 changes whose content is gone, as was settled: z [[1, 5]]",)
+    )  # fmt: skip
 
 
 def test_table_that_is_none_or_damaged_is_an_error(

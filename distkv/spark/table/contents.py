@@ -70,6 +70,11 @@ def few(ticks: TickRanges) -> str:
     return shown if len(shown) <= SHOWN_CHARS else f"{shown[:SHOWN_CHARS]} ..."
 
 
+def settled_line(gaps: TickRanges) -> str:
+    """How a result names the gaps that somebody settled."""
+    return f"not known: {count(gaps)} changes whose content is gone, as was settled: {few(gaps)}"
+
+
 def ticks_of(batch: pa.RecordBatch) -> TickRanges:
     """The ticks of rows, each once; of those that have a node and a tick."""
     contents = Contents()
