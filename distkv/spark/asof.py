@@ -27,10 +27,10 @@ from distkv.model.event import NodeName
 from distkv.model.index import place_of
 from distkv.model.path import ROOT, Path, split_text
 from distkv.model.ranges import Ranges
-from distkv.model.tick_ranges import TickRanges, common, count, without
+from distkv.model.tick_ranges import TickRanges, common, count, joined, without
 from distkv.spark.folding import ENTRIES, EVENT_COLUMNS, IS_EXPIRY, RISING, fold
 from distkv.spark.horizon import check_known, known_until, unknown_before, words_of
-from distkv.spark.nodes.planning import View
+from distkv.spark.nodes.planning import View, held_by
 from distkv.spark.table.contents import few, read_events, settled_line
 from distkv.spark.table.manifest import Manifest
 from distkv.spark.table.snapshot import read_table
@@ -154,7 +154,7 @@ def open_cut(
             check_known(cut.at, manifest, until)
         if path != ROOT:
             chosen = chosen.where(_is_at_or_below(split_text(str(path))))
-        yield Chosen(chosen, lacked, tuple(_unknown(manifest, until, cut, lacked)))
+        yield Chosen(chosen, lacked, tuple(_unknown(manifest, until, views, cut, lacked)))
 
 
 def entries_of(spark: SparkSession, events: DataFrame) -> DataFrame:
@@ -237,13 +237,18 @@ def _of_network(views: Sequence[View], manifest: Manifest) -> Sequence[View]:
     return [view for view in views if view.network == manifest.network]
 
 
-def _unknown(manifest: Manifest, until: Mapping[NodeName, float], cut: Cut, lacked: TickRanges) -> Iterator[str]:
+def _unknown(
+    manifest: Manifest, until: Mapping[NodeName, float], views: Sequence[View], cut: Cut, lacked: TickRanges
+) -> Iterator[str]:
     """What of a cut could not be known, in lines."""
     settled = common(lacked, manifest.settled_gaps)
     if settled:
         yield settled_line(settled)
     if others := without(lacked, settled):
         yield f"not known: {count(others)} changes that the table has not: {few(others)}"
+    newer = without(held_by(_of_network(views, manifest)), joined(manifest.ticks, manifest.gaps))
+    if newer and cut == Cut():
+        yield f"not in the table, and so not kept: {count(newer)} changes that nodes hold: {few(newer)}"
     if cut.at is not None and (unknown := unknown_before(cut.at, manifest, until)):
         yield f"not known: what came to the table no more; it has {words_of(unknown)}"
 

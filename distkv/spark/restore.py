@@ -60,7 +60,7 @@ def restore(
     """
     if path.is_reserved:
         raise SettingsError(f"{path} belongs to the system, which restores it itself: name another path")
-    views = [] if cut.at is None else Hosts(addresses).views(discover=True)
+    views = [] if cut.ticks is not None else Hosts(addresses).views(discover=True)
     then = asof(spark, directory, cut, path=path, allow_gaps=allow_gaps, views=views)
     with Client(addresses) as client:
         found = carry_out(client if apply else None, differences(then.entries, _live(client, path)))

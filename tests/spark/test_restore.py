@@ -100,6 +100,19 @@ def test_restore_of_a_time_after_the_archive_passes_when_nodes_say_that_nothing_
     assert (found.set, found.deleted, found.unknown) == (0, 0, ())
 
 
+def test_restore_of_all_that_is_archived_names_what_is_not(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
+    with solo.client() as client:
+        client.set("x", 1)
+        table = archived(spark, solo, tmp_path / "table")
+        client.set("x", 2)
+        found = restore(spark, addresses(solo), table, Cut(), apply=False)
+    (line,) = found.unknown
+    assert found.set == 1
+    assert line.startswith("not in the table, and so not kept: 1 changes that nodes hold: a [")
+
+
 def test_restore_into_another_network_believes_the_table_alone(
     spark: SparkSession, solo: Server, other: Server, tmp_path: FilePath
 ) -> None:
