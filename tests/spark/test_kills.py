@@ -68,7 +68,9 @@ def test_compaction_killed_in_the_middle_has_no_event_twice_and_the_next_job_fin
     assert is_committed in (None, commit == FILES + 1)
     listing = run_job((), "files", str(table))
     assert (listing.code, listing.err) == (0, "")
-    names = [Path(line).name for line in listing.out.splitlines()]
+    assert all(map(os.path.exists, listing.out.splitlines()))  # also under names that the commit was to change
+    assert run_job((), "settle", str(table), "--why", "to open it").code == 0
+    names = [Path(line).name for line in run_job((), "files", str(table)).out.splitlines()]
     assert names == sorted(os.listdir(table / "events"))
     assert len(names) == (40 if commit == FILES + 1 else FILES)
     assert ticks_in(table) == [("a", tick) for tick in range(1, FILES * FILE_ROWS + 1)]
