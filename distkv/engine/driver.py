@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, assert_never
+from typing import assert_never
 
 import trio
 
@@ -71,16 +71,6 @@ from distkv.wire.records import encode_record
 from distkv.wire.room import EVENT_BYTES, events_room
 
 log = logging.getLogger("distkv.engine")
-
-LEVELS: Final = {
-    **dict.fromkeys(("two_contents", "digest_differs", "damaged", "service_failed"), logging.ERROR),
-    **dict.fromkeys(("rolled_back", "own_missing", "later_life", "retired", "stale"), logging.WARNING),
-    **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
-    **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
-}
-"""How loud a note is; the others are counted, and shown with -vv."""
-REPEATS_SHOWN: Final = 10
-"""So many notes of one id are logged; of more, every hundredth."""
 
 
 class Driver:
@@ -444,13 +434,7 @@ class Driver:
             self._ready.set()
             if self.transport is not None:
                 self.transport.appear()  # one that founds or joins may have been refused until now
-        count = self.counters[note.id]
-        level = LEVELS.get(note.id, logging.DEBUG)
-        if note.id == "peer_failed" and not self.replica.is_serving:
-            level = logging.WARNING  # a node that cannot become ready should say why
-        if log.isEnabledFor(level) and (count <= REPEATS_SHOWN or count % 100 == 0):
-            event = note.id + "".join(f" {key}=%s" for key in note.fields)
-            log.log(level, event, *note.fields.values())
+        self.journal.note(note, self.counters[note.id])
 
     def _announce(self) -> None:
         self.step(AnnounceDue())

@@ -1,7 +1,7 @@
-"""What the log says of the network at its usual level: a node went away or came back, a conflict opened; a line each.
+"""What the log says: what the core notes; and, a line each, that a node went away or came back, or a conflict opened.
 
-Knows: who was alive when it was looked at last, and which losers were open.  Does not know what makes a node alive
-(`core.recovery`), nor what is done about a conflict.
+Knows: how loud a note is, who was alive when it was looked at last, and which losers were open.  Does not know what
+makes a node alive (`core.recovery`), nor what is done about a conflict.
 
 Invariant: what was so at the start is not told, and nothing is told twice; after a split with many conflicts, some are
 told, and then how many more there are.
@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from distkv.core.ready import PathChange
+from distkv.core.ready import Note, PathChange
 from distkv.core.replica import Replica
 from distkv.engine.feeds import open_losers
 from distkv.model.event import Link, NodeName, tick_text
@@ -21,6 +21,15 @@ from distkv.model.path import Path
 
 log = logging.getLogger("distkv.engine")
 
+LEVELS: Final = {
+    **dict.fromkeys(("two_contents", "digest_differs", "damaged", "service_failed"), logging.ERROR),
+    **dict.fromkeys(("rolled_back", "own_missing", "later_life", "retired", "stale"), logging.WARNING),
+    **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
+    **dict.fromkeys(("ready", "new_life", "unwitnessed", "split_healed"), logging.INFO),
+}
+"""How loud a note is; the others are counted, and shown with -vv."""
+REPEATS_SHOWN: Final = 10
+"""So many notes of one id are logged; of more, every hundredth."""
 LOOK_MS: Final = 1000
 CONFLICTS_SHOWN: Final = 100
 """So many lines about conflicts there are in `CONFLICTS_MS`."""
@@ -67,6 +76,15 @@ class Journal:
             if self._hidden:
                 log.warning("conflicts_opened more=%d", self._hidden)
             self._shown, self._hidden, self._since_ms = 0, 0, now_ms
+
+    def note(self, note: Note, count: int) -> None:
+        """Say what the core noted, for the `count`-th time, as loud as it is worth."""
+        level = LEVELS.get(note.id, logging.DEBUG)
+        if note.id == "peer_failed" and not self._replica.is_serving:
+            level = logging.WARNING  # a node that cannot become ready should say why
+        if log.isEnabledFor(level) and (count <= REPEATS_SHOWN or count % 100 == 0):
+            event = note.id + "".join(f" {key}=%s" for key in note.fields)
+            log.log(level, event, *note.fields.values())
 
     def changed(self, changes: Iterable[PathChange]) -> None:
         """Say which losers are open now that were not before."""
