@@ -45,9 +45,9 @@ from distkv.storage.archive_schema import PROGRESS
 PART_ROWS: Final = 500
 
 _INDEXES: Final = {
-    "history_by_path": "i.path = h.path AND i.lsn = h.lsn AND i.arrived = h.arrived AND i.won = h.won",
-    "history_by_tick": "i.node = h.node AND i.tick = h.tick AND i.lsn = h.lsn",
-    "history_by_arrival": "i.arrived = h.arrived AND i.lsn = h.lsn",
+    "history_by_path": ("path", "lsn", "arrived", "won"),
+    "history_by_tick": ("node", "tick", "lsn"),
+    "history_by_arrival": ("arrived", "lsn"),
 }
 """Which of its columns an index has."""
 
@@ -179,9 +179,14 @@ def _is_intact(row: Sequence[Any]) -> bool:
 
 
 def _indexes_damaged(connection: sqlite3.Connection, first: int, last: int, count: int) -> list[DamagedRow]:
-    """Which indexes do not lead to each of these rows. The joins run within SQLite, without the interpreter's lock."""
+    """Which indexes do not lead to each of these rows. The joins run within SQLite, without the interpreter's lock.
+
+    Each column is compared twice. The first comparison is how SQLite searches: it takes what stands at the place where
+    a row should be, if that is not above it, for this row. The second one, with a +, looks at what stands there.
+    """
     found = []
-    for name, same in _INDEXES.items():
+    for name, columns in _INDEXES.items():
+        same = " AND ".join(f"i.{column} = h.{column} AND +i.{column} = +h.{column}" for column in columns)
         query = (
             f"SELECT count(*) FROM history h NOT INDEXED CROSS JOIN history i INDEXED BY {name} ON {same}"
             " WHERE h.lsn BETWEEN ? AND ?"

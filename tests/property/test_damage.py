@@ -28,3 +28,12 @@ def test_damaged_directory_reads_right_or_heals_or_is_refused_in_a_line(
     found = list(outcomes(moments, tmp_path, 12, TRIALS, kind))
     assert [str(outcome) for outcome in found if outcome.ending is Ending.WRONG] == []
     assert len(found) == len(TRIALS)
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [(1, 111512)],  # an entry of an index in a wrong place, which the scrub counted for the one that should be there
+)
+def test_trial_that_once_went_wrong(moments: list[Moment], tmp_path: Path, seed: int, number: int) -> None:
+    (found,) = outcomes(moments, tmp_path, seed, [number])
+    assert found.ending is not Ending.WRONG, str(found)
