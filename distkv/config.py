@@ -59,7 +59,8 @@ class Limits:
     reply_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
     """Unsent replies of one connection; above it the server sends them before it reads the next request."""
     connections: int = attrs.field(default=4096, validator=_above_zero)
-    """Open client and peer connections; further ones are closed with `busy`."""
+    """Open client and peer connections; further ones are closed with `busy`. A few are kept for other nodes. Where the
+    process may open too few files, it takes fewer connections, and the log says how many."""
     uncommitted_bytes: int = attrs.field(default=64 << 20, validator=_above_zero)
     """Records waiting for the disk; above it writers wait, and updates by gossip are dropped and pulled later."""
     outbox: int = attrs.field(default=4096, validator=_above_zero)

@@ -126,7 +126,8 @@ async def _run_at(
     listeners: list[trio.SocketListener], config: Config, beginning: Beginning, manager: ServiceManager
 ) -> None:
     await manager.tell(f"STATUS=reading {config.data_dir}")
-    allow_files(config.limits.connections)
+    possible = allow_files(config.limits.connections)
+    config = attrs.evolve(config, limits=attrs.evolve(config.limits, connections=possible))
     ask_for_short_turns()
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")

@@ -52,9 +52,10 @@ class Faults:
             if not isinstance(leaf, Exception) or (isinstance(leaf, DistkvError) and not isinstance(leaf, CONTAINED)):
                 raise error
         place = place_of(error)
-        id = blake2b(f"{type(error).__name__} {place} {where}".encode(), digest_size=4).hexdigest()
+        id = blake2b(f"{place} {where}".encode(), digest_size=4).hexdigest()
         self._counters["faults_contained"] += 1
         self._seen[id] += 1
         if self._seen[id] % REPEAT == 1:
-            log.error("fault_contained id=%s where=%s at=%s times=%d", id, where, place, self._seen[id], exc_info=error)
+            times, leaf = self._seen[id], next(leaves(error))
+            log.error("fault_contained id=%s where=%s at=%s times=%d", id, where, place, times, exc_info=leaf)
         return InternalError(f"internal error {id} in {where}: the log of the server says more; please report it")

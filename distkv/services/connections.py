@@ -23,26 +23,40 @@ from distkv.wire.request import Lend
 
 LINGER_S: Final = 1.0
 """How long a connection that is refused is still read, so that the refusal arrives."""
+REFUSED_MAX: Final = 8
+"""So many are told at a time that they are refused: each costs a descriptor. Those beyond are closed without a word."""
+NODES_MAX: Final = 16
+"""So many connections are kept for nodes, of a quarter of all at the most."""
+NODE_S: Final = 2.0
+"""Within so long a node asks something on its connection."""
 QUIET_S: Final = 30.0
 """After so long without a request a connection that is lent is given up."""
 
 
 async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]]) -> None:
     """Serve every connection, until cancelled; beyond the limit a connection gets `busy` and is closed."""
-    open_count = 0
+    open_count = refused_count = 0
 
     async def handle(stream: trio.abc.Stream) -> None:
-        nonlocal open_count
+        nonlocal open_count, refused_count
         if open_count >= driver.limits.connections:
             driver.counters["connections_refused"] += 1
-            await _turn_away(
-                stream,
-                BusyError(f"{driver.replica.name} has {open_count} connections open already: try again later"),
-            )
+            if refused_count >= REFUSED_MAX:
+                await trio.aclose_forcefully(stream)
+                return
+            refused_count += 1
+            try:
+                await _turn_away(
+                    stream,
+                    BusyError(f"{driver.replica.name} has {open_count} connections open already: try again later"),
+                )
+            finally:
+                refused_count -= 1
             return
+        is_last = open_count >= driver.limits.connections - _kept_for_nodes(driver.limits.connections)
         open_count += 1
         try:
-            await _serve(driver, stream, idle)
+            await _serve(driver, stream, idle, for_nodes=is_last)
         finally:
             open_count -= 1
 
@@ -53,12 +67,20 @@ async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[
             await trio.serve_listeners(handle, list(listeners))
 
 
-async def _serve(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections) -> None:
-    """Serve a connection until it ends."""
+def _kept_for_nodes(connections: int) -> int:
+    """So many of the connections are for other nodes, however many clients there are: changes must go on."""
+    return min(NODES_MAX, connections // 4)
+
+
+async def _serve(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections, *, for_nodes: bool) -> None:
+    """Serve a connection until it ends; one `for_nodes` ends soon unless a node asks on it."""
+    is_sound = False
     try:
         async with stream:
             async with trio.open_nursery() as nursery:
                 session = Session(driver, stream, idle, nursery)
+                if for_nodes:
+                    nursery.start_soon(_end_client, driver, session, nursery.cancel_scope)
                 is_sound = await session.serve()
                 nursery.cancel_scope.cancel()
             if session.lender is not None:
@@ -69,6 +91,15 @@ async def _serve(driver: Driver, stream: trio.abc.Stream, idle: IdleConnections)
         driver.counters["connection_lost"] += 1
     except* Exception as group:
         driver.faults.contain(group, "a connection")
+
+
+async def _end_client(driver: Driver, session: Session, scope: trio.CancelScope) -> None:
+    """Who has asked nothing as a node within a moment is a client, for whom there is no connection left."""
+    await trio.sleep(NODE_S)
+    if session.is_of_client:
+        driver.counters["connections_refused"] += 1
+        session.turn_away(BusyError(f"{driver.replica.name} keeps its last connections for nodes: try again later"))
+        scope.cancel()
 
 
 async def _lend_all(driver: Driver, idle: IdleConnections, nursery: trio.Nursery) -> None:

@@ -332,6 +332,16 @@ class Session:
         """The last `seq` that came on it; 0: nothing was asked yet."""
         return self._seq
 
+    @property
+    def is_of_client(self) -> bool:
+        """Whether no node asked anything on it so far."""
+        return self._is_client
+
+    def turn_away(self, error: DistkvError) -> None:
+        """Say why the connection ends now, as far as the other side takes it in at once."""
+        self._reply(encode_error(0, error))
+        self.sender.flush_nowait()
+
     def _a_node_asked(self) -> None:
         """This is no client's connection."""
         self._driver.clients -= self._is_client

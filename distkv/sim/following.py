@@ -171,6 +171,7 @@ class FollowStream:
     def _woken(self, peer: Process) -> None:
         streaming = self._streaming
         if streaming is not None and streaming.follower.is_waiting:
+            streaming.follower.check()
             streaming.follower.is_waiting = False
             self._travel_here(peer)
 

@@ -233,6 +233,7 @@ class _WatchConnection:
 
     def _woken(self) -> None:
         watcher = self._telling.watcher
+        watcher.check()
         if watcher.is_waiting:
             watcher.is_waiting = False
             self._later(self._pause_ms(), self._go_on)

@@ -19,7 +19,6 @@ import binascii
 import json
 import math
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from typing import Final
 
 from distkv.errors import BadValueError, DecodeError
@@ -78,6 +77,8 @@ def exact_float(word: str) -> float:
         BadValueError: digits would be lost.
     """
     number = _float(word)
+    from decimal import Decimal  # costs milliseconds, and few commands read a fraction
+
     if Decimal(word) not in (Decimal(repr(number)), Decimal(f"{number:.17g}")):
         raise BadValueError(f"the number {word[:40]} has more digits than a float keeps: write it as text")
     return number

@@ -35,8 +35,8 @@ KEEPING = (
         "follow-not-stopped",
         "a follow that is not wanted is stopped on the connection that stays",
         "transport/pull.py",
-        "            if call.seq and not call.is_over and self._nursery is not None:\n",
-        "            if not call.seq and self._nursery is not None:\n",
+        "            if line.is_answering(call) and self._nursery is not None:\n",
+        "            if not line.is_answering(call) and self._nursery is not None:\n",
         "tests/node/test_pull_calls.py",
     ),
     broken(

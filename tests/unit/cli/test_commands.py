@@ -126,7 +126,7 @@ def test_help_shows_what_is_built_and_nothing_else(capsys: Capture, command: lis
         ),
         (["client", "token"], "acquire break data list release renew reset run servers show watch"),
         (["client", "node"], "list retire"),
-        (["pipeline"], "archive asof audit compact export files import report restore"),
+        (["pipeline"], "archive asof audit compact export files import report restore settle"),
     ],
 )
 def test_help_lists_the_commands(capsys: Capture, group: list[str], commands: str) -> None:

@@ -39,7 +39,7 @@ def _watched(habits: Habits, *names: str, limits: Limits | None = None) -> Fleet
 
 def _set(fleet: Fleet, name: str, count: int = 1) -> None:
     for number in range(count):
-        fleet.step(name, LocalSet(SetValue(1, Path(["x", str(number)]), pack_value(fleet.now_ms))))
+        fleet.step(name, LocalSet(SetValue(1, Path(["x", str(number)]), pack_value([name, fleet.now_ms]))))
 
 
 def _settle(fleet: Fleet) -> None:
