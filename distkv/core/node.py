@@ -189,6 +189,9 @@ class Node:
     def apply(self, event: Event, turn: Turn) -> bool:
         """Somebody's event, from anywhere; whether it said something new."""
         store = self.store
+        if event.path.is_reserved and store.is_void(event):
+            turn.ready.note("entry_guarded", node=event.node, tick=event.tick)
+            return bool(self.learn_known(ranges_of((event.link,)), turn))
         if event.node == store.me:
             self.follow(self.lives.heard_own(event, is_serving=self.is_serving), turn)
         applied = store.remote(event)

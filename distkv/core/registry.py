@@ -15,14 +15,19 @@ from typing import Final
 import attrs
 
 from distkv.core.ready import Rng
-from distkv.errors import BadValueError
+from distkv.errors import BadValueError, SettingsError
 from distkv.model.event import LIFE_MAX, Event, Kind, NodeName, life_of
 from distkv.model.path import Path
 from distkv.model.tree import Tree
+from distkv.naming import is_node_name, parse_address
 from distkv.wire.values import pack_value, unpack_value
 
 NETWORK_PATH: Final = Path((None,))
 """The root's reserved entry: the network's id and when it was created."""
+
+NETWORK_ID_BYTES: Final = 8
+ADDRESS_CHARS_MAX: Final = 300
+"""A host name has up to 253."""
 
 LIFE_STEP: Final = 1 << 12
 """Where the clock cannot tell, one of so many lives is the next; so few that a million attempts to join use none up."""
@@ -88,13 +93,13 @@ class Registry:
         if entry is None:
             return
         if path == NETWORK_PATH:
-            self.network = network_of(entry.head) or self.network
+            self.network = self.network or network_of(entry.head)
             return
         retired = retired_of(path)
         match path.names:
             case (None, "service", *_):
                 self.service_changes += 1
-            case (None, "node", str() as name):
+            case (None, "node", str() as name) if is_node_name(name):
                 self._registration_changed(NodeName(name))
             case _ if retired is not None and not self.is_retired(*retired):
                 node, life = retired
@@ -142,6 +147,14 @@ def node_path(name: str) -> Path:
     return Path((None, "node", name))
 
 
+def is_node_path(path: Path) -> bool:
+    """Whether a node of this name can be registered there."""
+    match path.names:
+        case (None, "node", str() as name):
+            return is_node_name(name)
+    return False
+
+
 def service_path(service: str) -> Path:
     """Where a service keeps what all nodes are to know for good."""
     return Path((None, "service", service))
@@ -156,15 +169,16 @@ def retired_of(path: Path) -> tuple[NodeName, int] | None:
     """The node and its life of which an event at this path says that it is over."""
     match path.names:
         case (None, "retired", str() as name, int() as life) if type(life) is int:
-            return NodeName(name), life
+            return (NodeName(name), life) if is_node_name(name) and 0 <= life <= LIFE_MAX else None
     return None
 
 
 def network_of(event: Event) -> NetworkIdentity | None:
     """What an event at `NETWORK_PATH` says."""
     match _map_of(event):
-        case {"network": bytes() as id, "created": float() | int() as created} if math.isfinite(created):
-            return NetworkIdentity(id, float(created))
+        case {"network": bytes() as id, "created": float() | int() as created}:
+            if len(id) == NETWORK_ID_BYTES and math.isfinite(created):
+                return NetworkIdentity(id, float(created))
     return None
 
 
@@ -172,9 +186,20 @@ def registration_of(event: Event) -> Registration | None:
     """What an event at a `node_path` says."""
     match _map_of(event):
         case {"life": int() as life, "addr": str() as addr, "since": float() | int() as since}:
-            if 0 <= life <= LIFE_MAX and math.isfinite(since):  # a NaN would not have the same order on every node
+            # A NaN would not have the same order on every node.
+            if 0 <= life <= LIFE_MAX and math.isfinite(since) and _is_address(addr):
                 return Registration(life, addr, float(since))
     return None
+
+
+def _is_address(text: str) -> bool:
+    """Whether a node can be there: HOST:PORT, or nothing, of a node that nobody can connect to."""
+    if len(text) > ADDRESS_CHARS_MAX or not text.isprintable() or " " in text:
+        return False
+    try:
+        return not text or bool(parse_address(text, "addr"))
+    except SettingsError:
+        return False
 
 
 def _map_of(event: Event) -> dict[str, object]:

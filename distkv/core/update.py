@@ -14,7 +14,17 @@ from typing import Final, assert_never
 
 from distkv.core.conditions import check_conditions, decided_fence, next_fence
 from distkv.core.identity import Identity
-from distkv.core.registry import NETWORK_PATH, NetworkIdentity, Registration, Registry, node_path, retired_path
+from distkv.core.registry import (
+    NETWORK_PATH,
+    NetworkIdentity,
+    Registration,
+    Registry,
+    is_node_path,
+    network_of,
+    node_path,
+    registration_of,
+    retired_path,
+)
 from distkv.core.slots import Slot, Slots
 from distkv.errors import LogDamagedError
 from distkv.model.entry import Entry
@@ -199,6 +209,14 @@ class Store:
             if event.path.is_reserved:
                 self.registry.changed(event.path)
         return applied
+
+    def is_void(self, event: Event) -> bool:
+        """Whether an event may not stand at its path, one of the system's own: it would take from this node what
+        network it belongs to, or from a node that it is registered (docs/protocol, NET-3, REG-8)."""
+        known, path = self.registry.network, event.path
+        if path == NETWORK_PATH:
+            return known is not None and (event.ttl is not None or network_of(event) != known)
+        return is_node_path(path) and (event.ttl is not None or registration_of(event) is None)
 
     def release(self, event: Event, teller: NodeName) -> list[Record]:
         """Have an event that `teller` holds count again, whatever the ledger says; none when it would not win, or

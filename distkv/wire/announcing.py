@@ -12,14 +12,18 @@ from typing import Final
 
 import attrs
 
+from distkv.errors import BadValueError, DecodeError
 from distkv.model.event import NodeName
 from distkv.wire import packing
 from distkv.wire.fields import bad, read_address, read_int, read_map, read_node
+from distkv.wire.values import check_nesting
 
 ANNOUNCE: Final = "announce"
 """The service whose frames these are."""
 COUNT_MAX: Final = 2**31 - 1
 LEVEL_MAX: Final = 64
+BYTES_MAX: Final = 4096
+"""Each node keeps that of each other one, and shows them all."""
 
 
 @attrs.frozen
@@ -52,10 +56,16 @@ def decode_announcement(data: bytes) -> Announcement:
     Raises:
         DecodeError: it is no announcement.
     """
+    if len(data) > BYTES_MAX:
+        raise DecodeError(f"the announcement has {len(data)} bytes: {BYTES_MAX} are the most", "announcement")
     fields = read_map(packing.unpack_whole(data), "announcement")
     parent, services = fields.get("parent"), read_map(fields.get("services"), "services")
     if not all(type(name) is str for name in services):
         raise bad("services", "named with text", fields["services"])
+    try:
+        check_nesting(list(services.values()))
+    except BadValueError as error:
+        raise DecodeError(f"services: {error}", "announcement") from None
     return Announcement(
         read_address(fields),
         read_int(fields, "load", COUNT_MAX),

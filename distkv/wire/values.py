@@ -106,7 +106,7 @@ def _unpack_container(raw: bytes) -> object:
         value = packing.unpack_pairs(raw, _distinct)
     except DecodeError as error:
         raise BadValueError(f"the value cannot be stored: {error}") from None
-    _check_nesting(value)
+    check_nesting(value)
     return value
 
 
@@ -121,8 +121,12 @@ def _distinct(pairs: list[tuple[object, object]]) -> dict[object, object]:
     return found
 
 
-def _check_nesting(value: object) -> None:
-    """Level by level, so that depth costs no stack."""
+def check_nesting(value: object) -> None:
+    """See that lists and maps nest no deeper than `NESTING_MAX`. Level by level, so that depth costs no stack.
+
+    Raises:
+        BadValueError: they do.
+    """
     level = [value]
     for _ in range(NESTING_MAX):
         level = [

@@ -45,12 +45,14 @@ class Broadcast:
 
     def take(self, edge: int, frames: tuple[TreeFrame, ...], now_ms: int) -> Iterator[TreeFrame]:
         """Frames came on an edge: those that are new, for their services."""
+
+
+        def is_sound(frame: TreeFrame) -> bool:
+            return frame.service != ANNOUNCE or self.voices.hear(frame, now_ms)
+
         for frame in frames:
-            if self.flood.take(edge, frame, now_ms):
-                if frame.service == ANNOUNCE:
-                    self.voices.hear(frame, now_ms)
-                else:
-                    yield frame
+            if self.flood.take(edge, frame, now_ms, is_sound) and frame.service != ANNOUNCE:
+                yield frame
 
     def announce(self, what: Announcement, now_ms: int) -> None:
         """Tell all where this node stands."""

@@ -150,8 +150,11 @@ class Flood:
         self._keep(frame, now_ms)
         return frame
 
-    def take(self, edge: int, frame: TreeFrame, now_ms: int) -> bool:
-        """A frame came from a neighbour; whether it says something new."""
+    def take(
+        self, edge: int, frame: TreeFrame, now_ms: int, is_sound: Callable[[TreeFrame], bool] = lambda _: True
+    ) -> bool:
+        """A frame came from a neighbour; whether it says something new. One that is not sound is acknowledged, and
+        passed on to nobody (docs/protocol, TREE-10)."""
         way = self._ways.get(edge)
         if way is None:
             return False
@@ -165,6 +168,9 @@ class Flood:
         if frame.start == last[0]:
             self.counts.frames_missed += frame.number - last[1] - 1
         self.counts.frames_in += 1
+        if not is_sound(frame):
+            self._last[frame.origin] = number
+            return False
         self._keep(frame, now_ms)
         return True
 

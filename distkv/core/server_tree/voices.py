@@ -39,12 +39,14 @@ class Voices:
         self._cut_ms = 0
         """When an edge to a child ended."""
 
-    def hear(self, frame: TreeFrame, now_ms: int) -> None:
-        """A node announced something."""
+    def hear(self, frame: TreeFrame, now_ms: int) -> bool:
+        """A node announced something; whether it can be read."""
         try:
             self.take(frame.origin, decode_announcement(frame.body), now_ms)
         except DecodeError:
             self.bad_count += 1
+            return False
+        return True
 
     def take(self, name: NodeName, what: Announcement, now_ms: int) -> None:
         """This is what it says."""

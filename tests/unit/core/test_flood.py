@@ -44,6 +44,17 @@ def test_frame_that_came_before_is_not_taken_again() -> None:
     assert flood.counts.frames_again == 2
 
 
+def test_frame_that_is_not_sound_is_acknowledged_and_passed_on_to_nobody() -> None:
+    flood = _flood()
+    for edge in (1, 2):
+        flood.open(edge, {}, 0)
+    assert not flood.take(1, _frame(1, body=b"bad"), 5, lambda frame: frame.body != b"bad")
+    assert _due(flood, 2) == []
+    assert flood.have()[ORIGIN] == (7, 1), "it is not asked for again"
+    assert flood.take(1, _frame(2), 5, lambda frame: frame.body != b"bad")
+    assert _due(flood, 2) == [_frame(2)]
+
+
 def test_own_frame_that_comes_back_is_not_taken() -> None:
     flood = _flood()
     flood.open(1, {}, 0)

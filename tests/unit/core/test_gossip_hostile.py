@@ -6,15 +6,19 @@ Knows: docs/protocol, 'Messages' and 'Registry'; every message here is well-form
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
 
 from distkv.core.ready import AskMaps, HeardMessage, PeerOffered, Ready
-from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock
+from distkv.core.registry import NETWORK_PATH, NetworkIdentity
+from distkv.model.event import TICK_MAX, Event, Kind, NodeName, Tick, Tock, new_event
+from distkv.model.fence import NO_FENCE
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import EventRecord, Header, Info, Message, Ping, PingLink, Start, State, Update
+from distkv.wire.values import pack_value
 from tests.fleet import Fleet, NetworkFaults, grown
 
 CLOCK_MS = 5000
@@ -291,3 +295,48 @@ def test_one_tick_with_two_contents_is_counted() -> None:
     ready = fleet.step("a", HeardMessage(Update(header(fleet, "b"), (other,))))
     assert [n.id for n in ready.notes] == ["two_contents"]
     assert fleet["a"].tree.head(Path(["y"])) is head
+
+
+NAMED = {"network": b"otherone", "created": 1.0}
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda _: (Kind.DELETE, b"", None),
+        lambda _: (Kind.EXPIRE, b"", None),
+        lambda _: (Kind.SET, pack_value(NAMED), None),
+        lambda here: (Kind.SET, pack_value({"network": here.id[:7], "created": here.created}), None),
+        lambda here: (Kind.SET, pack_value({"network": here.id, "created": here.created + 1}), None),
+        lambda here: (Kind.SET, here.packed(), 3.0),
+        lambda _: (Kind.SET, b"\xc0", None),
+        lambda _: (Kind.SET, b"\xc1\xc1", None),
+    ],
+    ids=["deleted", "expired", "other", "short", "later", "for a time", "nothing", "nonsense"],
+)
+def test_network_that_a_node_knows_is_up_to_no_event(say: Callable[[NetworkIdentity], tuple[Kind, bytes, Any]]) -> None:
+    """In the name of a node that is registered and gone, as anybody can (docs/protocol, NET-3)."""
+    fleet = grown("a", "b", "c")
+    fleet.crash("c")
+    fleet.run(20_000)
+    here, identity, digest = fleet["a"].tree.get(NETWORK_PATH), fleet["a"].registry.network, fleet["a"].tree.digest
+    assert here is not None
+    assert identity is not None
+    link = (NodeName("c"), Tick(fleet["a"].tree.ledger.last(NodeName("c")) + 1))
+    head = header(fleet, "c")
+    kind, value, ttl = say(identity)
+    forged = new_event(NETWORK_PATH, kind, value, (link, here.head.link), head.tock, 0.0, False, ttl, NO_FENCE)
+    ready = fleet.step("a", HeardMessage(Update(head, (forged,))))
+    assert [note.id for note in ready.notes] == ["entry_guarded"]
+    assert fleet["a"].tree.ledger.has(link), "nobody looks for it for ever"
+    fleet.run(30_000)
+    for name in "ab":
+        fleet.crash(name)
+        fleet.start(name)
+    assert fleet.run_until(lambda: all(fleet[name].is_serving for name in "ab"), 60_000)
+    fleet.run(10_000)
+    for name in "ab":
+        assert (fleet[name].registry.network, fleet[name].tree.digest) == (identity, digest)
+    fleet.set("a", "x", 1)
+    fleet.run(5_000)
+    assert fleet["b"].tree.head(Path(["x"])) is not None

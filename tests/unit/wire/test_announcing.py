@@ -1,0 +1,45 @@
+"""What nodes announce of themselves: what is kept and shown of it is bounded (docs/protocol, TREE-9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distkv.errors import DecodeError
+from distkv.model.event import NodeName
+from distkv.wire import packing
+from distkv.wire.announcing import BYTES_MAX, Announcement, decode_announcement, encode_announcement
+from distkv.wire.values import NESTING_MAX
+
+WHAT = Announcement("h:1", 1, 2, 3, 4, NodeName("p"), {"s": {"x": [1]}})
+
+
+def nested(depth: int) -> bytes:
+    """As bytes, because nobody can make so deep a value to pack it."""
+    body = packing.pack({"addr": "h:1", "load": 1, "level": 2, "height": 3, "children": 4, "parent": None})
+    services = b"\x81\xa1s" + b"\x91" * depth + b"\xc0"
+    return bytes([body[0] + 1]) + body[1:] + packing.pack("services") + services
+
+
+def test_announcement_comes_back_as_it_was() -> None:
+    assert decode_announcement(encode_announcement(WHAT)) == WHAT
+
+
+@pytest.mark.parametrize("depth", [1, 100, NESTING_MAX - 1])
+def test_announcement_that_nests_like_a_value_is_read(depth: int) -> None:
+    read = decode_announcement(nested(depth))
+    assert packing.pack(dict(read.services))
+
+
+@pytest.mark.parametrize("depth", [NESTING_MAX, NESTING_MAX + 1, 500, 510, 1021, 1500])
+def test_announcement_that_nests_deeper_is_none(depth: int) -> None:
+    with pytest.raises(DecodeError):
+        decode_announcement(nested(depth))
+
+
+@pytest.mark.parametrize("services", [{"s": "x" * BYTES_MAX}, {str(n): n for n in range(1000)}, {1: 2}, [], None])
+def test_announcement_that_is_too_large_or_malformed_is_none(services: Any) -> None:
+    fields = {"addr": "h:1", "load": 1, "level": 2, "height": 3, "children": 4, "parent": None, "services": services}
+    with pytest.raises(DecodeError):
+        decode_announcement(packing.pack(fields))
