@@ -23,6 +23,9 @@ from distkv.naming import parse_address
 
 POLL_S: Final = 0.1
 """How long --wait pauses between two looks."""
+UNHEARD_S: Final = 3.0
+"""A node that has just started hears one after the other: so long it may take until those that it does not hear count
+as away."""
 
 
 class WaitFor(StrEnum):
@@ -57,14 +60,22 @@ def _state(session: CliSession, wait: WaitFor | None, may_be_alone: bool, timeou
             print_result(client.state(), form)
         return
     deadline = time.monotonic() + timeout
+    since: float | None = None
     while True:
         found, lack = _look(session, wait, may_be_alone)
+        now = time.monotonic()
+        is_last = now + POLL_S > deadline
         if found is not None and not lack:
-            if wait is WaitFor.CONVERGED:
-                _say_unheard(found)
-            print_result(found, form)
-            return
-        if time.monotonic() + POLL_S > deadline:
+            unheard = _others(found)[1] if wait is WaitFor.CONVERGED else []
+            since = now if since is None else since
+            if not unheard or may_be_alone or is_last or now >= since + UNHEARD_S:
+                if unheard:
+                    _say_unheard(found)
+                print_result(found, form)
+                return
+        else:
+            since = None
+        if is_last:
             raise NotReadyError(f"after {timeout:g} s still not {wait}: {lack}")
         time.sleep(POLL_S)
 
@@ -115,9 +126,8 @@ def _lack_of_others(state: Mapping[str, object]) -> str:
 def _say_unheard(state: Mapping[str, object]) -> None:
     """What agrees is what can be asked: whoever is away may hold anything."""
     heard, unheard = _others(state)
-    if unheard:
-        count = len(heard) + len(unheard)
-        click.echo(f"distkv: {len(heard)} of {count} others heard, not {', '.join(unheard)}", err=True)
+    count = len(heard) + len(unheard)
+    click.echo(f"distkv: {len(heard)} of {count} others heard, not {', '.join(unheard)}", err=True)
 
 
 def _lack_of_agreement(state: Mapping[str, object]) -> str:

@@ -94,7 +94,7 @@ def test_no_worker_gets_a_wrong_answer(reports: Mapping[str, Any], kind: str) ->
 @each_kind
 def test_each_worker_is_served_again_at_once_and_its_program_ends(reports: Mapping[str, Any], kind: str) -> None:
     workers = reports[kind]["workers"]
-    assert all(worker["answers"] > 10 for worker in workers), workers
+    assert all(worker["answers"] for worker in workers), workers
     assert [worker["attempts"] for worker in workers if worker["attempts"] > ATTEMPTS_MAX] == []
     assert len(workers) == WORKERS
 
