@@ -105,7 +105,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> str:
             row("a", 8, "door", knows=[("a", 7)], kind="expire", **gone),
             row("b", 9, "door", tock=8),
             row("b", 10, "lamp"),
-            row("a", 11, "lamp"),
+            row("a", 11, "lamp", value_msgpack=b"\x02"),  # else the two would say the same
             row("a", 12, ":null.node.a", root=":null", system=True),
         ],
         gaps={NodeName("b"): Ranges([(20, 23)])},
@@ -190,7 +190,7 @@ def test_what_was_not_known_is_told_apart_by_what_it_is(spark: SparkSession) -> 
         row("b", 10, "w", knows=[("a", 8)], **delete),
         row("b", 11, "w", knows=[("a", 8)]),
         row("a", (1 << 32) + 5, "z", NOW_S),
-        row("b", 7, "z", knows=[("a", (2 << 32) + 1)], tock=1 << 40),
+        row("b", 7, "z", knows=[("a", (2 << 32) + 1)], tock=1 << 40, value_msgpack=b"\x02"),
     ]
     found = counted(spark, rows).conflicts
     assert {one.path: one.conflicts for one in found.top} == {"x": 1, "z": 1}

@@ -5,6 +5,7 @@ Knows: real nodes and Spark.  Does not know how trees are compared (tests/proper
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path as FilePath
 
@@ -27,10 +28,11 @@ def addresses(server: Server) -> list[Address]:
     return [read_address(server.address)]
 
 
-def dumped(server: Server) -> bytes:
+def dumped(server: Server) -> list[object]:
+    """What it dumps, but for the times at which values end, which a restore does not bring back."""
     ran = server.run("dump")
     assert (ran.code, ran.err) == (0, "")
-    return ran.out
+    return [{key: said[key] for key in said.keys() - {"ttl", "end"}} for said in map(json.loads, ran.text.splitlines())]
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_restore_into_another_network_gives_the_same_dump(
     table = archived(spark, node, tmp_path / "table")
     found = restore(spark, addresses(other), table, Cut(), apply=True)
     assert dumped(other) == dumped(node)
-    assert (found.set, found.deleted, found.changed) == (dumped(node).count(b"\n"), 0, 0)
+    assert (found.set, found.deleted, found.changed) == (len(dumped(node)), 0, 0)
 
 
 def test_restore_brings_back_an_earlier_moment(spark: SparkSession, node: Server, tmp_path: FilePath) -> None:

@@ -1,5 +1,5 @@
 """What stands below `:n`, and what a wrong entry there does, now and after a restart: the rows of the table in
-docs/protocol, 'The registry and the network id'.
+docs/protocol, REG-8.
 
 Knows: the store.  That of the network is guarded where events come in: tests/unit/core/test_gossip_hostile.py.
 """
