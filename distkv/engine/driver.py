@@ -456,7 +456,7 @@ class Driver:
             except (PeerError, RequestError) as error:
                 self.step(FollowEnded(follow.follow, error))
             except Exception as error:
-                self.step(FollowEnded(follow.follow, self.faults.contain(error, f"following {follow.name}")))
+                self.step(FollowEnded(follow.follow, self.faults.contain(error, "following a node")))
             finally:
                 self.commit()
 
@@ -477,7 +477,7 @@ class Driver:
         except (PeerError, RequestError) as cause:
             error = cause
         except Exception as cause:
-            error = self.faults.contain(cause, f"asking {ask.addr}")
+            error = self.faults.contain(cause, "asking a node")
         self.step(PeerDone(ask.id, error))
 
 

@@ -43,7 +43,8 @@ class Faults:
         self._seen = Counter[str]()
 
     def contain(self, error: Exception, where: str) -> InternalError:
-        """Log and count a failure; `where` is what its victim did. Returns what the victim is told.
+        """Log and count a failure; `where` is what its victim did, in the same words each time: with the place it makes
+        the id. Returns what the victim is told.
 
         Raises:
             Exception: the error itself, when the node must end of it.

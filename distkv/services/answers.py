@@ -63,7 +63,7 @@ class LongAnswers:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise
         except Exception as error:
-            failure = self._driver.faults.contain(error, f"the long answer to request {seq}")
+            failure = self._driver.faults.contain(error, "a long answer")
             await self._sender.send_part(seq, encode_error(seq, failure))
         finally:
             self._open_count -= 1

@@ -383,7 +383,7 @@ class Session:
         except RequestError as error:
             self._refuse(self._seq, error)
         except Exception as error:
-            raise self._driver.faults.contain(error, f"request {self._seq}") from error
+            raise self._driver.faults.contain(error, "a request that takes its time") from error
 
     def _refuse(self, seq: int, error: DistkvError) -> None:
         self._driver.counters[f"refused_{error.code}"] += 1

@@ -211,7 +211,7 @@ class PeerCaller:
         try:
             await line.run()
         except Exception as error:
-            self.contain(error, f"what {line.addr} answered")
+            self.contain(error, "what a node answered")
         finally:
             if self._lines.get(line.addr) is line:
                 del self._lines[line.addr]

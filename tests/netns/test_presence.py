@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.netns.lab import PORT, START_S, Lab, open_lab
-from tests.process.presence import Row, table
+from tests.netns.presence import Row, table
 from tests.process.servers import Ran, run_command
 
 WITHIN_S = 60.0
