@@ -5,9 +5,10 @@
 Knows: blocking clients in threads and in forked processes, async clients under asyncio and trio with cancellations.
 Does not know what is done to the servers meanwhile.
 
-On stdin `well` says that nothing is wrong with the servers any more, and the end of it that this is over. The last line
-on stdout is a report, as JSON: wrong answers, answers in all, the most attempts that a worker needed once all was well,
-and how many descriptors are left beyond those of the beginning.
+The first line on stdout, `open`, says that the servers were reached: before that, an error ends the program. On stdin
+`well` says that nothing is wrong with the servers any more, and the end of it that this is over. The last line on
+stdout is a report, as JSON: wrong answers, answers in all, the most attempts that a worker needed once all was well, and
+how many descriptors are left beyond those of the beginning.
 
 Invariant: a worker writes to a path of its own: its path, and a number that rises. So an answer that is another's, or
 of a write that never was, is noticed.
@@ -90,6 +91,11 @@ class Orders:
         self.is_over = True
 
 
+def say_open() -> None:
+    """From here on the servers may be harmed."""
+    print("open", flush=True)
+
+
 # -- blocking -----------------------------------------------------------------------------------------------------
 
 
@@ -116,6 +122,8 @@ def step(client: distkv.Client, worker: Worker, orders: Orders) -> None:
 def in_threads(hosts: Sequence[str], workers: Sequence[Worker], orders: Orders) -> None:
     """Half of them share a client."""
     with distkv.connect(hosts, reply_s=REPLY_S, connect_s=CONNECT_S) as shared:
+        shared.ping()
+        say_open()
 
         def work(worker: Worker, client: distkv.Client) -> None:
             with client:
@@ -140,6 +148,7 @@ def in_forks(hosts: Sequence[str], workers: Sequence[Worker], orders: Orders) ->
     """Each is a child that goes on with the client of its parent, and then says what it saw."""
     with distkv.connect(hosts, reply_s=REPLY_S, connect_s=CONNECT_S) as client:
         client.ping()
+        say_open()
         pipes = []
         for number, worker in enumerate(workers[1:], 1):
             heard, said = os.pipe()
@@ -212,6 +221,7 @@ async def in_tasks(hosts: Sequence[str], workers: Sequence[Worker], orders: Orde
         distkv.open_client(hosts, reply_s=REPLY_S, connect_s=CONNECT_S) as client,
         anyio.create_task_group() as tasks,
     ):
+        say_open()
         for worker in workers:
             tasks.start_soon(work, worker)
 

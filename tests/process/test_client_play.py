@@ -44,6 +44,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
             for kind in KINDS
         }  # fmt: skip
         try:
+            for program in programs.values():
+                assert program.stdout is not None
+                assert program.stdout.readline() == "open\n"
             harm(cluster, random.Random(seed), size(15, 300))
             return {kind: report(program) for kind, program in programs.items()}
         finally:
