@@ -7,8 +7,8 @@ Does not know what is done to the servers meanwhile.
 
 The first line on stdout, `open`, says that the servers were reached: before that, an error ends the program. On stdin
 `well` says that nothing is wrong with the servers any more, and the end of it that this is over. The last line on
-stdout is a report, as JSON: wrong answers, answers in all, the most attempts that a worker needed once all was well, and
-how many descriptors are left beyond those of the beginning.
+stdout is a report, as JSON: wrong answers, answers in all, the most attempts that a worker needed once all was well,
+and how many descriptors are left beyond those of the beginning.
 
 Invariant: a worker writes to a path of its own: its path, and a number that rises. So an answer that is another's, or
 of a write that never was, is noticed.
@@ -93,7 +93,8 @@ class Orders:
 
 def say_open() -> None:
     """From here on the servers may be harmed."""
-    print("open", flush=True)
+    sys.stdout.write("open\n")
+    sys.stdout.flush()
 
 
 # -- blocking -----------------------------------------------------------------------------------------------------
