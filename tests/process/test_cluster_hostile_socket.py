@@ -27,6 +27,8 @@ MANY = 20_000
 GROWTH_MAX = 64 << 20
 """More memory than this nobody makes the server use: what waits for the disk at the most, far more than replies."""
 SERVED_S = 100.0
+BLOCKED_S = 1.0
+"""A send that takes longer waits for a server that does not read."""
 
 HUGE = {
     "text": b"\xdb\xff\xff\xff\xff",
@@ -256,7 +258,7 @@ def test_connections_that_are_reset_hold_up_nobody(server: Server) -> None:
 
 def test_client_that_never_reads_is_not_read_from_and_others_are_served(server: Server) -> None:
     before = _memory(server)
-    with Wire(server, timeout_s=1.0) as wire:
+    with Wire(server) as wire:
         assert _is_blocked(wire, {"action": "get_value", "path": ["big"]})
         assert _memory(server) - before < GROWTH_MAX
         _assert_others_are_served(server)
@@ -264,7 +266,7 @@ def test_client_that_never_reads_is_not_read_from_and_others_are_served(server: 
 
 def test_peer_that_never_reads_its_pulls_costs_bounded_memory(server: Server) -> None:
     before = _memory(server)
-    with Wire(server, timeout_s=1.0) as wire:
+    with Wire(server) as wire:
         assert _is_blocked(wire, {"action": "get_events", "nodes": {"solo": [[1, 2**32]]}})
         assert _memory(server) - before < GROWTH_MAX
         _assert_others_are_served(server)
@@ -272,6 +274,7 @@ def test_peer_that_never_reads_its_pulls_costs_bounded_memory(server: Server) ->
 
 def _is_blocked(wire: Wire, fields: Mapping[str, object]) -> bool:
     """Send the same request again and again: whether the server stops reading before it has read a million."""
+    wire.socket.settimeout(BLOCKED_S)
     for _ in range(2_000):
         try:
             wire.send(b"".join(pack({"seq": wire.next_seq(), **fields}) for _ in range(500)))

@@ -41,7 +41,7 @@ def test_low_soft_limit_is_raised_so_that_connections_beyond_it_are_greeted(serv
     server = limited(servers, f"-Sn {FEW}").start("solo", "--transport", "solo", "--init", "hello")
     server.wait_ready()
     with ExitStack() as stack:
-        wires = [stack.enter_context(Wire(server, timeout_s=5)) for _ in range(CONNECTIONS)]
+        wires = [stack.enter_context(Wire(server)) for _ in range(CONNECTIONS)]
         assert {str(wire.hello["node"]) for wire in wires} == {"solo"}
     assert "few_files" not in server.errors
 
