@@ -10,7 +10,7 @@ import gc
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -27,6 +27,15 @@ from tests.unit.client.scripted_server import Last
 from tests.unit.client.test_threads import WAIT_S, Other
 
 OWN = ("/distkv/", "/contextlib.py", "/weakref.py")
+
+
+@pytest.fixture(autouse=True)
+def _quick_garbage_collection() -> Iterator[None]:
+    """Of what a test makes itself: the tests before it made much, which takes longer than the test."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
