@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from tests.profiles import seeds, size
 
 pytestmark = pytest.mark.slow
 
-ATTEMPTS_MAX = 4
-"""A worker whose last question is under way when all is well may get two answers of a node that is only starting."""
+ATTEMPTS_MAX = 20
+"""One or two are usual: the last question before all is well, and the answer of a node that is only starting. On a busy
+machine some more are not answered in time. A client that does not recover never is."""
 END_S = 300.0
 ROOT = Path(__file__).parents[2]
 
@@ -34,25 +36,25 @@ ROOT = Path(__file__).parents[2]
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What the workers of each kind report."""
     [seed, *_] = seeds(1)
-    with open_token_servers(tmp_path_factory.mktemp("play")) as cluster:
+    with open_token_servers(tmp_path_factory.mktemp("play")) as cluster, ExitStack() as stack:
         hosts = [f"127.0.0.1:{server.port}" for server in cluster]
-        programs = {
-            kind: subprocess.Popen(
-                [sys.executable, "-m", "tests.process.client_workers", kind, str(seed), *hosts],
-                cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            )
-            for kind in KINDS
-        }  # fmt: skip
+        programs = {kind: stack.enter_context(working(kind, seed, hosts)) for kind in KINDS}
+        for program in programs.values():
+            assert program.stdout is not None
+            assert program.stdout.readline() == "open\n"
+        harm(cluster, random.Random(seed), size(15, 300))
+        return {kind: report(program) for kind, program in programs.items()}
+
+
+@contextmanager
+def working(kind: str, seed: int, hosts: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A program with workers of this kind; it is killed if it has not ended."""
+    words = [sys.executable, "-m", "tests.process.client_workers", kind, str(seed), *hosts]
+    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         try:
-            for program in programs.values():
-                assert program.stdout is not None
-                assert program.stdout.readline() == "open\n"
-            harm(cluster, random.Random(seed), size(15, 300))
-            return {kind: report(program) for kind, program in programs.items()}
+            yield program
         finally:
-            for program in programs.values():
-                program.kill()
-                program.wait()
+            program.kill()
 
 
 def harm(cluster: Cluster, chance: random.Random, seconds: float) -> None:
