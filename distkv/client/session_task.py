@@ -26,6 +26,7 @@ from distkv.client.holding import Holding
 from distkv.client.protocol import Backoff, read_answer
 from distkv.client.questions import Question
 from distkv.client.session_thread import TTL_MS
+from distkv.client.side_tasks import side_tasks
 from distkv.client.token_questions import session_question
 from distkv.client.token_wish import TokenNews
 from distkv.errors import DistkvError
@@ -97,14 +98,14 @@ class SessionTask:
         self._on_change()
 
     async def _serve(self) -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch_time)
+        async with side_tasks() as tasks:
+            tasks.start(self._watch_time())
             while not self._holding.is_over:
                 with anyio.CancelScope() as scope:
-                    tasks.start_soon(self._end_with_session, scope)
+                    tasks.start(self._end_with_session(scope))
                     await self._connect_and_talk()
                 scope.cancel()
-            tasks.cancel_scope.cancel()
+            tasks.cancel()
 
     async def _end_with_session(self, scope: anyio.CancelScope) -> None:
         """Cancel it when the session is over, whatever it waits for; it may have ended before."""
@@ -148,7 +149,7 @@ class SessionTask:
         asked = dict[int, Question[TokenReply]]()
         self.do(Holding.connected)
         failure: list[DistkvError] = []
-        async with anyio.create_task_group() as tasks:
+        async with side_tasks() as tasks:
 
             async def hear() -> None:
                 try:
@@ -156,15 +157,15 @@ class SessionTask:
                         self._hear(line, asked, await receive(line.stream, line.name))
                 except DistkvError as error:
                     failure.append(error)
-                tasks.cancel_scope.cancel()
+                tasks.cancel()
 
-            tasks.start_soon(hear)
+            tasks.start(hear())
             while not self._holding.wants_other_node:
                 changed = self._changed
                 await self._send(line, asked)
                 await changed.wait()
             failure.append(failures.silent(line.name))
-            tasks.cancel_scope.cancel()
+            tasks.cancel()
         raise failure[0]
 
     async def _send(self, line: GreetedStream[int], asked: dict[int, Question[TokenReply]]) -> None:

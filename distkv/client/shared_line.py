@@ -26,6 +26,7 @@ from distkv.client.addresses import Address
 from distkv.client.async_stream import RECEIVE_BYTES, GreetedStream, close, open_first
 from distkv.client.event_loop import Sleeper, attend, new_sleeper_kind, plain_socket, running_clock
 from distkv.client.questions import Answer, Question
+from distkv.client.side_tasks import side_tasks
 from distkv.errors import DistkvError, PeerError, UnreachableError
 from distkv.wire.fields import Fields
 
@@ -129,9 +130,9 @@ class SharedLine:
         """Send and receive until it breaks; then wake all who wait."""
         try:
             with self._scope:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._write)
-                    tasks.start_soon(self._watch_times)
+                async with side_tasks() as tasks:
+                    tasks.start(self._write())
+                    tasks.start(self._watch_times())
                     await attend(self._socket, self._read)
         finally:
             self._break()

@@ -81,18 +81,36 @@ asyncio.run(main())
 """
 
 FAILING = """
+async def wait_behind(client):
+    await until_held()
+    await wait_for(client, "end.failing")
+
 async def fail():
     await until_held()
+    await asyncio.sleep(0.3)
     raise ValueError("as it has to be")
 
 async def main():
     async with distkv.open_client(where) as client:
-        await asyncio.gather(hold(client, "end.failing"), wait_for(client, "end.failing"), fail())
+        await asyncio.gather(hold(client, "end.failing"), wait_behind(client), fail())
 
 try:
     asyncio.run(main())
 except ValueError as error:
     print(error)
+"""
+
+AT_ONCE = """
+async def main(turns, asks):
+    client = await distkv.open_client(where)
+    if asks:
+        start(client.get("end.once"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+for turns in range(5):
+    asyncio.run(main(turns, asks=False))
+    asyncio.run(main(turns, asks=True))
 """
 
 GATHERED = """
@@ -161,3 +179,13 @@ def test_ctrl_c_ends_a_program_whose_tasks_hold_tokens(node: Server, tmp_path: P
     assert process.returncode == -signal.SIGINT
     for name in ("end.gathered", "end.gathered.too"):
         assert_free(node, name)
+
+
+def test_program_that_ends_as_soon_as_it_has_a_client_prints_nothing(node: Server, tmp_path: Path) -> None:
+    """Whether the tasks of the client have begun or not."""
+    with program(node, tmp_path, AT_ONCE) as process:
+        try:
+            said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (0, ("", ""))
