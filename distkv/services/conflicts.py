@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import attrs
+
 from distkv.core.conditions import refuse_to_decide_for_the_system
 from distkv.core.ready import LocalDecision, WriteDone
 from distkv.engine.driver import Driver
+from distkv.engine.settler import Settler
 from distkv.errors import ChainMismatchError, DistkvError, NotFoundError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, Link, contains, new_event, tick_text
 from distkv.model.path import Path
+from distkv.model.sameness import says_same
 from distkv.services import kv
 from distkv.services.history import read_event, settler_of
 from distkv.wire.events import shown_fence
@@ -97,12 +101,13 @@ async def get_closed(driver: Driver, request: GetConflicts) -> bytes:
         before = rows[-1].lsn
     items: list[bytes] = []
     size = 0
-    for link, closed_by in _closed(events):
-        is_enough = len(items) == request.limit or size >= CLOSED_BYTES
-        row = None if is_enough or driver.replica.tree.event(link) is not None else await settler.change(link)
-        if row is not None:
-            by = {} if closed_by is None else {"closed_by": _link(closed_by)}
-            items.append(_item(read_event(row), by))
+    for link, loss in _closed(events):
+        if len(items) == request.limit or size >= CLOSED_BYTES:
+            break
+        row = None if driver.replica.tree.event(link) is not None else await settler.change(link)
+        if row is not None and await _was_listed(settler, loser := read_event(row), loss.heads):
+            by = {} if loss.closed_by is None else {"closed_by": _link(loss.closed_by)}
+            items.append(_item(loser, by))
             size += len(items[-1])
     return encode_items(request.seq, items, None)
 
@@ -166,20 +171,44 @@ def _without_value(event: Event) -> Event:
     return new_event(event.path, event.kind, b"", *rest, fence=event.fence)
 
 
-def _closed(events: list[Event]) -> list[tuple[Link, Link | None]]:
-    """Which of the changes of a path, the latest first, were open losers and are no more, and which change closed each;
-    None: none that came here. The one that was opened last comes first.
+@attrs.define
+class _Loss:
+    """What became of a loser."""
 
-    Their values are not here. So those are among them that had the winner's value, which nobody had to decide about.
+    heads: list[Link] = attrs.field(factory=list)
+    """What won while it was open, the first one first."""
+    closed_by: Link | None = None
+
+
+def _closed(events: list[Event]) -> list[tuple[Link, _Loss]]:
+    """Which of the changes of a path, the latest first, were open losers, and which change closed each; None: it is
+    open, or none that came here. The one that was opened last comes first.
+
+    Their values are not here. So those are among them that always had the winner's value (OPEN-4).
     """
     entry: Entry | None = None
-    opened: dict[Link, Link | None] = {}
+    opened: dict[Link, _Loss] = {}
     for event in reversed(events):
         if entry is None:
             entry = Entry(event)
             continue
         gone = entry.settle(event, event.older)
-        # What only found no room any more (OPEN-3) was not closed by the change that took it.
-        opened |= {loser.link: event.link for loser in gone if loser.link in opened and contains(event, loser)}
-        opened |= {loser.link: None for loser in entry.losers if entry.is_live or loser.kind is Kind.SET}
+        for loser in gone:
+            # What only found no room any more (OPEN-3) was not closed by the change that took it.
+            if loser.link in opened and contains(event, loser):
+                opened[loser.link].closed_by = event.link
+        for loser in entry.losers:
+            loss = opened.setdefault(loser.link, _Loss())
+            loss.closed_by = None
+            if entry.head.link not in loss.heads:
+                loss.heads.append(entry.head.link)
     return list(opened.items())[::-1]
+
+
+async def _was_listed(settler: Settler, loser: Event, heads: list[Link]) -> bool:
+    """Whether one of these winners said something else, so that people were told of a conflict."""
+    for head in heads:
+        row = await settler.change(head)
+        if row is None or not says_same(loser, read_event(row)):
+            return True
+    return False

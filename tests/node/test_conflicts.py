@@ -262,6 +262,38 @@ async def test_values_that_were_replaced_by_somebody_who_knew_them_are_no_closed
         assert [await listed(node, path=["w", "x"], closed=True) for node in world.nodes.values()] == [[]] * 3
 
 
+@pytest.mark.parametrize("value", [7, {"on": True, "level": 3}, None], ids=["number", "map", "deletion"])
+async def test_loser_that_said_the_same_as_the_winner_is_no_closed_one(
+    autojump_clock: MockClock, tmp_path: Path, value: object
+) -> None:
+    """Two of three sides wrote one value: only what was listed is a closed one (docs/protocol, OPEN-4)."""
+    async with fleet(tmp_path) as world:
+        async with world.nodes["a"].client() as client:
+            await client.set("w.x", "first")
+        await world.converged(*NAMES)
+        again = dict(reversed(value.items())) if isinstance(value, dict) else value
+        await cut_and_write(world, a="other", b=value, c=again)
+        (item,) = await listed(world.nodes["c"])
+        assert item["node"] == "a"
+        await ask(world.nodes["c"], "dismiss", id=item["id"])
+        await world.converged(*NAMES)
+        for node in world.nodes.values():
+            assert [found["id"] for found in await listed(node, path=["w", "x"], closed=True)] == [item["id"]]
+
+
+async def test_loser_that_said_the_same_only_at_last_is_a_closed_one(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """While it was open, the path had another value than its own."""
+    async with fleet(tmp_path) as world:
+        await cut_and_write(world, a="of a", b="of b")
+        (item,) = await listed(world.nodes["c"])
+        await ask(world.nodes["c"], "set_value", path=["w", "x"], value=item["value"])
+        await ask(world.nodes["c"], "set_value", path=["w", "x"], value="later")
+        await world.converged(*NAMES)
+        for node in world.nodes.values():
+            assert await ids(node) == []
+            assert await ids(node, path=["w", "x"], closed=True) == [item["id"]]
+
+
 async def test_closed_loser_can_be_restored_all_the_same(autojump_clock: MockClock, tmp_path: Path) -> None:
     async with fleet(tmp_path) as world:
         await cut_and_write(world, a="of a", b="of b")
