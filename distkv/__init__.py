@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from distkv.client.blocking_token import TokenHold
     from distkv.client.changes import ChangePage, Located
     from distkv.client.conflicts import Loser
-    from distkv.client.questions import Delete, DeletedCount, Entry, Get, Listed, Operation, Past, Set, Written
+    from distkv.client.names import Listed
+    from distkv.client.questions import Delete, DeletedCount, Entry, Get, Operation, Past, Set, Written
     from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
@@ -124,9 +125,8 @@ _HOMES = {
     "distkv.client.blocking_token": {"TokenHold"},
     "distkv.client.changes": {"ChangePage", "Located"},
     "distkv.client.conflicts": {"Loser"},
-    "distkv.client.questions": {
-        "Delete", "DeletedCount", "Entry", "Get", "Listed", "Operation", "Past", "Set", "Written",
-    },
+    "distkv.client.names": {"Listed"},
+    "distkv.client.questions": {"Delete", "DeletedCount", "Entry", "Get", "Operation", "Past", "Set", "Written"},
     "distkv.client.watch": {"Change", "Contested", "Missed", "Resync", "UpToDate"},
     "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},

@@ -103,8 +103,6 @@ class Limits:
     """How many operations a batch may have, and how many values `delete_tree` deletes in one step."""
     batch_bytes: int = attrs.field(default=8 << 20, validator=_above_zero)
     """Bytes of values in the reply to one batch."""
-    list_names: int = attrs.field(default=100_000, validator=_above_zero)
-    """How many names the reply to one `list` may have."""
     pull_events: int = attrs.field(default=20_000, validator=_above_zero)
     """The maximum number of events in the answer to one pull."""
 

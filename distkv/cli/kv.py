@@ -87,7 +87,7 @@ def _why_missing(client: Client, path: Path, at: float | None) -> str:
         for past in client.history(path, limit=1):
             if past.value is None:
                 return f"has no value: it {'expired' if past.is_expired else 'was deleted'} at {utc(past.time)}"
-        if client.list(path):
+        if client.list(path, limit=1):
             return f"has no value, but there are values below it: 'distkv client get -r {shlex.quote(str(path))}'"
     if meant := slashed(path):
         return f"has no value, and is one name: '.' stands between names, not '/'; did you mean {meant}?"

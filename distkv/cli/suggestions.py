@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 1.0
 """How long somebody who pressed a key waits: for the connections to all addresses together, then for the answer."""
+LISTED_MAX: Final = 1000
+"""How many names are looked at: a shell would not show more."""
 
 
 def suggest_paths(context: click.Context, _: click.Parameter, word: str) -> list[CompletionItem]:
@@ -67,7 +69,9 @@ def _paths(context: click.Context, word: str, *, wants_trees: bool) -> list[Comp
     try:
         parent = Path.parse(head[:-1]) if head else ROOT
         with _client(context) as client:
-            listed = client.list(parent)
+            # Of many names those that come before `begun` are not asked for. Only text has a text form without a colon.
+            after = begun[:-1] if begun and ":" not in begun else None
+            listed = client.list(parent, limit=LISTED_MAX, after=after)
     except DistkvError:
         return []
     found = [_item(word)] if word == str(ROOT) else []

@@ -8,6 +8,7 @@ Invariant: what is printed of a tree is printed while it arrives; a command that
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 import asyncclick as click
@@ -17,28 +18,45 @@ from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
-from distkv.errors import NotFoundError, SettingsError
+from distkv.errors import BadPathError, NotFoundError, SettingsError
 from distkv.model.path import NAMES_MAX, Path
 from distkv.text.display import visible, word
 
 
 @click.command("list")
 @click.argument("path", default=":", shell_complete=suggest_trees)
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Print at most N names.")
+@click.option("--after", metavar="NAME", help="Print only names that come after NAME, such as the last one printed.")
 @output_option
 @click.pass_obj
-def list_command(session: CliSession, path: str, form: str | None) -> Job:
+def list_command(session: CliSession, path: str, limit: int | None, after: str | None, form: str | None) -> Job:
     """Print the names directly below PATH (the root) that lead to a value.
 
     As text, a name with more below it ends with a dot. The other forms show for each name whether it has a value, and
     how many names are directly below it.
     """
-    return partial(_list, session, Path.parse(path), Form(form) if form else session.form)
+    where, name = Path.parse(path), None if after is None else _read_name(after)
+    return partial(_list, session, where, limit, name, Form(form) if form else session.form)
 
 
-def _list(session: CliSession, path: Path, form: Form) -> None:
+def _read_name(text: str) -> Path:
+    """What --after says, also with the dot of a name with more below it.
+
+    Raises:
+        SettingsError: it is no name.
+    """
+    for name in (text, text.removesuffix(".")):
+        with suppress(BadPathError):
+            path = Path.parse(name)
+            if len(path) == 1:
+                return path
+    raise SettingsError(f"--after is {text!r}: give one name, as 'distkv client list' prints it")
+
+
+def _list(session: CliSession, path: Path, limit: int | None, after: Path | None, form: Form) -> None:
     with Client(session.addresses) as client:
-        names = client.list(path)
-        if not names and client.get(path) is None:
+        names = client.list(path, limit=limit, after=after)
+        if not names and after is None and client.get(path) is None:
             raise NotFoundError(f"{path} has no value, and nothing is below it")
     if form is not Form.TEXT:
         print_result([[listed.name, listed.has_value, listed.children] for listed in names], form)

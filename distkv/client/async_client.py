@@ -19,8 +19,9 @@ from distkv.client.async_items import Items, Watch
 from distkv.client.async_node import AsyncNodeMethods
 from distkv.client.changes import ChangePage, Located, News, Ticks
 from distkv.client.conflicts import Listing, Loser
+from distkv.client.names import Listed, NameListing
 from distkv.client.outages import OnConnect, OnDisconnect
-from distkv.client.questions import DeletedCount, Entry, Listed, Operation, Past, Written
+from distkv.client.questions import DeletedCount, Entry, Operation, Past, Written
 from distkv.client.watch import (
     Change,
     Contested,
@@ -32,7 +33,7 @@ from distkv.client.watch import (
 )
 from distkv.model.event import Link
 from distkv.model.fence import Fence
-from distkv.model.path import ROOT, Path
+from distkv.model.path import ROOT, Name, Path
 from distkv.model.tick_ranges import TickRanges
 from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
@@ -284,10 +285,7 @@ class AsyncClient(AsyncNodeMethods):
                 node that is asked knows them.
             limit: how many at the most.
         """
-        listing = Listing(path, closed=closed, limit=limit)
-        while (question := listing.question) is not None:
-            listing.add(await self._connection.ask(question))
-        return listing.found
+        return await self._connection.ask_pages(Listing(path, closed=closed, limit=limit))
 
     async def restore(
         self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT, closed: bool = False
@@ -354,9 +352,12 @@ class AsyncClient(AsyncNodeMethods):
         """
         return Items(self._connection, questions.history(path, limit=limit, before=before))
 
-    async def list(self, path: Path | str) -> tuple[Listed, ...]:
-        """The names directly below `path` that lead to a value."""
-        return await self._connection.ask(questions.list_names(path))
+    async def list(
+        self, path: Path | str, *, limit: int | None = None, after: Name | Path = None
+    ) -> tuple[Listed, ...]:
+        """The names directly below `path` that lead to a value, in order, `limit` at the most. Only those that come
+        after the name `after`, which need not be there; as a `Path` of one name it may also be null."""
+        return await self._connection.ask_pages(NameListing(path, limit=limit, after=after))
 
     async def delete_tree(self, path: Path | str) -> DeletedCount:
         """Delete the values at and below `path`, and return how many.

@@ -24,6 +24,7 @@ from distkv.client.async_stream import GreetedStream, close, open_first, receive
 from distkv.client.background import BackgroundTask
 from distkv.client.event_loop import cancellation_check, loop_check, running_clock, task_starter
 from distkv.client.node_questions import ping
+from distkv.client.pages import Item, Pages
 from distkv.client.protocol import Backoff, Call
 from distkv.client.questions import Answer, Question, Repeat
 from distkv.client.shared_line import SharedLine, Waiter, open_line
@@ -134,6 +135,12 @@ class AsyncConnection:
                 if self._clock() >= deadline or question.repeat is not Repeat.ANYWHERE:
                     raise call.give_up(waiter.line.failure)
             call.lose(waiter.line.failure)
+
+    async def ask_pages(self, pages: Pages[Item]) -> tuple[Item, ...]:
+        """Ask for page after page; raises as `ask`."""
+        while (question := pages.question) is not None:
+            pages.add(await self.ask(question))
+        return pages.found
 
     # -- long results, each on a line of its own
 

@@ -19,10 +19,11 @@ from distkv.client.addresses import DEFAULT_ADDRESS, Address, check_addresses, r
 from distkv.client.arguments import check_patience, check_stored
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.blocking_node import NodeMethods
-from distkv.client.questions import DeletedCount, Entry, Listed, Operation, Past, Written
+from distkv.client.names import Listed, NameListing
+from distkv.client.questions import DeletedCount, Entry, Operation, Past, Written
 from distkv.model.event import Link
 from distkv.model.fence import Fence
-from distkv.model.path import ROOT, Path
+from distkv.model.path import ROOT, Name, Path
 from distkv.wire.replies import Hello
 from distkv.wire.request import REPLICAS_S
 from distkv.wire.values import pack_value
@@ -279,10 +280,7 @@ class Client(NodeMethods):
         """
         from distkv.client.conflicts import Listing
 
-        listing = Listing(path, closed=closed, limit=limit)
-        while (question := listing.question) is not None:
-            listing.add(self._connection.ask(question))
-        return listing.found
+        return self._connection.ask_pages(Listing(path, closed=closed, limit=limit))
 
     def restore(
         self, id: str | Link, *, head: Link | None = None, path: Path | str = ROOT, closed: bool = False
@@ -341,9 +339,10 @@ class Client(NodeMethods):
         question = questions.get_tree(path, min_depth=min_depth, max_depth=max_depth, limit=limit)
         return self._connection.items(question)
 
-    def list(self, path: Path | str) -> tuple[Listed, ...]:
-        """The names directly below `path` that lead to a value."""
-        return self._connection.ask(questions.list_names(path))
+    def list(self, path: Path | str, *, limit: int | None = None, after: Name | Path = None) -> tuple[Listed, ...]:
+        """The names directly below `path` that lead to a value, in order, `limit` at the most. Only those that come
+        after the name `after`, which need not be there; as a `Path` of one name it may also be null."""
+        return self._connection.ask_pages(NameListing(path, limit=limit, after=after))
 
     def delete_tree(self, path: Path | str) -> DeletedCount:
         """Delete the values at and below `path`, and return how many.

@@ -24,6 +24,7 @@ from distkv.client.connection import Connection, open_connection
 from distkv.client.lines import Lines
 from distkv.client.node_questions import ping
 from distkv.client.outages import SILENCE_S, Begun, Watched
+from distkv.client.pages import Item, Pages
 from distkv.client.protocol import Backoff, Call, read_answer
 from distkv.client.questions import Answer, Question, Repeat
 from distkv.client.turns import CallTurn, CallTurns
@@ -106,6 +107,12 @@ class SharedConnection:
             turns.give_back(turn)
             if self._is_closed:
                 self._close_if_idle()  # who closed it saw that it was in use
+
+    def ask_pages(self, pages: Pages[Item]) -> tuple[Item, ...]:
+        """Ask for page after page; raises as `ask`."""
+        while (question := pages.question) is not None:
+            pages.add(self.ask(question))
+        return pages.found
 
     def items(self, question: Question[Answer]) -> Generator[Answer, None, None]:
         """The items of a long result, each within `reply_s` of the last one, on a line of their own.

@@ -1,7 +1,6 @@
 """Conflicts as a client asks for them: those that are open or were, and what somebody decides about one.
 
-Knows: the requests, the fields of their replies, and how a listing goes on from page to page.  Does not know how they
-travel (`protocol`).
+Knows: the requests, and the fields of their replies.  Does not know how they travel (`protocol`).
 
 Invariant: a decision about an open loser is asked for again only of the node that got it first, where it cannot take
 place twice: the first time closed the loser.
@@ -9,11 +8,10 @@ place twice: the first time closed the loser.
 
 from __future__ import annotations
 
-from typing import Final
-
 import attrs
 
-from distkv.client.arguments import as_link, as_path, check_count, check_flag, check_head
+from distkv.client.arguments import as_link, as_path, check_flag, check_head
+from distkv.client.pages import Page, Pages
 from distkv.client.questions import Question, Repeat, Written, read_fence, read_written
 from distkv.errors import BadPathError, DecodeError
 from distkv.model.event import Link, Tick, Tock, tick_text
@@ -54,37 +52,13 @@ class Loser:
         return tick_text(*self.link)
 
 
-class Listing:
-    """Open losers, page by page: ask `question`, `add` what it brings, until there is none."""
+class Listing(Pages[Loser]):
+    """Open losers, or those of one path that were."""
 
     def __init__(self, path: Path | str, *, closed: bool, limit: int | None) -> None:
         check_flag("closed", closed)
-        check_count("limit", limit)
-        self._path: Final = as_path(path)
-        self._closed: Final = closed
-        self._limit: Final = limit
-        self._found: list[Loser] = []
-        self._after: Path | None = None
-        self._is_whole = limit is not None and limit < 1
-
-    @property
-    def question(self) -> Question[tuple[tuple[Loser, ...], Path | None]] | None:
-        """What to ask next; None at the end."""
-        if self._is_whole:
-            return None
-        limit = None if self._limit is None else self._limit - len(self._found)
-        request = GetConflicts(1, self._path, self._after, limit, self._closed)
-        return Question(lambda seq: encode_request(attrs.evolve(request, seq=seq)), _page, Repeat.ANYWHERE)
-
-    def add(self, page: tuple[tuple[Loser, ...], Path | None]) -> None:
-        """What the question brought."""
-        losers, self._after = page
-        self._found += losers
-        self._is_whole = self._after is None or (self._limit is not None and len(self._found) >= self._limit)
-
-    @property
-    def found(self) -> tuple[Loser, ...]:
-        return tuple(self._found[: self._limit])
+        place = as_path(path)
+        super().__init__(lambda seq, after, limit: GetConflicts(seq, place, after, limit, closed), _page, limit=limit)
 
 
 def restore(id: str | Link, *, head: Link | None, path: Path | str = ROOT, closed: bool = False) -> Question[Written]:
@@ -117,7 +91,7 @@ def dismiss(id: str | Link, *, head: Link | None, path: Path | str = ROOT) -> Qu
 # -- inside -------------------------------------------------------------------------------------------------------
 
 
-def _page(reply: Fields) -> tuple[tuple[Loser, ...], Path | None]:
+def _page(reply: Fields) -> Page[Loser]:
     losers: list[Loser] = []
     for item in read_list(reply.get("items"), "items"):
         loser = _loser(read_map(item, "items"))

@@ -20,14 +20,13 @@ from distkv.errors import DecodeError, RequestError
 from distkv.model.event import Chain, Link, Tock
 from distkv.model.fence import Fence
 from distkv.model.lean import lean_value
-from distkv.model.path import NAMES_MAX, Name, Path
+from distkv.model.path import NAMES_MAX, Path
 from distkv.model.unchecked import unchecked_value
 from distkv.wire.asking import encode_request
 from distkv.wire.events import read_shown_fence, read_ttl
 from distkv.wire.fields import (
     LINKS_MAX,
     Fields,
-    bad,
     read_chain,
     read_flag,
     read_int,
@@ -37,7 +36,7 @@ from distkv.wire.fields import (
     read_time,
 )
 from distkv.wire.request import Request
-from distkv.wire.subtrees import DeleteTree, GetTree, ListNames
+from distkv.wire.subtrees import DeleteTree, GetTree
 from distkv.wire.value_requests import (
     REPLICAS_S,
     Batch,
@@ -277,16 +276,6 @@ def batch(operations: Iterable[Operation[object]]) -> Question[tuple[Entry | Wri
 # -- trees --------------------------------------------------------------------------------------------------------
 
 
-@lean_value
-class Listed:
-    """A name directly below a path."""
-
-    name: Name
-    has_value: bool
-    children: int
-    """How many names are directly below it in turn."""
-
-
 def get_tree(
     path: Path | str, *, min_depth: int = 0, max_depth: int | None = None, limit: int | None = None
 ) -> Question[tuple[Path, Entry]]:
@@ -297,12 +286,6 @@ def get_tree(
     return question_of(
         lambda seq: GetTree(seq, place, min_depth, high, LINKS_MAX, limit), _path_and_entry, Repeat.ANYWHERE
     )
-
-
-def list_names(path: Path | str) -> Question[tuple[Listed, ...]]:
-    """The names directly below a path."""
-    place = as_path(path)
-    return question_of(lambda seq: ListNames(seq, place), _listed, Repeat.ANYWHERE)
 
 
 class DeletedCount(int):
@@ -396,17 +379,6 @@ def _path_and_entry(item: Fields) -> tuple[Path, Entry]:
     if entry is None:
         raise DecodeError("the field 'value' is missing", "bad_value")
     return path, entry
-
-
-def _listed(reply: Fields) -> tuple[Listed, ...]:
-    found = []
-    for row in read_list(reply.get("names"), "names"):
-        fields = dict(zip(("name", "has_value", "children"), read_list(row, "names"), strict=False))
-        name = fields.get("name")
-        if "name" not in fields or not isinstance(name, str | bytes | int | float | None):
-            raise bad("names", "made of names", name)
-        found.append(Listed(name, read_flag(fields, "has_value"), read_int(fields, "children")))
-    return tuple(found)
 
 
 def _entry(reply: Fields) -> Entry | None:

@@ -221,21 +221,22 @@ class Index:
 
     # -- looking around
 
-    def names(self, path: Path) -> Iterator[tuple[Name, bool, int]]:
-        """The names directly below a path that lead to a value, in order.
+    def names(self, path: Path, after: Path | None = None) -> Iterator[tuple[Name, bool, int]]:
+        """The names directly below a path, in order, or those of them that come after another name.
 
-        Each with whether it has a value itself, and how many names directly below it lead to one.
+        Each with whether it has a value itself, and how many names directly below it lead to one. One that leads to no
+        value any more is among them: so whoever takes so many at a time knows how far he came.
         """
         branch = self._find(path.key)
         if not isinstance(branch, _Branch):
             return
-        for name in branch.names() if path.key else branch.names_after(_NULL):
+        begin = after.key[0] if after else None if path.key else _NULL  # the system's own are shown only to who asks
+        for name in branch.names() if begin is None else branch.names_after(begin):
             found = branch.children[name]
-            if not isinstance(found, _Branch):
-                if _is_live(found):
-                    yield name_of(name), True, 0
-            elif found.is_shown:
+            if isinstance(found, _Branch):
                 yield name_of(name), _is_live(found.kept), found.shown
+            else:
+                yield name_of(name), _is_live(found), 0
 
     def walk(
         self,

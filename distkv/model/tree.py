@@ -100,9 +100,9 @@ class Tree:
         """The entries at and below a path, in order; see `Index.walk`."""
         return self._index.walk(path, after, min_depth, max_depth, tombstones=tombstones)
 
-    def names(self, path: Path) -> Iterator[tuple[Name, bool, int]]:
-        """The names below a path that lead to a value, in order; see `Index.names`."""
-        return self._index.names(path)
+    def names(self, path: Path, after: Path | None = None) -> Iterator[tuple[Name, bool, int]]:
+        """The names below a path, in order; see `Index.names`."""
+        return self._index.names(path, after)
 
     def __len__(self) -> int:
         """How many entries, tombstones included."""

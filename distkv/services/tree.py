@@ -9,13 +9,13 @@ stays as it is is shown, or deleted, exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from distkv.core.conditions import refuse_reserved
 from distkv.core.ready import BatchDone, LocalBatch
 from distkv.engine.driver import Driver
-from distkv.errors import DistkvError, TooLargeError
+from distkv.errors import DistkvError
 from distkv.model.entry import Entry
 from distkv.model.path import Name, Path
 from distkv.services.kv import shown
@@ -26,15 +26,23 @@ from distkv.wire.room import EVENT_BYTES, LINK_BYTES
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10
 """A part ends when it has so much; its last value may take it beyond."""
+PAGE_NAMES: Final = 5000
+PAGE_STEPS: Final = 20_000
+"""A page of names also ends when so many were looked at: a name may lead to no value any more."""
 
 
 def list_names(driver: Driver, request: ListNames) -> bytes:
-    """The names directly below a path that lead to a value; it may leave when `driver.position` is durable.
-
-    Raises:
-        RequestError: there are too many names for one reply.
-    """
-    return encode_names(request.seq, _counted(driver.replica.tree.names(request.path), driver.limits.list_names))
+    """A page of the names below a path that lead to a value; it may leave when `driver.position` is durable."""
+    names: list[tuple[Name, bool, int]] = []
+    size, last, count_max = 0, None, min(PAGE_NAMES, request.limit or PAGE_NAMES)
+    for step, found in enumerate(driver.replica.tree.names(request.path, request.after)):
+        if len(names) >= count_max or size >= PART_BYTES or step >= PAGE_STEPS:
+            return encode_names(request.seq, names, last and Path([last[0]]))
+        last = found
+        if found[1] or found[2]:
+            names.append(found)
+            size += len(found[0]) if isinstance(found[0], str | bytes) else 0
+    return encode_names(request.seq, names, None)
 
 
 async def send_tree(
@@ -72,13 +80,6 @@ async def delete_tree(driver: Driver, request: DeleteTree) -> bytes:
 
 
 # -- inside -------------------------------------------------------------------------------------------------------
-
-
-def _counted(names: Iterator[tuple[Name, bool, int]], count_max: int) -> Iterator[tuple[Name, bool, int]]:
-    for count, found in enumerate(names):
-        if count == count_max:
-            raise TooLargeError(f"there are more than {count_max} names: read them with get_tree, to a depth of 1")
-        yield found
 
 
 class _Parts:

@@ -113,10 +113,11 @@ def encode_changes(seq: int, node: NodeName, won: bytes, records: bytes) -> byte
     return packing.pack({"seq": seq, "node": node, "won": won, "records": records})
 
 
-def encode_names(seq: int, names: Iterable[tuple[Name, bool, int]]) -> bytes:
-    """The reply to `list`."""
+def encode_names(seq: int, names: Iterable[tuple[Name, bool, int]], more: Path | None) -> bytes:
+    """The reply to `list`; `more` is the name behind which the next page begins."""
     count, packed = packing.pack_all(names)
-    return packing.pack_map({"seq": seq}, {"names": packing.array_header(count) + packed})
+    fields = {"seq": seq} if more is None else {"seq": seq, "more": more.names[0]}
+    return packing.pack_map(fields, {"names": packing.array_header(count) + packed})
 
 
 def encode_error(seq: int, error: DistkvError) -> bytes:

@@ -35,10 +35,14 @@ class GetTree:
 
 @lean_value
 class ListNames:
-    """The names directly below a path that lead to a value."""
+    """The names directly below a path that lead to a value, as many as fit into a page."""
 
     seq: int
     path: Path
+    limit: int | None = None
+    """How many names at the most."""
+    after: Path | None = None
+    """One name; only those that come after it."""
 
 
 @lean_value
@@ -87,6 +91,12 @@ def _read_watch(seq: int, fields: Fields, _: bytes) -> Watch:
     return Watch(seq, read_path(fields.get("path")), read_flag(fields, "fetch"), since, low, high, missed)
 
 
+def _read_list(seq: int, fields: Fields, _: bytes) -> ListNames:
+    limit = read_int(fields, "limit", COUNT_MAX, low=1) if "limit" in fields else None
+    after = read_path([fields["after"]]) if "after" in fields else None
+    return ListNames(seq, read_path(fields.get("path")), limit, after)
+
+
 def _write_get_tree(request: GetTree, fields: dict[str, object], _: dict[str, bytes]) -> None:
     _write_place(request, fields)
     if request.nchain:
@@ -105,6 +115,14 @@ def _write_watch(request: Watch, fields: dict[str, object], _: dict[str, bytes])
         fields["missed"] = True
 
 
+def _write_list(request: ListNames, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["path"] = request.path.names
+    if request.limit is not None:
+        fields["limit"] = request.limit
+    if request.after is not None:
+        fields["after"] = request.after.names[0]
+
+
 def _depths(fields: Fields) -> tuple[int, int]:
     low = read_int(fields, "min_depth", COUNT_MAX) if "min_depth" in fields else 0
     high = read_int(fields, "max_depth", COUNT_MAX) if "max_depth" in fields else NAMES_MAX
@@ -121,7 +139,7 @@ def _write_place(request: GetTree | Watch, fields: dict[str, object]) -> None:
 
 ROWS: Final[tuple[AnyRow[TreeRequest], ...]] = (
     RequestRow("get_tree", GetTree, _read_get_tree, _write_get_tree, ReplyForm.LONG),
-    of_path("list", ListNames, ListNames),
+    RequestRow("list", ListNames, _read_list, _write_list),
     of_path("delete_tree", DeleteTree, DeleteTree),
     RequestRow("watch", Watch, _read_watch, _write_watch, ReplyForm.OPEN),
 )

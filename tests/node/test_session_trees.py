@@ -16,7 +16,7 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from distkv.services.tree import PART_ENTRIES
+from distkv.services.tree import PAGE_NAMES, PAGE_STEPS, PART_ENTRIES
 from tests.node.nodes import Client, Node, Reply, new_world, solo_node
 
 pytestmark = pytest.mark.trio
@@ -170,12 +170,51 @@ async def test_system_is_listed_only_when_asked_for(autojump_clock: MockClock) -
         assert (await client.ask("list", path=[None]))["names"] == [["node", False, 1]]
 
 
-async def test_more_names_than_the_limit_are_too_large(autojump_clock: MockClock) -> None:
-    async with solo_node(limits=Limits(list_names=2)) as node, node.client() as client:
-        await fill(client, "p.a", "p.b")
-        assert len((await client.ask("list", path=["p"]))["names"]) == 2
-        await fill(client, "p.c")
-        assert (await client.ask("list", path=["p"]))["code"] == "too_large"
+async def test_names_are_listed_in_pages(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        await fill(client, "p.a", "p.b", "p.d.e")
+        for name in (3, None):
+            await client.ask("set_value", path=["p", name], value=1)
+        assert "more" not in await client.ask("list", path=["p"], limit=5)
+        found, page = [], await client.ask("list", path=["p"], limit=2)
+        while True:
+            found.append([name for name, _, _ in page["names"]])
+            if "more" not in page:
+                break
+            page = await client.ask("list", path=["p"], limit=2, after=page["more"])
+        assert found == [[None, 3], ["a", "b"], ["d"]]
+        assert (await client.ask("list", path=["p"], after="aa"))["names"] == [["b", True, 0], ["d", False, 1]]
+        assert (await client.ask("list", path=["p"], after="d"))["names"] == []
+
+
+async def test_page_of_names_is_bounded_also_where_names_lead_to_no_value_any_more(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        names = [f"{number:05}" for number in range(PAGE_STEPS + 1)]
+        for at in range(0, len(names), 1000):
+            await client.ask("batch", ops=[op("set_value", f"p.{name}", value=1) for name in names[at : at + 1000]])
+        page = await client.ask("list", path=["p"])
+        assert [name for name, _, _ in page["names"]] == names[:PAGE_NAMES]
+        assert page["more"] == names[PAGE_NAMES - 1]
+        await client.ask("delete_tree", path=["p"])
+        await fill(client, "p.x")
+        page = await client.ask("list", path=["p"])
+        assert (page["names"], page["more"]) == ([], names[PAGE_STEPS - 1])
+        page = await client.ask("list", path=["p"], after=page["more"])
+        assert (page["names"], "more" in page) == ([["x", True, 0]], False)
+
+
+async def test_page_of_names_is_bounded_by_their_bytes(autojump_clock: MockClock) -> None:
+    async with solo_node() as node, node.client() as client:
+        names = [f"{number:03}" + "x" * 3000 for number in range(100)]
+        await client.ask("batch", ops=[op("set_value", f"p.{name}", value=1) for name in names])
+        page = await client.ask("list", path=["p"])
+        assert 80 < len(page["names"]) < 100
+
+
+@pytest.mark.parametrize("fields", [{"limit": 0}, {"limit": "1"}, {"after": ["a"]}, {"after": "x" * 70_000}])
+async def test_list_with_nonsense_is_refused(autojump_clock: MockClock, fields: dict[str, object]) -> None:
+    async with solo_node() as node, node.client() as client:
+        assert "code" in await client.ask("list", path=["p"], **fields)
 
 
 # -- delete_tree --------------------------------------------------------------------------------------------------

@@ -294,7 +294,9 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Stop, seqs, seqs),
     st.builds(HeldRequest, seqs, seqs, st.dictionaries(node_names, ticks, max_size=3), st.booleans()),
     st.builds(Lend, seqs, node_names, st.integers(0, LIFE_MAX), st.binary(min_size=8, max_size=8)),
-    st.builds(ListNames, seqs, paths),
+    st.builds(
+        ListNames, seqs, paths, st.none() | st.integers(1, 2**31 - 1), st.none() | names.map(lambda one: Path([one]))
+    ),
     st.builds(DeleteTree, seqs, paths),
     st.builds(GetValueAt, seqs, paths, times, nchains),
     st.builds(GetHistory, seqs, paths, st.none() | st.integers(0, 2**31 - 1), st.none() | st.integers(0, TICK_MAX)),

@@ -77,7 +77,7 @@ def test_version_is_printed(capsys: Capture) -> None:
             ["client", "delete"],
             "-r --recursive --if-chain --if-value --fence --refence --replicas --timeout -o --output --help",
         ),
-        (["client", "list"], "-o --output --help"),
+        (["client", "list"], "--limit --after -o --output --help"),
         (["client", "history"], "--limit -o --output --help"),
         (
             ["client", "conflicts"],

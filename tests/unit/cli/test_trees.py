@@ -27,7 +27,7 @@ from distkv.errors import (
     TooLargeError,
 )
 from distkv.model.fence import Fence
-from distkv.model.path import Path
+from distkv.model.path import Name, Path
 from distkv.wire.replies import encode_end, encode_reply, encode_result, encode_start
 from distkv.wire.request import Batch, DeleteTree, GetTree, ListNames, SetValue
 from distkv.wire.values import ExtType, Timestamp, pack_value
@@ -167,6 +167,34 @@ def test_list_without_a_path_lists_the_root() -> None:
     with open_server(NAMES) as server:
         ask(server, "list")
     assert server.requests == [ListNames(1, Path())]
+
+
+@pytest.mark.parametrize(
+    ("after", "name"), [("hall", "hall"), ("hall.", "hall"), (":5", 5), ("b:.c", "b.c"), ("b:..", "b."), (":n", None)]
+)
+def test_list_goes_on_after_a_name_as_it_was_printed(after: str, name: Name) -> None:
+    with open_server(NAMES) as server:
+        assert ask(server, "list", "a", "--limit", "2", "--after", after) == 0
+    assert server.requests == [ListNames(1, Path(["a"]), 2, Path([name]))]
+
+
+def test_rest_of_a_list_may_be_empty() -> None:
+    with open_server(reply({"names": []})) as server:
+        assert ask(server, "list", "a", "--after", "z") == 0
+
+
+def test_list_of_several_pages_is_printed_as_one(capsys: Capture) -> None:
+    pages = [reply({"names": [["a", True, 0]], "more": "a"}), reply({"names": [["b", True, 0]]})]
+    with open_server(*pages) as server:
+        assert ask(server, "list", "a") == 0
+    assert capsys.readouterr().out == "a\nb\n"
+    assert server.requests == [ListNames(1, Path(["a"])), ListNames(2, Path(["a"]), None, Path(["a"]))]
+
+
+@pytest.mark.parametrize("after", ["a.b", "", ".", ":q"])
+def test_list_after_what_is_no_name_is_refused(after: str, capsys: Capture) -> None:
+    assert run(["client", "list", "--after", after]) == 2
+    assert "give one name" in capsys.readouterr().err
 
 
 def test_list_of_a_value_with_nothing_below_is_empty(capsys: Capture) -> None:

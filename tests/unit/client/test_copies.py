@@ -15,7 +15,8 @@ import pytest
 from distkv import errors
 from distkv.client.changes import ChangePage, Located
 from distkv.client.conflicts import Loser
-from distkv.client.questions import Delete, Entry, Get, Listed, Past, Set, Written
+from distkv.client.names import Listed
+from distkv.client.questions import Delete, Entry, Get, Past, Set, Written
 from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
 from distkv.errors import DecodeError, DistkvError, ExistsError
 from distkv.model.event import NodeName, Tick, Tock

@@ -5,10 +5,13 @@ Knows: `client.questions`.  Does not know how questions travel.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from distkv.client import node_questions, questions
-from distkv.client.questions import Delete, Entry, Get, Listed, Operation, Repeat, Set, Written
+from distkv.client.names import Listed, NameListing
+from distkv.client.questions import Delete, Entry, Get, Operation, Repeat, Set, Written
 from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -152,16 +155,48 @@ def test_item_without_a_value_is_nonsense() -> None:
 
 
 def test_names_are_listed() -> None:
-    question = questions.list_names("a")
-    assert decode_request(question.encode(1)) == ListNames(1, Path(("a",)))
-    rows = [["x", True, 0], [None, False, 2]]
-    assert question.read({"names": rows}) == (Listed("x", True, 0), Listed(None, False, 2))
+    listing = NameListing("a")
+    assert listing.question is not None
+    assert decode_request(listing.question.encode(1)) == ListNames(1, Path(("a",)))
+    listing.add(listing.question.read({"names": [[None, False, 2], ["x", True, 0]]}))
+    assert listing.found == (Listed(None, False, 2), Listed("x", True, 0))
+    assert listing.question is None
+
+
+def test_names_are_listed_page_by_page() -> None:
+    listing = NameListing("a", limit=3, after=Path([None]))
+    asked = []
+    for page in ({"names": [["x", True, 0]], "more": 5}, {"names": [], "more": "y"}, {"names": [["z", True, 0]] * 3}):
+        question = listing.question
+        assert question is not None
+        asked.append(decode_request(question.encode(1)))
+        listing.add(question.read(page))
+    path = Path(("a",))
+    assert asked == [
+        ListNames(1, path, 3, Path([None])), ListNames(1, path, 2, Path([5])), ListNames(1, path, 2, Path(["y"]))
+    ]  # fmt: skip
+    assert [listed.name for listed in listing.found] == ["x", "z", "z"]
+
+
+def test_limit_of_no_names_asks_for_none() -> None:
+    assert NameListing("a", limit=0).question is None
+
+
+@pytest.mark.parametrize("arguments", [{"after": Path(["a", "b"])}, {"after": ["a"]}, {"limit": -1}, {"limit": "7"}])
+def test_list_that_cannot_be_asked_for_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises((BadPathError, RequestError)):
+        NameListing("a", **arguments)
 
 
 @pytest.mark.parametrize("names", [None, [3], [[]], [[[], True, 0]], [["x", 1, 0]], [["x", True, -1]], [["x", True]]])
 def test_names_that_are_none_are_nonsense(names: object) -> None:
     with pytest.raises(DecodeError):
-        questions.list_names("a").read({"names": names})
+        NameListing("a").question.read({"names": names})  # type: ignore[union-attr]
+
+
+def test_page_that_ends_at_no_name_is_nonsense() -> None:
+    with pytest.raises(DecodeError):
+        NameListing("a").question.read({"names": [], "more": [3]})  # type: ignore[union-attr]
 
 
 def test_deleted_tree_is_counted() -> None:

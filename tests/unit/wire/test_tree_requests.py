@@ -49,6 +49,8 @@ A = Path(["a"])
             GetTree(7, Path(), NAMES_MAX + 1, NAMES_MAX),
         ),
         ({"action": "list", "path": ["a"]}, ListNames(7, A)),
+        ({"action": "list", "path": ["a"], "limit": 3, "after": None}, ListNames(7, A, 3, Path([None]))),
+        ({"action": "list", "path": ["a"], "after": "b"}, ListNames(7, A, None, Path(["b"]))),
         ({"action": "delete_tree", "path": ["a"]}, DeleteTree(7, A)),
         ({"action": "batch", "ops": []}, Batch(7, ())),
         (
