@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from distkv.errors import UnknownActionError as UnknownAction
     from distkv.errors import UnreachableError as Unreachable
     from distkv.errors import ValueMismatchError as ValueMismatch
+    from distkv.model.event import tick_text
     from distkv.model.fence import Fence
     from distkv.model.path import Path
     from distkv.model.ranges import Ranges
@@ -115,6 +116,7 @@ __all__ = [
     "__version__",
     "connect",
     "open_client",
+    "tick_text",
 ]
 
 _HOMES = {
@@ -128,6 +130,7 @@ _HOMES = {
     "distkv.client.names": {"Listed"},
     "distkv.client.questions": {"Delete", "DeletedCount", "Entry", "Get", "Operation", "Past", "Set", "Written"},
     "distkv.client.watch": {"Change", "Contested", "Missed", "Resync", "UpToDate"},
+    "distkv.model.event": {"tick_text"},
     "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},
     "distkv.model.ranges": {"Ranges"},

@@ -156,7 +156,7 @@ class TokensConfig:
     is gone."""
     ttl_s: float = attrs.field(default=15.0)
     """After so many seconds without a sign of life a session ends, if its client asks for nothing else. It is at least
-    three leases, whatever is set here."""
+    three leases (`tokens.lease`), whatever is set here."""
     lock_delay_s: float | None = attrs.field(default=None)
     """How many seconds nobody gets a token whose session ended. Unset: half a lease."""
     drift: float = attrs.field(default=0.01)

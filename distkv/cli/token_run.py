@@ -46,7 +46,9 @@ FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 @click.option("--shared", is_flag=True, help="Others may hold it at the same time if they ask for the same.")
 @click.option("--wait", metavar="SECONDS", help="Wait so long for it, in turn; else it is tried once.")
 @click.option("--data", metavar="VALUE", help="A small value that everybody sees, stored with the grant.")
-@click.option("--ttl", metavar="SECONDS", help="How long the session lives without an answer, at least three leases.")
+@click.option(
+    "--ttl", metavar="SECONDS", help="How long the session lives without an answer: at least three leases (15 s)."
+)
 @click.option(
     "--grace", metavar="SECONDS",
     help=f"How long COMMAND has between SIGTERM and SIGKILL when the token cannot be kept. [{GRACE_S:g}]",

@@ -50,7 +50,9 @@ _SESSION = click.option("--session", "id", metavar="ID", required=True, help="Th
 @click.option("--shared", is_flag=True, help="Others may hold it at the same time if they ask for the same.")
 @click.option("--wait", metavar="SECONDS", help="Wait so long for it, in turn; else it is tried once.")
 @click.option("--data", metavar="VALUE", help="A small value that everybody sees, stored with the grant.")
-@click.option("--ttl", metavar="SECONDS", help="How long the session lives unless renewed, at least three leases.")
+@click.option(
+    "--ttl", metavar="SECONDS", help="How long the session lives unless renewed: at least three leases (15 s)."
+)
 @click.option("--session", "id", metavar="ID", help="Take it for a session that is open already.")
 @output_option
 @click.pass_obj
@@ -135,7 +137,7 @@ def _acquire(session: CliSession, wish: TokenWish, id: str | None, form: Form) -
         raise
     thread.leave()
     if id is None and ttl_s > (wish.ttl_s or ttl_s):
-        complain(f"the session lives {ttl_s:g} s: a ttl is at least three leases of the token servers")
+        complain(f"the session lives {ttl_s:g} s: a ttl is at least three leases (tokens.lease) of the token servers")
 
 
 def _print_held(

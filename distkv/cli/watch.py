@@ -42,10 +42,10 @@ def watch_command(
 ) -> Job:
     """Print each change at and below PATH until interrupted.
 
-    If the connection breaks, it connects again, and misses nothing; stderr shows both. If that is not possible, it
-    prints a line 'resync', and then all present values. A line 'conflict' names the changes that lost against a value
-    that did not know them. A line 'missed' says how many changes of which node were overwritten before they came, at
-    whatever path.
+    If the connection breaks, it connects again, and goes on where it was; stderr shows both. If that is not possible,
+    it prints a line 'resync', and then all present values. What it cannot show, it counts: a line 'missed' says how
+    many changes of which node were overwritten before they came, at whatever path. A line 'conflict' names the changes
+    that lost against a value that did not know them.
     """
     token = None if since is None else _read_token(since)
     wanted = Form(form) if form else session.form

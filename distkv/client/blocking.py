@@ -427,7 +427,8 @@ class Client(NodeMethods):
             shared: others may hold it at the same time if they ask for the same.
             data: a small value (64 KiB) that everybody sees, stored with the grant; None: as it is.
             wait_s: how many seconds to wait for it, in turn, also while no majority answers; None: try once.
-            ttl_s: how long the session lives without an answer, at least three leases; None: as the servers say.
+            ttl_s: how long the session lives without an answer, at least three leases (15 s by default); None: as the
+                servers say.
 
         Raises:
             HeldError, TimedOutError: somebody else holds it, and `wait_s` is None, or over.

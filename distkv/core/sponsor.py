@@ -96,7 +96,8 @@ class Sponsor:
         if here is not None and not is_taken:
             look = self._look(what, here, turn)
             if look.found is None:
-                return BusyError(f"{store.me} asks whether the {name} at {addr} is there; ask again")
+                why = f"{store.me} first finds out whether the {name} at {addr} is still there"
+                return BusyError(f"{why}, as whenever a node joins; it is asked again by itself")
             if addr != what.addr:
                 is_taken = look.found
             elif look.is_serving:  # it does not ask; and if it does it has begun anew, and its next try will show that

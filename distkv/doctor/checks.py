@@ -384,7 +384,7 @@ def _check_format(directory: DirectoryFacts) -> Finding:
     if directory.damage:
         return Finding("format", Level.FAIL, directory.damage)
     if directory.format is None:
-        return Finding("format", Level.OK, "the archive is new: whatever was settled is still in its WAL")
+        return Finding("format", Level.OK, "the archive is new and still empty; nothing has to be done")
     if directory.format > len(STEPS):
         says = f"the archive has format {directory.format}, this release reads up to {len(STEPS)}"
         return Finding("format", Level.FAIL, says, "start the release that wrote it")

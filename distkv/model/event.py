@@ -62,7 +62,7 @@ def last_tick(life: int) -> Tick:
 
 
 def tick_text(node: str, tick: int) -> str:
-    """`node:life.n`; life 0 is left out."""
+    """A change as text, `node:life.n`; life 0 is left out. `tick` holds both numbers, as in the links of a chain."""
     life, count = tick >> COUNT_BITS, tick & (2**COUNT_BITS - 1)
     return f"{node}:{life}.{count}" if life else f"{node}:{count}"
 
