@@ -22,6 +22,8 @@ ANSWERS_MAX: Final = 32
 """How many initial pings may wait for our answer at once."""
 TICKS_AHEAD: Final = 1_000_000
 """Ticks further ahead than this are not believed from gossip: a lie would make us look for what nobody has."""
+BASES_AHEAD: Final = 1 << 32
+"""A base of a fence grows by one each time that somebody lifts a fence: it must not be used up by one event."""
 
 
 class Gossip:
@@ -133,13 +135,12 @@ class Gossip:
             turn.ready.note("unregistered", node=header.node)
             self._compare_later(header.node, turn)
             return
-        limit = node.store.tock + node.settings.tock_jump
         for event in events:
-            if node.is_serving and event.tock > limit:
-                turn.ready.note("tock_jump", node=header.node, tock=event.tock)
-            elif not all(is_near(node, link) for link in event.chain):
-                turn.ready.note("tick_jump", node=header.node, tick=event.tick)
-                self._compare_later(header.node, turn)
+            jump = jump_of(node, event)
+            if jump is not None:
+                turn.ready.note(jump, node=header.node, tick=event.tick, tock=event.tock)
+                if jump != "tock_jump":  # the header shows that one, and its exchange is planned there
+                    self._compare_later(header.node, turn)
             else:
                 node.deliveries.events_gossiped += 1
                 node.deliveries.events_gossiped_again += not node.apply(event, turn)
@@ -229,6 +230,20 @@ class Gossip:
         own = store.tree.ledger.last(store.me)
         if any(node != store.me or max(ticks[node]) > own for node in strange):
             self._compare_later(name, turn)
+
+
+def jump_of(node: Node, event: Event) -> str | None:
+    """Which number of an event is too far ahead for it to be taken from gossip or a link; None: none is (docs/protocol,
+    TOCK-3, INFO-2, JUMP-1)."""
+    if node.is_serving and event.tock > node.store.tock + node.settings.tock_jump:
+        return "tock_jump"
+    if not all(is_near(node, link) for link in event.chain):
+        return "tick_jump"
+    if event.fence.base:
+        head = node.store.tree.head(event.path)
+        if event.fence.base > (0 if head is None else head.fence.base) + BASES_AHEAD:
+            return "fence_jump"
+    return None
 
 
 def is_near(node: Node, link: Link) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.core.asks import Why
-from distkv.core.gossip import is_near
+from distkv.core.gossip import is_near, jump_of
 from distkv.core.node import Node, Turn
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
 from distkv.errors import PeerError, UnknownActionError
@@ -53,14 +53,11 @@ class Links:
         following.told(what.follow, lasts | {name: ticks.last() for name, ticks in what.known.items()})
         node.recovery.saw(parent, "", turn.now_ms)
         writers = following.parents[parent].writers
-        limit = node.store.tock + node.settings.tock_jump
         for event in what.events:
             if event.node not in writers or event.node not in node.store.registry.nodes:
                 turn.ready.note("link_unasked", node=parent, tick=event.tick)
-            elif node.is_serving and event.tock > limit:
-                turn.ready.note("tock_jump", node=parent, tock=event.tock)
-            elif not all(is_near(node, link) for link in event.chain):
-                turn.ready.note("tick_jump", node=parent, tick=event.tick)
+            elif (jump := jump_of(node, event)) is not None:
+                turn.ready.note(jump, node=parent, tick=event.tick, tock=event.tock)
             else:
                 node.deliveries.events_linked += 1
                 node.deliveries.events_linked_again += not node.apply(event, turn)

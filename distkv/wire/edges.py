@@ -30,7 +30,7 @@ NODES_MAX: Final = 4096
 HEIGHT_MAX: Final = PATH_MAX
 SERVICE_CHARS_MAX: Final = 63
 UP_MS_MAX: Final = 2**53
-START_MAX: Final = 2**53
+START_MAX: Final = 2**62
 """Far above each clock; starts are times in milliseconds."""
 
 FrameNumbers: TypeAlias = Mapping[NodeName, tuple[int, int]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.broken import broken
 
 WHOLE = "tests/property/test_token_whole.py"
+JUMPS = ("tests/unit/core/test_number_jumps.py", "tests/property/test_token_forged.py")
 SERVERS = ("tests/unit/core/test_token_consensus.py", "tests/property/test_token_consensus.py", WHOLE)
 SERVING = ("tests/property/test_token_serving.py", WHOLE)
 
@@ -72,6 +73,39 @@ TOKEN_RULES = (
         "        before = self.effective\n        if before is None or before is not self._proposal:\n",
         "        before = self._proposal\n        if before is None:\n",
         *SERVERS,
+    ),
+    # -- numbers that others say
+    broken(
+        "number-far-ahead",
+        "one message raises a number by a step at the most (JUMP-1)",
+        "core/jump_limit.py",
+        "        return number <= limit\n",
+        "        return True\n",
+        *JUMPS,
+    ),
+    broken(
+        "number-never-nearer",
+        "what is too far ahead and said again comes nearer (JUMP-2)",
+        "core/jump_limit.py",
+        "            self._floor = limit\n",
+        "            pass\n",
+        *JUMPS,
+    ),
+    broken(
+        "stands-too-high",
+        "a server that is refused stands at most half a step higher (JUMP-3)",
+        "core/tokens/agreement/elections.py",
+        "min(term, self.term + JUMP // 2))\n",
+        "term)\n",
+        *JUMPS,
+    ),
+    broken(
+        "forged-start",
+        "a node goes on above a start of its name that is not its own (JUMP-4)",
+        "core/tokens/calls.py",
+        "            self._begin_above(seen.boot)\n        out = ",
+        "            pass\n        out = ",
+        *JUMPS,
     ),
     # -- sessions
     broken(

@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from distkv.core.jump_limit import JumpLimit
 from distkv.model.event import NodeName
 from distkv.wire.edges import FRAME_BYTES_MAX, FRAMES_MAX, START_MAX, FrameNumbers, TreeFrame
 
@@ -26,6 +27,9 @@ FRAME_OVERHEAD: Final = 128
 """What a frame counts besides its body."""
 WINDOW_FRAMES: Final = 256
 """So many may be under way on an edge without an acknowledgement."""
+
+START_JUMP: Final = 1 << 40
+"""A start is so many milliseconds after those that were heard of, at the most: 34 years."""
 
 NOTHING: Final = (0, 0)
 
@@ -73,6 +77,7 @@ class Flood:
         self._start = 0
         self._number = 0
         self._last: Final = dict[NodeName, tuple[int, int]]()
+        self._starts: Final = JumpLimit(START_JUMP)
         self._kept: Final = deque[_Kept]()
         self._bytes = 0
         self._first = 0
@@ -92,7 +97,7 @@ class Flood:
     def open(self, edge: int, have: FrameNumbers, since_ms: int) -> None:
         """There is another neighbour, which has this, and is to be told what else was said since it began to run."""
         mine = have.get(self._me, NOTHING)
-        if mine > (self._start, self._number):
+        if mine > (self._start, self._number) and self._starts.takes(mine[0], self._start):
             self._begin_above(mine[0])
         self._ways[edge] = _Way(dict(have), since_ms, self._first)
 
@@ -161,6 +166,10 @@ class Flood:
         if not self._is_registered(frame.origin):
             return False
         number, last = _of(frame), self._last.get(frame.origin, NOTHING)
+        if not self._starts.takes(frame.start, max(last[0], self._start)):
+            return False
+        if frame.origin == self._me and number > (self._start, self._number):  # somebody spoke in its name (JUMP-4)
+            self._begin_above(frame.start)
         way.have[frame.origin] = max(number, way.have.get(frame.origin, NOTHING))
         if frame.origin == self._me or number <= last:
             self.counts.frames_again += 1

@@ -5,7 +5,8 @@ answered lately.  Does not know what is asked.
 
 Invariant: an answer is told once to who asked. A question may be told twice to who answers: it must be safe to repeat.
 But none is told after a later one of the same node showed that it is over; nor is one of an earlier start of a node
-told after one of a later start.
+told after one of a later start. Who hears that somebody spoke in its name, or that what it asks is not known however
+often it is asked, goes on as a later start (docs/protocol, JUMP-4).
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ SILENT_MS: Final = 5000
 ANSWERS_MAX: Final = 1024
 """So many answers to one node are kept, to be sent again."""
 ANSWER_BYTES_MAX: Final = 4 << 20
+BOOT_JUMP: Final = 1 << 42
+"""A start is no further above the one before it: there is room for all lives of a node and all starts of each."""
+UNKNOWN_MAX: Final = 5
+"""So often a question is asked again that the peer does not know; then somebody spoke in the name of this node."""
 PEERS_MAX: Final = 4096
 """Of so many nodes it is known what they asked. One from which nothing came for long, and that waits for nothing, is
 forgotten first."""
@@ -77,6 +82,8 @@ class _CallsOut:
 
     bodies: dict[int, bytes] = attrs.field(factory=dict)
     """By number, rising."""
+    unknown: dict[int, int] = attrs.field(factory=dict)
+    """How often the peer did not know a question."""
     cancelled: dict[int, None] = attrs.field(factory=dict)
     """Of which the peer has not said that it knows."""
     heard_ms: int = -(2**62)
@@ -111,10 +118,11 @@ class _CallsIn:
 class Calls:
     """Both sides. All times are milliseconds."""
 
-    def __init__(self, boot: int, effects: TokenEffects) -> None:
-        self._boot: Final = boot
+    def __init__(self, boot: int, effects: TokenEffects, first: int = 0) -> None:
+        """Numbers are above `first`: who cannot guess it can answer no question."""
+        self._boot = boot
         self._effects: Final = effects
-        self._count = 0
+        self._count = first
         self._out: Final = dict[NodeName, _CallsOut]()
         self._in: Final = dict[NodeName, _CallsIn]()
 
@@ -136,6 +144,7 @@ class Calls:
         """The answer is not wanted any more; none will be told."""
         out = self._out.get(peer)
         if out is not None and out.bodies.pop(number, None) is not None:
+            out.unknown.pop(number, None)
             out.cancelled[number] = None
             self._tell(peer, CallsCancelled(self._boot, (number,)))
             while len(out.cancelled) > NUMBERS_MAX:  # the peer finds out by itself: who asks nothing is gone
@@ -182,14 +191,12 @@ class Calls:
                 out = self._heard(sender, boot, now_ms)
                 if out is None or out.bodies.pop(number, None) is None:
                     return []
+                out.unknown.pop(number, None)
                 return [AnswerCame(number, sender, body)]
             case CallsChecked(boot=boot, numbers=numbers):
                 return list(self._checked(sender, boot, numbers, now_ms))
-            case CallsSeen(boot=boot, unknown=unknown):
-                out = self._heard(sender, boot, now_ms)
-                if out is not None:
-                    for number in sorted(out.bodies.keys() & unknown):
-                        self._send(sender, number, out.bodies[number])
+            case CallsSeen():
+                self._seen(sender, message, now_ms)
                 return []
             case CallsCancelled(boot=boot, numbers=numbers):
                 return list(self._cancelled(sender, boot, numbers, now_ms))
@@ -236,8 +243,8 @@ class Calls:
 
     def _asked(self, sender: NodeName, asked: CallAsked, now_ms: int) -> Iterator[CallEvent]:
         yield from self._starts(sender, asked.boot, now_ms)
-        peer = self._in[sender]
-        if peer.boot != asked.boot:
+        peer = self._in.get(sender)
+        if peer is None or peer.boot != asked.boot or asked.floor > asked.number:
             return
         if asked.floor > peer.floor:
             peer.floor = asked.floor
@@ -252,8 +259,8 @@ class Calls:
 
     def _checked(self, sender: NodeName, boot: int, numbers: Iterable[int], now_ms: int) -> Iterator[CallEvent]:
         yield from self._starts(sender, boot, now_ms)
-        peer = self._in[sender]
-        if peer.boot != boot:
+        peer = self._in.get(sender)
+        if peer is None or peer.boot != boot:
             return
         pending, unknown = list[int](), list[int]()
         for number in numbers:
@@ -265,8 +272,8 @@ class Calls:
 
     def _cancelled(self, sender: NodeName, boot: int, numbers: tuple[int, ...], now_ms: int) -> Iterator[CallEvent]:
         yield from self._starts(sender, boot, now_ms)
-        peer = self._in[sender]
-        if peer.boot == boot:
+        peer = self._in.get(sender)
+        if peer is not None and peer.boot == boot:
             for number in numbers:
                 peer.pending.pop(number, None)
                 peer.remember(number, b"")  # should the question come now it is not told any more
@@ -276,13 +283,18 @@ class Calls:
     def _starts(self, sender: NodeName, boot: int, now_ms: int) -> Iterator[CallEvent]:
         """A peer says something as of this start: what it asked before an earlier one is over."""
         peer = self._in.get(sender)
-        if peer is None or boot > peer.boot:
+        known = 0 if peer is None else peer.boot
+        if boot < known:  # a late message of an earlier start; or somebody spoke in the name of the peer
+            self._tell(sender, CallsSeen(known, (), ()))
+        elif boot > known + BOOT_JUMP:
+            self._effects.note("token_call_too_far_ahead", peer=sender)
+        elif peer is None or boot > known:
             if peer is not None:
                 yield from self._end(sender, peer, list(peer.pending))
             else:
                 yield from self._make_room(now_ms)
             self._in[sender] = _CallsIn(boot, now_ms)
-        elif boot == peer.boot:
+        else:
             peer.heard_ms = now_ms
 
     def _make_room(self, now_ms: int) -> Iterator[CallEvent]:
@@ -296,6 +308,31 @@ class Calls:
         for number in numbers:
             del peer.pending[number]
             yield QuestionGone(CallKey(sender, peer.boot, number))
+
+    def _seen(self, sender: NodeName, seen: CallsSeen, now_ms: int) -> None:
+        """A peer says what it does not know, and by which start of this node it goes."""
+        if sender in self._out and self._boot < seen.boot <= self._boot + BOOT_JUMP:
+            self._begin_above(seen.boot)
+        out = self._heard(sender, seen.boot, now_ms)
+        if out is None:
+            return
+        numbers = sorted(out.bodies.keys() & seen.unknown)
+        out.unknown = {number: out.unknown.get(number, 0) + 1 for number in numbers}
+        if max(out.unknown.values(), default=0) > UNKNOWN_MAX:
+            self._begin_above(seen.boot)
+            return
+        for number in numbers:
+            self._send(sender, number, out.bodies[number])
+
+    def _begin_above(self, boot: int) -> None:
+        """Go on as a start that nobody has heard of: all that is not answered is asked anew."""
+        self._effects.note("token_calls_begun_anew")
+        self._boot = boot + 1
+        for name, out in self._out.items():
+            out.cancelled.clear()
+            out.unknown.clear()
+            for number, body in out.bodies.items():
+                self._send(name, number, body)
 
     def _heard(self, sender: NodeName, boot: int, now_ms: int) -> _CallsOut | None:
         """A peer answers this start of this node."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from distkv.core.jump_limit import JumpLimit
 from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
 from distkv.model.event import NodeName
 from distkv.wire.token_messages import TokenMap
@@ -26,6 +27,7 @@ class KnownServers:
         self.sure_ms: int | None = None
         """When a server was heard last that may grant."""
         self._map: TokenMap | None = None
+        self._versions: Final = JumpLimit()
         self._state: TokenState | None = None
 
     @property
@@ -57,7 +59,11 @@ class KnownServers:
         return TokenServersShown(servers, leader, found.term, found.version, found.sessions)
 
     def heard(self, map: TokenMap, now_ms: int) -> bool:
-        """A server says what it knows; whether it is of use: who is to be asked may have changed."""
+        """A server says what it knows; whether it is of use: who is to be asked may have changed. What is too far ahead
+        is not believed at once (docs/protocol, JUMP-2)."""
+        known = 0 if self._map is None else self._map.version
+        if map.changed > map.version or not self._versions.takes(map.version, known):
+            return False
         if map.is_sure:
             self.sure_ms = now_ms
         old = self._map

@@ -176,7 +176,7 @@ class TokenMachine:
             settings.tokens_max,
             settings.waiters_max,
         )
-        service = TokenService(serving, consensus, self._rng, boot_ms)
+        service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
         service.restore(slots, boot_ms)
         self._consensus, self._service = consensus, service
         yield KeepSlot(IDENTITY_SLOT, encode_identity(life, boot))

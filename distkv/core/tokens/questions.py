@@ -55,11 +55,11 @@ QuestionEvent: TypeAlias = ServerAsked | ServerAnswered | QuestionGone
 class Questions:
     """Those of one node. All times are milliseconds."""
 
-    def __init__(self, me: NodeName, boot: int, effects: TokenEffects) -> None:
+    def __init__(self, me: NodeName, boot: int, effects: TokenEffects, first: int = 0) -> None:
         self._me: Final = me
         self._boot: Final = boot
         self._effects: Final = effects
-        self._calls: Final = Calls(boot, effects)
+        self._calls: Final = Calls(boot, effects, first)
         self._own: Final = set[int]()
         """The numbers of the own questions that are not answered; they are negative, those of calls are not."""
         self._last = 0

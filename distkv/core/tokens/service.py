@@ -32,11 +32,14 @@ from distkv.wire.token_requests import TokenRequest, TokenReset
 class TokenService:
     """The machine. All times are milliseconds."""
 
-    def __init__(self, settings: ServingSettings, authority: Authority, rng: Rng, now_ms: int) -> None:
+    def __init__(
+        self, settings: ServingSettings, authority: Authority, rng: Rng, now_ms: int, first_call: int = 0
+    ) -> None:
+        """`first_call`: see `Calls`."""
         self.effects: Final = TokenEffects()
         self._settings: Final = settings
         self._authority: Final = authority
-        self._questions: Final = Questions(settings.me, settings.boot, self.effects)
+        self._questions: Final = Questions(settings.me, settings.boot, self.effects, first_call)
         self._servers: Final = KnownServers(settings.servers)
         self._proxy: Final = Proxy(settings, self._questions, self._servers, self.effects, rng)
         self._serving: Final = (

@@ -208,13 +208,14 @@ def test_cancelled_questions_of_which_the_peer_says_nothing_have_a_number() -> N
     assert a.said() == [CallsCancelled(1, tuple(numbers[1:]))]
 
 
-def test_what_an_earlier_start_checks_or_cancels_is_not_minded() -> None:
+def test_what_an_earlier_start_checks_or_cancels_is_answered_with_the_later_one() -> None:
     b = End(B)
     b.calls.told(A, CallAsked(2, 1, 1, b"new"), 0)
+    later = CallsSeen(2, (), ())
     assert b.calls.told(A, CallsChecked(1, (1,)), 0) == []
-    assert b.said() == []
+    assert b.said() == [later]
     assert b.calls.told(A, CallsCancelled(1, (1,)), 0) == []
-    assert b.said() == [CallsDropped(1, (1,))]
+    assert b.said() == [later, CallsDropped(1, (1,))]
     assert b.calls.is_waiting(CallKey(A, 2, 1))
 
 

@@ -18,6 +18,7 @@ from distkv.core.ready import Note, Rng
 from distkv.core.tokens.agreement.elections import Elections
 from distkv.core.tokens.agreement.leading import Leading
 from distkv.core.tokens.agreement.leases import LeaderHeard
+from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import Tell, TokenEffects
@@ -57,10 +58,12 @@ class Consensus:
         self.differing: Final = dict[NodeName, bytes]()
         """Who has another list of servers, and its hash."""
         self._settings: Final = settings
-        self._start: Final = int(rng.random() * STARTS)
+        self.start: Final = int(rng.random() * STARTS)
+        """By chance; nobody but the servers hears it."""
         self._memory: Final = Remembered(settings, life, self.effects)
-        self._heard: Final = LeaderHeard(settings, self._start)
+        self._heard: Final = LeaderHeard(settings, self.start)
         self._elections: Final = Elections(settings, self._memory, self._heard, self.effects, rng)
+        self._limits: Final = NumberLimits(self._memory, self._heard, self._elections)
         self._leading: Leading | None = None
         self._wish = (ServerStanding.DOWN, 0)
         """What this server wants, and in which standing it said so."""
@@ -144,6 +147,9 @@ class Consensus:
         known = self._memory.founding
         if not self.is_server or (known is not None and founding.generation <= known.generation):
             return
+        if not self._limits.allow_founding(founding):
+            self.effects.notes.append(Note("token_founding_bad", {"reason": "too_far_ahead"}))
+            return
         self._memory.found(founding)
         self._begin_anew(now_ms)
 
@@ -163,6 +169,9 @@ class Consensus:
     def told(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
         """A message of another node. What makes no sense is counted and of no effect."""
         if not self._is_of_us(sender, message):
+            return
+        if not self._limits.allow(message):
+            self._drop(sender, "too_far_ahead")
             return
         known = message.known if isinstance(message, TokenHello) else message.generation or None
         self._elections.founders.heard(sender, life, known, now_ms)
@@ -289,7 +298,7 @@ class Consensus:
         if term is None or founding is None:
             return
         self._heard.follow(self._settings.me, term)
-        self._leading = Leading(self._settings, term, self._start, founding.generation, now_ms)
+        self._leading = Leading(self._settings, term, self.start, founding.generation, now_ms)
         self._propose(self._leading, self._leading.first_change(self._memory.accepted, founding))
         self._go_on_leading(now_ms)
 
@@ -409,7 +418,7 @@ class Consensus:
     def _beat(self, to: NodeName, term: int, number: int, now_ms: int) -> None:
         wanted, since = self._wish_now()
         self._tell(to, ServerBeat(
-            self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self._start, now_ms),
+            self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self.start, now_ms),
             self._memory.accepted_id, self._memory.is_member, wanted.value, since,
         ))
 

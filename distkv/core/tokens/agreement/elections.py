@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from distkv.core.jump_limit import JUMP
 from distkv.core.ready import Rng
 from distkv.core.tokens.agreement.founders import Founders
 from distkv.core.tokens.agreement.leases import LeaderHeard
@@ -110,7 +111,7 @@ class Elections:
 
     def given(self, voter: NodeName, life: int, given: VoteGiven, now_ms: int) -> int | None:
         """A server answers."""
-        self._term_seen = max(self._term_seen, given.voted_term)
+        self.refused(given.voted_term)
         candidacy = self._candidacy
         if candidacy is None or (candidacy.term, candidacy.is_trial) != (given.term, given.is_trial):
             return None
@@ -119,8 +120,8 @@ class Elections:
         return self._count(now_ms)
 
     def refused(self, term: int) -> None:
-        """A server has to do with a later term."""
-        self._term_seen = max(self._term_seen, term)
+        """A server has to do with a later term. Of one that is far away a part counts (docs/protocol, JUMP-3)."""
+        self._term_seen = max(self._term_seen, min(term, self.term + JUMP // 2))
 
     def _count(self, now_ms: int) -> int | None:
         candidacy = self._candidacy

@@ -155,8 +155,8 @@ class Leading:
     # -- what comes back
 
     def heard(self, name: NodeName, life: int, beat: ServerBeat, now_ms: int) -> None:
-        """A beat of another server, in this term."""
-        if self._proposal is not None:
+        """A beat of another server, in this term. It acknowledges no round that was not begun."""
+        if self._proposal is not None and beat.number <= self._number:
             self.beats.take(name, life, beat, self._proposal.servers[name], now_ms)
             self._reckon()
 
