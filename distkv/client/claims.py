@@ -8,6 +8,7 @@ session has named is not believed.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Final
 
@@ -194,6 +195,17 @@ class Claim:
             return None if ticket is None else ticket_text(read_ticket(ticket))
         except DistkvError:
             return None
+
+
+def begun_anew(claims: Collection[Claim], now_ms: int) -> tuple[int, int] | None:
+    """If tokens are only waited for, and for longer, have another session ask for them: until when a refusal of that is
+    borne, and when it is given up. None: they are not."""
+    ends = [claim.wait_until_ms or 0 for claim in claims if claim.state is ClaimState.WANTED]
+    if not claims or len(ends) < len(claims) or min(ends) <= now_ms:
+        return None
+    for claim in claims:  # the new one never held it
+        claim.call, claim.again_ms, claim.is_sent, claim.before = None, 0, False, None
+    return max(ends), max(claim.give_up_ms for claim in claims)
 
 
 def withdrawn(token: str) -> HeldError:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from distkv.client.claims import LATE_MS, Claim, ClaimState, LastFences, error_of, is_bearable, withdrawn
+from distkv.client.claims import LATE_MS, Claim, ClaimState, LastFences, begun_anew, error_of, is_bearable, withdrawn
 from distkv.client.data_writes import DataWrite, DataWrites
 from distkv.client.holding_news import (
     DataAnswered,
@@ -31,13 +31,7 @@ from distkv.client.holding_news import (
     TokenTaken,
 )
 from distkv.client.keep_alive import KeepAlive
-from distkv.errors import (
-    BusyError,
-    DistkvError,
-    NotHeldError,
-    RequestError,
-    SessionExpiredError,
-)
+from distkv.errors import BusyError, DistkvError, NotHeldError, RequestError, SessionExpiredError
 from distkv.model.fence import Fence
 from distkv.wire.token_fields import HELD_MAX, HeldToken
 from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
@@ -60,7 +54,8 @@ class Holding:
         """`ttl_s`: None: what the servers give; `grace_s`: so long before its end its user stops."""
         self._ttl: Final = ttl_s, grace_s
         self._let_go_ms: Final = let_go_ms
-        self._alive: Final = KeepAlive(drift, int(grace_s * 1000))
+        self._alive = KeepAlive(drift, int(grace_s * 1000))
+        self._is_given = False  # the user named the session: no other one takes its place
         self._claims: Final = dict[str, Claim]()
         self._before: Final = LastFences()
         self._writes: Final = DataWrites()
@@ -106,13 +101,11 @@ class Holding:
 
     def fence(self, token: str, now_ms: int) -> Fence | None:
         """Of a token that is held; None: it is not."""
-        claim = self._held(token, now_ms)
-        return None if claim is None else claim.shown_fence()
+        return None if (claim := self._held(token, now_ms)) is None else claim.shown_fence()
 
     def data(self, token: str, now_ms: int) -> bytes | None:
         """The data of a token that is held, packed."""
-        claim = self._held(token, now_ms)
-        return None if claim is None else claim.data
+        return None if (claim := self._held(token, now_ms)) is None else claim.data
 
     def listed(self) -> tuple[HeldToken, ...]:
         """What a keep-alive names: all that is held, or was and is not let go yet."""
@@ -120,8 +113,7 @@ class Holding:
 
     def has_ticket(self, token: str) -> bool:
         """Whether the place in the queue of a token that is wanted outlives its server."""
-        claim = self._claims.get(token)
-        return claim is not None and claim.ticket is not None
+        return (claim := self._claims.get(token)) is not None and claim.ticket is not None
 
     def lost_at_ms(self, token: str) -> int | None:
         """When whoever works under the token must have stopped, as it is known now; None: it is not ours."""
@@ -183,7 +175,7 @@ class Holding:
         request = self._calls.pop(id, None)
         if request is not None and not self._is_over:
             if isinstance(result, SessionExpiredError) and not self._is_closing:
-                self._end(result)
+                self._expired(result, now_ms)
             else:
                 self._take(request, id, result, now_ms)
                 self._alive.heard(result, now_ms)
@@ -203,11 +195,10 @@ class Holding:
 
     def adopt(self, session: str, held: Iterable[HeldToken], patience_ms: int, now_ms: int) -> None:
         """Go on with a session that is open already, and holds these tokens."""
-        self._alive.session = session
+        self._alive.session, self._is_given = session, True
         for one in held:
-            claim = Claim(one.token, one.is_shared, one.data, None, now_ms, ClaimState.HELD)
+            claim = self._claims[one.token] = Claim(one.token, one.is_shared, one.data, None, now_ms, ClaimState.HELD)
             claim.fence, claim.is_sent = (one.epoch, one.counter), True
-            self._claims[one.token] = claim
         self.open(0, patience_ms, now_ms)
 
     def acquire(
@@ -242,9 +233,9 @@ class Holding:
         if len(self._claims) >= HELD_MAX:
             raise BusyError(f"a session holds at most {HELD_MAX} tokens: release some, or open another one")
         until_ms = None if wait_ms is None else now_ms + wait_ms
-        claim = Claim(token, is_shared, data, until_ms, now_ms + (wait_ms or 0) + patience_ms)
-        claim.before = self._before.take(token)
-        self._claims[token] = claim
+        end_ms = now_ms + (wait_ms or 0) + patience_ms
+        before = self._before.take(token)
+        self._claims[token] = Claim(token, is_shared, data, until_ms, end_ms, before=before)
         self._go_on(now_ms)
 
     def release(self, token: str, now_ms: int) -> None:
@@ -314,11 +305,10 @@ class Holding:
             self._end(None)
         elif alive.ttl_ms and now_ms >= alive.until_ms:
             text = f"the session {alive.session} could not be kept alive in time: what it held may be held by others"
-            self._end(None if self._is_closing else SessionExpiredError(text))
+            self._expired(SessionExpiredError(text), now_ms)
         elif not alive.ttl_ms and now_ms >= self._open_end_ms:
             self._end(self._lost or RequestError("no session could be opened: the node does not answer"))
-        stuck_ms = alive.stuck_ms()
-        self._wants_other_node = self._is_connected and stuck_ms is not None and now_ms >= stuck_ms
+        self._wants_other_node = self._is_connected and now_ms >= (alive.stuck_ms() or 2**62)
 
     def _look_at_claims(self, now_ms: int) -> None:
         for claim in list(self._claims.values()):
@@ -327,7 +317,22 @@ class Holding:
             elif claim.state is ClaimState.TAKEN and now_ms >= claim.let_go_ms:
                 claim.give_back(now_ms)
         for write in self._writes.late(now_ms):
-            self._fail(write, self._lost or RequestError("no server stored the data in time"))
+            self._finish(write, self._lost or RequestError("no server stored the data in time"))
+
+    def _expired(self, error: SessionExpiredError, now_ms: int) -> None:
+        """The time of the session is over. Who only waits goes on with another one, which keeps the places by its
+        tickets (docs/protocol, SESSION-13)."""
+        ends = None if self._is_closing or self._is_given else begun_anew(self._claims.values(), now_ms)
+        if ends is None:
+            self._end(None if self._is_closing else error)
+            return
+        old, self._alive = self._alive.session, self._alive.anew()
+        self._open_by_ms, self._open_end_ms = ends
+        self._calls.clear()
+        self._questions.clear()
+        if self._is_connected:  # if it lives on at the servers, its place there is in our way; no answer counts
+            self._id += 1
+            self._questions.append(SessionQuestion(self._id, TokenClose(0, old)))
 
     def _end(self, error: DistkvError | None) -> None:
         self._is_over = True
@@ -338,7 +343,7 @@ class Holding:
             elif claim.state is ClaimState.WANTED:
                 self._news.append(TokenRefused(claim.token, why))
         for write in self._writes.of_token(None):
-            self._fail(write, why)
+            self._finish(write, why)
         for some in (self._claims, self._calls, self._questions):
             some.clear()
         self._news.append(SessionEnded(error))
@@ -434,7 +439,7 @@ class Holding:
         claim.taken(now_ms + self._let_go_ms)
         text = f"the token {claim.token!r} was taken from the session: somebody broke it, or it was claimed twice"
         for write in self._writes.of_token(claim.token):
-            self._fail(write, NotHeldError(text))
+            self._finish(write, NotHeldError(text))
         self._news.append(TokenTaken(claim.token, text))
 
     def _take_close(self, result: TokenReply | DistkvError, now_ms: int) -> None:
@@ -445,8 +450,7 @@ class Holding:
 
     def _take_claim(self, claim: Claim, result: TokenReply | DistkvError, now_ms: int) -> None:
         if claim.state is ClaimState.RELEASING:
-            error = result if isinstance(result, DistkvError) else None
-            if claim.release_answered(error, now_ms):
+            if claim.release_answered(result if isinstance(result, DistkvError) else None, now_ms):
                 if claim.state is ClaimState.RELEASING:
                     self._drop(claim)
                 self._news.append(TokenReleased(claim.token))
@@ -474,7 +478,7 @@ class Holding:
     def _give_back(self, claim: Claim, now_ms: int) -> None:
         text = f"{claim.token!r} was released before its data was stored"
         for write in self._writes.of_token(claim.token):
-            self._fail(write, NotHeldError(text))
+            self._finish(write, NotHeldError(text))
         if claim.is_sent:
             claim.give_back(now_ms)
         else:
@@ -482,18 +486,15 @@ class Holding:
             self._news.append(TokenReleased(claim.token))
 
     def _take_data(self, id: int, result: TokenReply | DistkvError, now_ms: int) -> None:
-        write = self._writes.of_call(id)
-        if write is None:
-            return
-        if isinstance(result, DistkvError) and is_bearable(result):
+        write, error = self._writes.of_call(id), result if isinstance(result, DistkvError) else None
+        if write is not None and error is not None and is_bearable(error):
             self._writes.again(write, now_ms)
-            return
-        claim = self._claims.get(write.token)
-        if claim is not None and not isinstance(result, DistkvError):
-            claim.data, claim.change = write.data, write.number
-        self._writes.finish(write)
-        self._news.append(DataAnswered(write.number, result if isinstance(result, DistkvError) else None))
+        elif write is not None:
+            claim = self._claims.get(write.token)
+            if claim is not None and error is None:
+                claim.data, claim.change = write.data, write.number
+            self._finish(write, error)
 
-    def _fail(self, write: DataWrite, error: DistkvError) -> None:
+    def _finish(self, write: DataWrite, error: DistkvError | None) -> None:
         self._writes.finish(write)
         self._news.append(DataAnswered(write.number, error))

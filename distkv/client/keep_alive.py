@@ -79,6 +79,10 @@ class KeepAlive:
 
     # -- what happens
 
+    def anew(self) -> KeepAlive:
+        """Of another session, that is to be opened."""
+        return KeepAlive(self.drift, self.grace_ms)
+
     def sent(self, call: int, now_ms: int) -> bool:
         """One is sent; whether it is to carry the data of what is held, which only a survey needs."""
         self.call, self.sent_ms, self.named = call, now_ms, max(self.named, self.version)

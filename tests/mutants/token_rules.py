@@ -107,6 +107,14 @@ TOKEN_RULES = (
         "            pass\n        out = ",
         *JUMPS,
     ),
+    broken(
+        "waiter-ends-with-its-session",
+        "a client that only waits opens another session when its own is over (SESSION-13)",
+        "client/claims.py",
+        "    if not claims or len(ends) < len(claims) or min(ends) <= now_ms:\n",
+        "    if min(ends, default=0) <= 2**62:\n",
+        "tests/unit/client/test_holding.py",
+    ),
     # -- sessions
     broken(
         "keep-without-leading",

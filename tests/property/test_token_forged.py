@@ -10,13 +10,15 @@ from collections.abc import Callable
 import pytest
 
 from distkv.core.jump_limit import JUMP
-from distkv.core.ready import NodeTold
+from distkv.core.ready import NodeTold, ServiceAsked
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.machine import TOKENS
 from distkv.core.tokens.state import TokenState, state_head, state_id
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAsked, CallMessage, CallsCancelled, CallsChecked, CallsSeen
 from distkv.wire.token_bodies import encode_body
+from distkv.wire.token_fields import HeldToken
+from distkv.wire.token_requests import TokenKeep
 from distkv.wire.token_states import (
     NO_STATE,
     NUMBER_MAX,
@@ -165,3 +167,19 @@ def test_server_that_was_raised_alone_is_one_of_three_again() -> None:
 def _terms(fleet: WholeFleet) -> list[int]:
     machines = [fleet.sites[name].machine for name in SERVERS]
     return [0 if one is None or one.consensus is None else one.consensus.term for one in machines]
+
+
+def test_version_that_a_keep_alive_names_counts_for_its_session_only() -> None:
+    fleet = WholeFleet(11, servers=3, others=1)
+    fleet.settle(10 * LEASE_MS)
+    client = fleet.client(1)
+    client.open()
+    fleet.run(2 * LEASE_MS)
+    state = fleet.state()
+    assert state is not None
+    (session,) = state.sessions
+    held = (HeldToken("a", NUMBER_MAX, NUMBER_MAX, False),)
+    for name in SERVERS:
+        asked = TokenKeep(0, session, NUMBER_MAX, held, 0.0, NUMBER_MAX, NUMBER_MAX)
+        fleet.sites[name].step(ServiceAsked(TOKENS, 10**9, asked))
+    check_all_is_granted(fleet, [client])

@@ -488,3 +488,117 @@ def test_client_that_slept_asks_for_an_answer_while_its_session_lives() -> None:
     (keep,) = (one.request for one in session.asked(TokenKeep))
     assert isinstance(keep, TokenKeep)
     assert keep.wait_s == (1000 + LIVES_MS - session.now) // 2 / 1000
+
+
+# -- who only waits -----------------------------------------------------------------------------------------------
+
+TICKET = "7.12"
+EXPIRED = SessionExpiredError("over")
+
+
+def waiter(wait_ms: int = 60_000) -> Session:
+    """It has a place in the queue."""
+    found = live()
+    found.acquire(wait_ms=wait_ms)
+    found.answer(TokenAcquire, TimedOutError("held").with_ticket(TICKET))
+    return found
+
+
+def ended(session: Session) -> list[SessionNews]:
+    return [one for one in session.news if isinstance(one, SessionEnded | TokenRefused | TokenTaken)]
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+def test_who_waits_opens_another_session_when_the_servers_stood_still_for_longer_than_its_ttl(
+    is_connected: bool,
+) -> None:
+    """docs/protocol, SESSION-13."""
+    session = waiter()
+    if not is_connected:
+        session.break_off()
+    session.later(LIVES_MS + 5000)
+    if not is_connected or session.holding.wants_other_node:
+        session.break_off()
+        session.do(session.holding.connected)
+    session.answer(TokenOpen, SessionOpened("9-def", TTL_MS, 9))
+    (asked,) = session.asked(TokenAcquire)
+    assert isinstance(asked.request, TokenAcquire)
+    assert (asked.request.session, asked.request.ticket, asked.request.before) == ("9-def", (7, 12), None)
+    session.answer(TokenAcquire, granted(version=9, counter=8))
+    assert ended(session) == []
+    assert session.news[-1] == TokenObtained("a", Fence(0, 2, 8, "a"))
+    assert session.holding.session == "9-def"
+
+
+def test_who_waits_and_is_told_that_the_session_is_over_leaves_its_old_place() -> None:
+    session = waiter()
+    session.later(50)
+    session.answer(TokenAcquire, EXPIRED)
+    (closed,) = session.asked(TokenClose)
+    assert closed.request == TokenClose(0, SESSION)
+    session.answer(TokenClose, EXPIRED)
+    session.answer(TokenOpen, SessionOpened("9-def", TTL_MS, 9))
+    assert session.asked(TokenAcquire)
+    assert ended(session) == []
+
+
+def test_answer_to_the_session_before_says_nothing_about_the_next_one() -> None:
+    session = waiter()
+    session.later(50)
+    (late,) = session.asked(TokenKeep) or [None]
+    session.answer(TokenAcquire, EXPIRED)
+    session.answer(TokenOpen, SessionOpened("9-def", TTL_MS, 9))
+    if late is not None:
+        session.do(lambda now: session.holding.answered(late.id, EXPIRED, now))
+    assert session.holding.session == "9-def"
+    assert ended(session) == []
+
+
+def test_who_waits_gives_up_when_its_time_is_over_whatever_sessions_it_had() -> None:
+    session = waiter(wait_ms=10_000)
+    session.break_off()
+    session.later(30_000)
+    refused, over = ended(session)
+    assert refused == TokenRefused("a", GONE)
+    assert isinstance(over, SessionEnded)
+
+
+def test_wait_that_is_over_with_the_session_is_not_gone_on_with() -> None:
+    session = waiter(wait_ms=LIVES_MS - 100)
+    session.break_off()
+    session.later(LIVES_MS)
+    assert any(isinstance(one, SessionEnded) for one in session.news)
+
+
+def _tries(session: Session) -> None:
+    session.acquire("b")
+
+
+def _holds(session: Session) -> None:
+    session.acquire("b")
+    session.answer(TokenAcquire, granted("b"))
+
+
+def _releases(session: Session) -> None:
+    _holds(session)
+    session.do(lambda now: session.holding.release("b", now))
+
+
+@pytest.mark.parametrize("also", [_tries, _holds, _releases])
+def test_session_that_does_more_than_wait_ends(also: Callable[[Session], None]) -> None:
+    session = waiter()
+    also(session)
+    session.break_off()
+    session.later(LIVES_MS + 1)
+    assert any(isinstance(one, SessionEnded) for one in session.news)
+
+
+def test_session_that_the_user_named_is_not_replaced() -> None:
+    session = Session()
+    session.holding = Holding()
+    session.holding.adopt(SESSION, (), 500, session.now)
+    session.do(session.holding.connected)
+    session.answer(TokenKeep, SessionKept(7, TTL_MS, ()))
+    session.acquire(wait_ms=60_000)
+    session.answer(TokenAcquire, EXPIRED)
+    assert ended(session) == [TokenRefused("a", EXPIRED), SessionEnded(EXPIRED)]

@@ -1,5 +1,5 @@
-"""By how much one message raises a number that only grows: the rows of the table in docs/protocol, 'What one message
-may raise'.
+"""By how much one message raises a number that only grows: rows of the table in docs/protocol, 'What one message may
+raise'. tests/tidy/test_jump_table.py says where the others are.
 
 Knows: single machines, and what they are told.  What forged numbers cost token servers is in
 tests/property/test_token_forged.py.
@@ -7,12 +7,9 @@ tests/property/test_token_forged.py.
 
 from __future__ import annotations
 
-import re
-from pathlib import Path as File
-
 import pytest
 
-from distkv.core.gossip import BASES_AHEAD, TICKS_AHEAD
+from distkv.core.gossip import BASES_AHEAD
 from distkv.core.jump_limit import JUMP, JumpLimit
 from distkv.core.ready import FollowTold, HeardMessage
 from distkv.core.server_tree.flood import START_JUMP
@@ -34,22 +31,6 @@ from tests.unit.core.test_gossip_hostile import _settled as settled
 from tests.unit.core.test_gossip_hostile import header
 from tests.unit.core.test_links import linked
 from tests.unit.core.test_token_calls import A, B, End, pass_on
-
-ROWS = [
-    "tock", "tick", "life", "base of a fence", "epoch, counter", "start of a tree frame", "number of a tree frame",
-    "term", "version", "generation", "round", "acknowledged round", "start of a call", "number of a call",
-    "version of a session",
-]  # fmt: skip
-"""`tock`, `tick`: test_gossip_hostile.py and test_links.py. `life`: test_startup_joining.py. `epoch, counter`:
-test_fences.py. Those of token servers: tests/property/test_token_forged.py. The others are here."""
-
-
-def test_table_has_a_row_for_each_number() -> None:
-    page = (File(__file__).parents[3] / "docs" / "protocol.rst").read_text(encoding="utf-8")
-    table = page.partition("What one message may raise\n")[2].partition("\n* [JUMP-2]")[0]
-    rows = re.findall(r"^(\w[\w ,]*?)  +\S", table, re.MULTILINE)
-    assert rows == ["number", *ROWS]
-    assert (TICKS_AHEAD, BASES_AHEAD, JUMP, START_JUMP, BOOT_JUMP) == (10**6, 2**32, 2**32, 2**40, 2**42)
 
 
 def test_number_far_away_comes_nearer_each_time_that_it_is_said() -> None:
