@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distkv.client.conflicts import Loser
     from distkv.client.names import Listed
     from distkv.client.questions import Delete, DeletedCount, Entry, Get, Operation, Past, Set, Written
-    from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
+    from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate
     from distkv.errors import BadPathError as BadPath
     from distkv.errors import BadValueError as BadValue
     from distkv.errors import BusyError as Busy
@@ -87,6 +87,7 @@ __all__ = [
     "Listed",
     "Located",
     "Loser",
+    "Lost",
     "Missed",
     "NoQuorum",
     "NoSpace",
@@ -129,7 +130,7 @@ _HOMES = {
     "distkv.client.conflicts": {"Loser"},
     "distkv.client.names": {"Listed"},
     "distkv.client.questions": {"Delete", "DeletedCount", "Entry", "Get", "Operation", "Past", "Set", "Written"},
-    "distkv.client.watch": {"Change", "Contested", "Missed", "Resync", "UpToDate"},
+    "distkv.client.watch": {"Change", "Contested", "Lost", "Missed", "Resync", "UpToDate"},
     "distkv.model.event": {"tick_text"},
     "distkv.model.fence": {"Fence"},
     "distkv.model.path": {"Path"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from traceback import extract_tb
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class DistkvError(Exception):
@@ -92,6 +92,8 @@ class DamagedError(RequestError):
     """What was asked for cannot be read from this node's disk any more; another node may have it."""
 
     code = "damaged"
+    found: tuple[Any, ...] = ()
+    """Of an answer that is a list: what of it is here."""
 
 
 class NoSpaceError(RequestError):

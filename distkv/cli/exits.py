@@ -19,11 +19,13 @@ NOT_FOUND: Final = 3
 CONFLICT: Final = 4
 UNREACHABLE: Final = 5
 NOT_ALLOWED: Final = 6
+DAMAGED: Final = 7
 INTERRUPTED: Final = 130
 
 _BY_CODE: Final = {
     "bad_path": USAGE,
     "bad_value": USAGE,
+    "damaged": DAMAGED,
     "not_found": NOT_FOUND,
     "exists": CONFLICT,
     "chain_mismatch": CONFLICT,

@@ -7,7 +7,7 @@ Invariant: what is printed of a tree is printed while it arrives; a command that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -18,7 +18,8 @@ from distkv.cli.output import Form, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
-from distkv.errors import BadPathError, NotFoundError, SettingsError
+from distkv.client.names import Listed
+from distkv.errors import BadPathError, DamagedError, NotFoundError, SettingsError
 from distkv.model.path import NAMES_MAX, Path
 from distkv.text.display import visible, word
 
@@ -55,9 +56,17 @@ def _read_name(text: str) -> Path:
 
 def _list(session: CliSession, path: Path, limit: int | None, after: Path | None, form: Form) -> None:
     with Client(session.addresses) as client:
-        names = client.list(path, limit=limit, after=after)
+        try:
+            names = client.list(path, limit=limit, after=after)
+        except DamagedError as error:
+            _print_names(error.found, form)
+            raise
         if not names and after is None and client.get(path) is None:
             raise NotFoundError(f"{path} has no value, and nothing is below it")
+    _print_names(names, form)
+
+
+def _print_names(names: Sequence[Listed], form: Form) -> None:
     if form is not Form.TEXT:
         print_result([[listed.name, listed.has_value, listed.children] for listed in names], form)
     else:

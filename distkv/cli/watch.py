@@ -19,7 +19,7 @@ from distkv.cli.output import Form, complain, print_items
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.cli.suggestions import suggest_trees
 from distkv.client.blocking import Client
-from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent
+from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate, WatchEvent
 from distkv.errors import SettingsError
 from distkv.model.event import tick_text
 from distkv.model.path import Path
@@ -45,7 +45,8 @@ def watch_command(
     If the connection breaks, it connects again, and goes on where it was; stderr shows both. If that is not possible,
     it prints a line 'resync', and then all present values. What it cannot show, it counts: a line 'missed' says how
     many changes of which node were overwritten before they came, at whatever path. A line 'conflict' names the changes
-    that lost against a value that did not know them.
+    that lost against a value that did not know them. A line 'lost' names a path whose value the disk of the node
+    damaged, and that nothing has replaced.
     """
     token = None if since is None else _read_token(since)
     wanted = Form(form) if form else session.form
@@ -97,6 +98,8 @@ def _line(event: WatchEvent, meta: bool) -> str:
         case Contested():
             losers = ", ".join(tick_text(*loser) for loser in event.losers)
             return f"{visible(event.path)} conflict {losers or 'over'}"
+        case Lost(path=path):
+            return "a value whose path cannot be read is lost here" if path is None else f"{visible(path)} lost here"
     assert_never(event)
 
 
@@ -118,6 +121,8 @@ def _map(event: WatchEvent, meta: bool) -> dict[str, object]:
             return {"uptodate": True, **_token_map(event.token)}
         case Contested():
             return {"path": str(event.path), "conflict": [tick_text(*loser) for loser in event.losers]}
+        case Lost(path=path):
+            return {"path": None if path is None else str(path), "lost": True}
     assert_never(event)
 
 

@@ -140,7 +140,7 @@ class AsyncConnection:
         """Ask for page after page; raises as `ask`."""
         while (question := pages.question) is not None:
             pages.add(await self.ask(question))
-        return pages.found
+        return pages.result()
 
     # -- long results, each on a line of its own
 

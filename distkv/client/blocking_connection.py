@@ -112,7 +112,7 @@ class SharedConnection:
         """Ask for page after page; raises as `ask`."""
         while (question := pages.question) is not None:
             pages.add(self.ask(question))
-        return pages.found
+        return pages.result()
 
     def items(self, question: Question[Answer]) -> Generator[Answer, None, None]:
         """The items of a long result, each within `reply_s` of the last one, on a line of their own.

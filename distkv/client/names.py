@@ -51,9 +51,10 @@ def _page(reply: Fields) -> Page[Listed]:
         if "name" not in fields or not isinstance(name, str | bytes | int | float | None):
             raise bad("names", "made of names", name)
         found.append(Listed(name, read_flag(fields, "has_value"), read_int(fields, "children")))
+    lost = None if reply.get("lost") is None else str(reply["lost"])
     if "more" not in reply:
-        return tuple(found), None
+        return tuple(found), None, lost
     try:
-        return tuple(found), read_path([reply["more"]])
+        return tuple(found), read_path([reply["more"]]), lost
     except BadPathError as error:
         raise DecodeError(str(error), "bad_path") from None

@@ -13,14 +13,15 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from distkv.client.arguments import check_count
 from distkv.client.questions import Question, Repeat, question_of
+from distkv.errors import DamagedError
 from distkv.model.path import Path
 from distkv.wire.fields import Fields
 from distkv.wire.request import Request
 
 Item = TypeVar("Item")
 
-Page: TypeAlias = tuple[tuple[Item, ...], Path | None]
-"""Some items, and behind what the next page begins; None: there is none."""
+Page: TypeAlias = tuple[tuple[Item, ...], Path | None, str | None]
+"""Some items; behind what the next page begins, or None: there is none; why these may not be all that are there."""
 
 
 class Pages(Generic[Item]):
@@ -45,6 +46,7 @@ class Pages(Generic[Item]):
         self._limit: Final = limit
         self._after = after
         self._found: list[Item] = []
+        self._lost: str | None = None
         self._is_whole = limit is not None and limit < 1
 
     @property
@@ -57,10 +59,20 @@ class Pages(Generic[Item]):
 
     def add(self, page: Page[Item]) -> None:
         """What the question brought."""
-        items, self._after = page
+        items, self._after, lost = page
         self._found += items
+        self._lost = lost or self._lost
         self._is_whole = self._after is None or (self._limit is not None and len(self._found) >= self._limit)
 
-    @property
-    def found(self) -> tuple[Item, ...]:
-        return tuple(self._found[: self._limit])
+    def result(self) -> tuple[Item, ...]:
+        """The items.
+
+        Raises:
+            DamagedError: a node knows that it lost some; `found` has the others.
+        """
+        found = tuple(self._found[: self._limit])
+        if self._lost is None:
+            return found
+        error = DamagedError(self._lost)
+        error.found = found
+        raise error

@@ -77,7 +77,15 @@ class Contested:
     losers: tuple[Link, ...]
 
 
-WatchEvent: TypeAlias = Change | Missed | Resync | UpToDate | Contested
+@attrs.frozen
+class Lost:
+    """The node knows that it lost what a path held, and that nothing replaced it: what was shown is not all."""
+
+    path: Path | None
+    """None: which path it was cannot be read."""
+
+
+WatchEvent: TypeAlias = Change | Missed | Resync | UpToDate | Contested | Lost
 
 class Watching(Outages):
     """One watch of a user."""
@@ -129,6 +137,8 @@ class Watching(Outages):
             return self._mark(state, _token(fields))
         if "conflict" in fields:
             return _contested(read_map(fields["conflict"], "conflict"))
+        if "lost" in fields:
+            return Lost(None if fields["lost"] is None else _read_path(fields["lost"]))
         event = _missed(fields) if "missed" in fields else _change(fields)
         if event.token is not None and not self._is_shown_state:
             self._token = event.token
@@ -188,7 +198,11 @@ def _link(fields: Fields) -> tuple[NodeName, Tick]:
 
 
 def _path(fields: Fields) -> Path:
+    return _read_path(fields.get("path"))
+
+
+def _read_path(names: object) -> Path:
     try:
-        return read_path(fields.get("path"))
+        return read_path(names)
     except BadPathError as error:
         raise DecodeError(str(error), "bad_path") from None

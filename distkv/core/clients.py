@@ -8,7 +8,14 @@ Invariant: a request is carried out in whole, or refused and nothing of it is; a
 
 from __future__ import annotations
 
-from distkv.core.conditions import check_conditions, check_decision, decided_fence, next_fence, refuse_reserved
+from distkv.core.conditions import (
+    check_conditions,
+    check_decision,
+    decided_fence,
+    has_condition,
+    next_fence,
+    refuse_reserved,
+)
 from distkv.core.lives import Duty
 from distkv.core.node import Node, Turn
 from distkv.core.ready import BatchDone, Found, Retired, RetireNode, WriteDone
@@ -124,15 +131,20 @@ class Clients:
             RequestError: the first that would not.
         """
         first: dict[PathKey, int] = {}
+        store = self._node.store
         for index, op in enumerate(ops):
-            if isinstance(op, GetValue):
-                continue
             try:
+                if isinstance(op, GetValue):
+                    if op.path.key not in first:
+                        store.check_here(op.path)
+                    continue
                 if op.path.key in first:
                     raise RequestError(f"{op.path} is written by op {first[op.path.key]} already: write it once")
                 refuse_reserved(op.path)
-                head = self._node.store.tree.head(op.path)
+                head = store.tree.head(op.path)
                 next_fence(op, head)
+                if has_condition(op):
+                    store.check_here(op.path)
                 check_conditions(op, head if head is not None and head.kind is Kind.SET else None)
             except RequestError as error:
                 raise error.at_op(index) from None

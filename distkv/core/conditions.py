@@ -84,13 +84,18 @@ def decided_fence(request: Restore | Dismiss, head: Event) -> Fence:
     return _lifted(head.fence, head.path) if is_lifted else head.fence
 
 
+def has_condition(request: SetValue) -> bool:
+    """Whether a write asks for something of what is there."""
+    return request.new or request.chain is not None or request.prev is not None
+
+
 def check_conditions(request: SetValue, before: Event | None) -> None:
     """Whether the conditions of a write hold; `before` is the event that gives its path a value now, if any does.
 
     Raises:
         RequestError: one does not.
     """
-    if not request.new and request.chain is None and request.prev is None:
+    if not has_condition(request):
         return  # the usual write asks for nothing; making its path's text would cost more than its checks
     where = f"{request.path}"
     if request.new and before is not None:

@@ -20,6 +20,7 @@ from distkv.core.clients import Clients
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
 from distkv.core.links import Links
+from distkv.core.losses import Losses
 from distkv.core.node import Deliveries, Node, Turn
 from distkv.core.peers import Peers, answer_pull
 from distkv.core.ready import (
@@ -111,6 +112,10 @@ class Replica:
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was to be loaded could not be read; before anything is replayed. See `Store.doubt`."""
         self._node.store.doubt(seen)
+
+    def lose(self, paths: Iterable[Path | None]) -> None:
+        """What stood at these paths was lost; before anything is replayed. See `Store.lose`."""
+        self._node.store.lose(paths)
 
     def meta(self) -> Meta:
         """What goes with the entries into the archive."""
@@ -245,6 +250,11 @@ class Replica:
     @property
     def tree(self) -> Tree:
         return self._node.store.tree
+
+    @property
+    def losses(self) -> Losses:
+        """Paths whose values the disk lost."""
+        return self._node.store.losses
 
     @property
     def tick(self) -> Tick:

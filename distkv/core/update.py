@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, assert_never
 
-from distkv.core.conditions import check_conditions, decided_fence, next_fence
+from distkv.core.conditions import check_conditions, decided_fence, has_condition, next_fence
 from distkv.core.identity import Identity
+from distkv.core.losses import Losses
 from distkv.core.registry import (
     NETWORK_PATH,
     NetworkIdentity,
@@ -84,6 +85,8 @@ class Store:
         self.registry = Registry(self.tree)
         self.kept: Final = Slots()
         """What the services of this node keep."""
+        self.losses: Final = Losses()
+        """Paths whose values this disk lost."""
         self.tock = Tock(0)
         self.pending_expiry: list[Event] = []
         """New winners that something will happen to later: tombstones will be purged, values with a ttl will expire.
@@ -118,21 +121,32 @@ class Store:
         entry = self.tree.get(path)
         return entry.head if entry is not None and entry.is_live else None
 
+    def check_here(self, path: Path) -> None:
+        """
+        Raises:
+            DamagedError: nothing stands at the path, and something may be lost there.
+        """
+        if self.losses and self.tree.head(path) is None:
+            self.losses.check(path)
+
     # -- a client's write
 
     def local_set(self, request: SetValue, wall: float) -> tuple[Applied | None, Event | None]:
         """Check and carry out a write: (what it did, or None when nothing was to do; the winner before it).
 
         Raises:
-            RequestError: a condition does not hold; nothing changed.
+            RequestError: a condition does not hold, or nobody can say here whether it does; nothing changed.
         """
         entry = self.tree.get(request.path)
         head = entry.head if entry is not None else None
         before = head if head is not None and head.kind is Kind.SET else None
         fence, here = next_fence(request, head), NO_FENCE if head is None else head.fence
+        if has_condition(request):
+            self.check_here(request.path)
         check_conditions(request, before)
         if request.value is None:
-            if before is None and (fence == here or not (here.holds or fence.holds)):
+            is_lost = head is None and self.losses.may_hold(request.path)
+            if before is None and not is_lost and (fence == here or not (here.holds or fence.holds)):
                 return None, None  # deleting nothing burns no tick, unless it leaves a fence, or lifts one
             return self.write(request.path, Kind.DELETE, b"", wall, entry, fence=fence), before
         if request.idem and before is not None and fence == here and _is_there(request, before):
@@ -184,6 +198,8 @@ class Store:
         else:
             event = new_event(path, kind, value, chain, tock, wall, truncated, ttl, fence)
         applied = self.tree.apply(event, entry)
+        if self.losses:
+            self.losses.found(path)
         if kind is not Kind.SET or ttl is not None:
             self.pending_expiry.append(event)
         if path.is_reserved:
@@ -203,6 +219,9 @@ class Store:
         if event.node == self.me and life_of(event.tick) == own.life:
             own.tick = max(own.tick, event.tick)  # our own, from the log, or back from others
         applied = self.tree.apply(event)
+        if self.losses:
+            self.losses.found(event.path)
+            self._see_whether_whole()
         if applied.changed:
             if applied.won and (event.kind is not Kind.SET or event.ttl is not None):
                 self.pending_expiry.append(event)
@@ -252,6 +271,7 @@ class Store:
     def learn_known(self, ranges: TickRanges) -> tuple[list[Record], tuple[Event, ...]]:
         """Ticks are superseded, says somebody who has what superseded them."""
         new, closed = self.tree.close(ranges)
+        self._see_whether_whole()
         for event in closed:
             if event.path.is_reserved:
                 self.registry.changed(event.path)
@@ -391,6 +411,14 @@ class Store:
         self.is_damaged = True
         self.tree.doubt(seen)
 
+    def lose(self, paths: Iterable[Path | None]) -> None:
+        """What stood at these paths was lost, at this start or an earlier one; None: where it was is not known. Before
+        anything is replayed. What stands there again is not lost (docs/protocol, LIFE-13)."""
+        for path in paths:
+            if path is None or self.tree.head(path) is None:
+                self.losses.add(path)
+        self._see_whether_whole()
+
     def replayed(self) -> None:
         """The log is at its end: go on above every tock that may have been used."""
         self.tock = max(self.tock, self._ceiling)
@@ -403,6 +431,11 @@ class Store:
         return [CeilingRecord(self._ceiling)]
 
     # -- inside
+
+    def _see_whether_whole(self) -> None:
+        """What was lost is a missing tick: where none is missing, nothing is lost."""
+        if self.losses and self.tree.ledger.is_whole:
+            self.losses.forget()
 
     def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """The entries, while `pending_expiry` gets what time will act upon."""

@@ -21,8 +21,7 @@ import attrs
 
 from distkv.config import Config
 from distkv.daemon.access import check_access, explained, make_directory
-from distkv.engine.scrub import path_of
-from distkv.engine.settler import SettledState, Settler
+from distkv.engine.settler import SettledState, Settler, path_of
 from distkv.errors import DecodeError, LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick
@@ -88,6 +87,7 @@ class Directory:
             settler.rewrite()
         elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
             raise damaged(archive.path, "its values are not those that its digest was made of")
+        state.lose(path_of(damage) for damage in archive.damage.all() if damage.is_value)
         if slots is None:
             settler.rewrite()
 

@@ -21,12 +21,10 @@ import trio
 
 from distkv.config import ScrubConfig
 from distkv.engine.settler import RunBlocking, Settler
-from distkv.errors import BusyError, DecodeError, NoSpaceError
-from distkv.model.path import Path
+from distkv.errors import BusyError, NoSpaceError
 from distkv.storage.archive import Archive, Scrubbed
 from distkv.storage.archive_rows import DamagedRow
 from distkv.storage.archive_scrub import ScrubStep, parts
-from distkv.wire.states import read_path_key
 
 log = logging.getLogger("distkv.engine")
 
@@ -158,16 +156,7 @@ class Scrub:
             return False  # no other node has it
         if damage.is_past:
             return damage.lsn is None
-        tree, path = self._settler.tree, path_of(damage)
-        return tree.ledger.is_whole or (path is not None and tree.get(path) is not None)
-
-
-def path_of(damage: DamagedRow) -> Path | None:
-    """What it was about; None: that cannot be read. A part of a path, too, may look as if it were one, byte by byte."""
-    try:
-        return None if damage.path is None else read_path_key(damage.path)
-    except DecodeError:
-        return None
+        return self._settler.is_healed(damage)
 
 
 def _next(left: Iterator[ScrubStep]) -> ScrubStep | None:

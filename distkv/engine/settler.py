@@ -19,12 +19,13 @@ from typing import Any, Final, Protocol, TypeAlias
 import attrs
 import trio
 
+from distkv.core.losses import Losses
 from distkv.core.ready import PathChange
 from distkv.core.slots import Slot
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
-from distkv.errors import BusyError, DamagedError, NoSpaceError
+from distkv.errors import BusyError, DamagedError, DecodeError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
 from distkv.model.ledger import WriterLedger
@@ -33,10 +34,10 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
-from distkv.storage.archive_rows import HistoryRow, LedgerRow, SlotRow, StateRow
+from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, SlotRow, StateRow
 from distkv.storage.base import Log
 from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord, SlotRecord
-from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key
+from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key, read_path_key
 
 log = logging.getLogger("distkv.engine")
 
@@ -81,6 +82,13 @@ class SettledState(Protocol):
 
     def doubt(self, seen: Iterable[tuple[Path, Link]]) -> None:
         """Some of what was settled could not be read; `seen` are ticks that were here, each on its path."""
+
+    def lose(self, paths: Iterable[Path | None]) -> None:
+        """What stood at these paths is lost; None: where it was is not known."""
+
+    @property
+    def losses(self) -> Losses:
+        """What of that nothing has replaced."""
 
     def replay(self, record: Record) -> list[Path]:
         """Repeat a record that was not; returns the paths whose entries it may have changed."""
@@ -434,8 +442,14 @@ class Settler:
         key, entry = path_key(path), self._state.tree.get(path)
         self._unsettled.held[key] = None if entry is None else encode_entry(entry)
 
+    def is_healed(self, damage: DamagedRow) -> bool:
+        """Whether what a row of the state held is here, or was replaced."""
+        return not self._state.losses.has(path_of(damage))
+
     def _close(self, lsn: int) -> None:
         """What the unsettled records came to, up to `lsn`: one consistent snapshot, with what must be durable first."""
+        known = self._archive.damage
+        known.forget({damage for damage in known.all() if damage.is_value and self.is_healed(damage)})
         taken, self._unsettled = self._unsettled, _LogStretch()
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
@@ -456,3 +470,11 @@ class Settler:
         touched = [(machine, key, kept.get(machine, {}).get(key)) for machine, key in stretch.slots]
         rows = [SlotRow(machine, key, value) for machine, key, value in touched if value is not None]
         return rows, [(machine, key) for machine, key, value in touched if value is None]
+
+
+def path_of(damage: DamagedRow) -> Path | None:
+    """What it was about; None: that cannot be read. A part of a path, too, may look as if it were one, byte by byte."""
+    try:
+        return None if damage.path is None else read_path_key(damage.path)
+    except DecodeError:
+        return None

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from distkv.engine.driver import Driver
-from distkv.engine.scrub import path_of
+from distkv.engine.settler import path_of
 from distkv.errors import RequestError
 from distkv.storage.archive import Scrubbed
 from distkv.storage.archive_rows import DamagedRow

@@ -32,9 +32,15 @@ EVENT_OVERHEAD_BYTES: Final = 256
 
 
 def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
-    """The reply, and whether what it shows is durable."""
+    """The reply, and whether what it shows is durable.
+
+    Raises:
+        DamagedError: what the path held is lost.
+    """
     head = driver.replica.tree.head(request.path)
     if head is None:
+        if driver.replica.losses:
+            driver.replica.losses.check(request.path)
         return encode_reply(request.seq, {}), True
     if head.kind is not Kind.SET:
         return encode_reply(request.seq, {}), driver.is_durable(head)

@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
+from distkv.core.losses import Losses
 from distkv.engine.feeds import ChangeBatch, Feeds, Push, SharedItem, SharedMissed
 from distkv.engine.missed import MISSED_KEY
 from distkv.model.index import Place, place_of
@@ -30,7 +31,16 @@ from distkv.wire.records import decode_record
 from distkv.wire.replies import addressed
 from distkv.wire.request import Watch
 from distkv.wire.states import read_path_key
-from distkv.wire.watch import Mark, Token, decode_token, encode_conflict, encode_item, encode_mark, encode_missed
+from distkv.wire.watch import (
+    Mark,
+    Token,
+    decode_token,
+    encode_conflict,
+    encode_item,
+    encode_lost,
+    encode_mark,
+    encode_missed,
+)
 
 PART_ENTRIES: Final = 500
 PART_BYTES: Final = 256 << 10
@@ -43,6 +53,10 @@ class WatchedNode(Protocol):
     @property
     def tree(self) -> Tree:
         """As it is now, durable or not."""
+
+    @property
+    def losses(self) -> Losses:
+        """Paths whose values its disk lost."""
 
     @property
     def position(self) -> int:
@@ -198,6 +212,7 @@ class Telling:
 
     def _finish(self, shown: _ShownUpTo | None) -> Steps[None]:
         yield from self._show_conflicts()
+        yield from self._show_lost()
         told = yield from self._catch_up(shown)
         if not self._is_over():
             yield Send(encode_mark(self._request.seq, Mark.UP_TO_DATE, self._token(told)))
@@ -213,6 +228,15 @@ class Telling:
         yield Durable(position)
         if found:
             yield Send(found)
+
+    def _show_lost(self) -> Steps[None]:
+        """What is lost: what was shown is not all. None for a client that may not know what it is told."""
+        losses, request = self._node.losses, self._request
+        if losses and request.missed:
+            lost: list[Path | None] = [*losses.below(request.path, request.min_depth, request.max_depth)]
+            frames = [encode_lost(path) for path in lost + [None] * losses.is_one_anywhere]
+            if frames:
+                yield Send(b"".join([addressed(frame, request.seq) for frame in frames]))
 
     # -- what is sent
 

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from distkv.core.conditions import refuse_reserved
-from distkv.core.ready import BatchDone, LocalBatch
+from distkv.core.ready import BatchDone, LocalBatch, LocalSet
 from distkv.engine.driver import Driver
 from distkv.errors import DistkvError
 from distkv.model.entry import Entry
 from distkv.model.path import Name, Path
 from distkv.services.kv import shown
-from distkv.wire.replies import encode_end, encode_names, encode_reply, encode_result, encode_start
+from distkv.wire.replies import encode_end, encode_error, encode_names, encode_reply, encode_result, encode_start
 from distkv.wire.request import DeleteTree, GetTree, ListNames, SetValue
 from distkv.wire.room import EVENT_BYTES, LINK_BYTES
 
@@ -34,21 +34,23 @@ PAGE_STEPS: Final = 20_000
 def list_names(driver: Driver, request: ListNames) -> bytes:
     """A page of the names below a path that lead to a value; it may leave when `driver.position` is durable."""
     names: list[tuple[Name, bool, int]] = []
+    lost = driver.replica.losses.lack_below(request.path, 1)
     size, last, count_max = 0, None, min(PAGE_NAMES, request.limit or PAGE_NAMES)
     for step, found in enumerate(driver.replica.tree.names(request.path, request.after)):
         if len(names) >= count_max or size >= PART_BYTES or step >= PAGE_STEPS:
-            return encode_names(request.seq, names, last and Path([last[0]]))
+            return encode_names(request.seq, names, last and Path([last[0]]), lost)
         last = found
         if found[1] or found[2]:
             names.append(found)
             size += len(found[0]) if isinstance(found[0], str | bytes) else 0
-    return encode_names(request.seq, names, None)
+    return encode_names(request.seq, names, None, lost)
 
 
 async def send_tree(
     driver: Driver, request: GetTree, send: Callable[[int, Callable[[], bytes]], Awaitable[None]]
 ) -> None:
-    """The values at and below a path, in the order of `Index.walk`."""
+    """The values at and below a path, in the order of `Index.walk`. When values
+    are lost that stood there, an error follows behind all that is here."""
     parts = _Parts(driver, request)
     while not parts.is_done:
         await send(request.seq, parts.take)
@@ -66,6 +68,8 @@ async def delete_tree(driver: Driver, request: DeleteTree) -> bytes:
             before that stays so.
     """
     refuse_reserved(request.path)
+    for path in driver.replica.losses.below(request.path):
+        _delete_lost(driver, path)
     count, fenced, after = 0, 0, None
     while True:
         found, after = _next_live(driver, request.path, after)
@@ -101,7 +105,8 @@ class _Parts:
         if self._left != 0 and self._add_items(frames):
             return b"".join(frames)
         self.is_done = True
-        frames.append(encode_end(request.seq))
+        lost = self._driver.replica.losses.lack_below(request.path, request.min_depth, request.max_depth)
+        frames.append(encode_end(request.seq) if lost is None else encode_error(request.seq, lost))
         return b"".join(frames)
 
     def _add_items(self, frames: list[bytes]) -> bool:
@@ -137,6 +142,14 @@ def _next_live(driver: Driver, path: Path, after: Path | None) -> tuple[list[Ent
         if len(entries) >= driver.limits.batch_ops or step >= 10 * driver.limits.batch_ops:
             return entries, entry.head.path
     return entries, None
+
+
+def _delete_lost(driver: Driver, path: Path) -> None:
+    """Nobody is to miss what stood there any more."""
+    driver.check_room(EVENT_BYTES + len(str(path).encode()))
+    reply = driver.step(LocalSet(SetValue(0, path, None)))
+    if isinstance(reply, DistkvError):
+        raise reply
 
 
 def _delete(driver: Driver, entries: list[Entry]) -> None:

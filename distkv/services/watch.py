@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias, assert_never
 
+from distkv.core.losses import Losses
 from distkv.engine.driver import Driver
 from distkv.engine.hub import wait
 from distkv.errors import BusyError, RequestError
@@ -111,6 +112,10 @@ class _RunningNode:
     @property
     def tree(self) -> Tree:
         return self._driver.replica.tree
+
+    @property
+    def losses(self) -> Losses:
+        return self._driver.replica.losses
 
     @property
     def position(self) -> int:

@@ -3,8 +3,7 @@
 Knows: what a settlement keeps of a log, and what is left of it when rows do not check.  Does not know when that
 happens, nor who notices.
 
-Invariant: what is left are whole entries, as a real archive gives them; the start hears that some are gone, and not
-which.
+Invariant: what is left are whole entries, as a real archive gives them; the start hears at which paths others are gone.
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ class Rotten:
     """What services keep, which is spared."""
     paths: Sequence[Path]
     """Of the entries that are left."""
+    gone: Sequence[Path]
+    """Of the others."""
 
     def load_into(self, replica: Replica) -> list[Record]:
         """What a start does before it reads the log; returns records of the events that it found."""
@@ -43,6 +44,7 @@ class Rotten:
         entries = [decode_entry(entry) for entry in self.entries]
         replica.load(self.meta, books, entries, self.slots)
         replica.doubt(self.history)
+        replica.lose(self.gone)
         return [EventRecord(event, 0.0) for entry in entries for event in (entry.head, *entry.losers)]
 
 
@@ -67,4 +69,4 @@ def rotten(name: NodeName, records: Iterable[Record], choose: Choose) -> Rotten 
     kept = [entry for entry in store.tree.entries() if entry.head.path not in gone]
     slots = [(machine, key, held[key]) for machine, held in store.slots.items() for key in held]
     paths = [entry.head.path for entry in kept]
-    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, paths)
+    return Rotten(store.meta(), books, [*map(encode_entry, kept)], history, slots, paths, gone)

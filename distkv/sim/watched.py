@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from distkv.config import Limits
+from distkv.core.losses import Losses
 from distkv.core.ready import Ready
 from distkv.engine.feeds import Feeds
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
@@ -46,6 +47,10 @@ class WatchedProcess:
     @property
     def tree(self) -> Tree:
         return self.process.replica.tree
+
+    @property
+    def losses(self) -> Losses:
+        return self.process.replica.losses
 
     @property
     def durable(self) -> int:

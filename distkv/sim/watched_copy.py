@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, assert_never
 
 from distkv.client.outages import Begun
-from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent
+from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate, WatchEvent
 from distkv.model.event import Link, tick_text
 from distkv.model.fence import NO_FENCE, Fence
 from distkv.model.path import Path
@@ -69,6 +69,8 @@ class WatchedCopy:
                 self._conflicts.pop(path, None)
                 if losers:
                     self._conflicts[path] = frozenset(losers)
+            case Lost():
+                pass
             case Change():
                 self._change(event)
             case _:

@@ -31,6 +31,7 @@ _HISTORY_NUMBERS: Final = struct.Struct("<qqd?")
 _MALFORMED: Final = (TypeError, ValueError, AttributeError, struct.error)
 """What a column of another type than was written leads to."""
 _PAGE: Final = ", a page that cannot be read"
+_STATE_ROW: Final = "state, row "
 SLOTS: Final = "slots"
 """The table of what services keep."""
 UNKNOWN: Final = -1
@@ -121,6 +122,11 @@ class DamagedRow:
     def is_page(self) -> bool:
         """Whether a page is damaged, so that the table is not to be used until it was written anew."""
         return self.place.endswith(_PAGE)
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is about what one path held."""
+        return self.place.startswith(_STATE_ROW)
 
     @property
     def is_slot(self) -> bool:
@@ -222,7 +228,7 @@ def checked_changes(node: str, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[
 
 def state_damage(path: Any, entry: Any) -> DamagedRow:
     """A row of the state that does not check. Its path is readable where it stands in the entry, too."""
-    return DamagedRow(f"state, row {path!r:.80}", path if _is_in(path, entry) else None)
+    return DamagedRow(f"{_STATE_ROW}{path!r:.80}", path if _is_in(path, entry) else None)
 
 
 def history_damage(row: HistoryRow) -> DamagedRow:

@@ -113,10 +113,16 @@ def encode_changes(seq: int, node: NodeName, won: bytes, records: bytes) -> byte
     return packing.pack({"seq": seq, "node": node, "won": won, "records": records})
 
 
-def encode_names(seq: int, names: Iterable[tuple[Name, bool, int]], more: Path | None) -> bytes:
-    """The reply to `list`; `more` is the name behind which the next page begins."""
+def encode_names(
+    seq: int, names: Iterable[tuple[Name, bool, int]], more: Path | None, lost: DistkvError | None
+) -> bytes:
+    """The reply to `list`; `more` is the name behind which the next page begins, `lost` why these may not be all."""
     count, packed = packing.pack_all(names)
-    fields = {"seq": seq} if more is None else {"seq": seq, "more": more.names[0]}
+    fields: dict[str, object] = {"seq": seq}
+    if more is not None:
+        fields["more"] = more.names[0]
+    if lost is not None:
+        fields["lost"] = str(lost)
     return packing.pack_map(fields, {"names": packing.array_header(count) + packed})
 
 

@@ -96,6 +96,11 @@ def encode_missed(counts: Mapping[NodeName, int], token: Token) -> bytes:
     return packing.pack_plain({"seq": 0, "missed": dict(counts), "token": encode_token(token)})
 
 
+def encode_lost(path: Path | None) -> bytes:
+    """What a path held is lost; None: nobody knows which path."""
+    return packing.pack({"seq": 0, "lost": None if path is None else path.names})
+
+
 def encode_mark(seq: int, mark: Mark, token: Token | None = None) -> bytes:
     fields: dict[str, object] = {"seq": seq, "state": mark.value}
     if token is not None:

@@ -75,7 +75,7 @@ def test_rotten_row_is_not_served_and_comes_back_from_others(tmp_path: Path, col
     run(main)
 
 
-def test_rotten_row_of_a_node_alone_counts_as_not_there(tmp_path: Path) -> None:
+def test_rotten_row_of_a_node_alone_is_told_as_lost(tmp_path: Path) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             world = new_world(nursery)
@@ -87,7 +87,8 @@ def test_rotten_row_of_a_node_alone_counts_as_not_there(tmp_path: Path) -> None:
             flip(tmp_path / "a.sqlite", "state", "entry", of_path("x"), bit=20)
             again = await world.start("a", solo=True, archive=node.archive, disk=node.disk.after_kill())
             await world.ready("a")
-            assert await value_at(again, "x") is None
+            async with again.client() as client:
+                assert (await client.get("x"))["code"] == "damaged"
             assert await value_at(again, "y") == "y"
             assert again.opened is not None
             assert [damage.path for damage in again.opened.damage.all()] == [b"\x91\xa1x"]

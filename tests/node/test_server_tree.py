@@ -202,7 +202,7 @@ async def test_frames_in_the_name_of_strangers_go_nowhere(autojump_clock: MockCl
 async def test_announcement_that_is_none_is_counted(autojump_clock: MockClock) -> None:
     async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
         seq = await _join(client, nodes[1])
-        await client.ask("tree_say", task=seq, frames=[["b", 2**50, 1, "announce", b"\xc1"]])
+        await client.ask("tree_say", task=seq, frames=[["b", 2**41, 1, "announce", b"\xc1"]])
         assert _tree_edges(nodes[0]).counts()["bad_announcements"] == 1
 
 

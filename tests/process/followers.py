@@ -15,7 +15,7 @@ from typing import Final, Self, TypeAlias
 
 import attrs
 
-from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate, WatchEvent
+from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate, WatchEvent
 from distkv.errors import DistkvError
 from distkv.model.event import Link
 from distkv.model.path import ROOT, Path
@@ -118,6 +118,8 @@ class Follower:
             case Missed(token=token):
                 if not self._is_shown_state:
                     self._token = token
+            case Lost():
+                pass
             case Contested(path=path, losers=losers):
                 self.contested[path] = losers
                 if not losers:

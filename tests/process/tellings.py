@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from distkv.client.watch import Change, Contested, Missed, Resync, UpToDate
+from distkv.client.watch import Change, Contested, Lost, Missed, Resync, UpToDate
 from distkv.model.event import Kind, Link, tick_text
 from distkv.model.path import Path
 from distkv.wire.watch import Token, decode_token
@@ -59,7 +59,7 @@ def _parts(told: Sequence[Told]) -> Iterator[_Part]:
                     part.known[item.path] = item.link
                 if part.pictures:
                     part.changes.append((item.link, _token(item.token)))
-            case Contested() | Missed() | Resumed():
+            case Contested() | Lost() | Missed() | Resumed():
                 pass
     yield part
 

@@ -53,6 +53,7 @@ ELSEWHERE = {
     "TREE-13": "nor 4,096: tests/unit/core/test_flood.py",
     "LINK-9": "no connection of the simulator has ends that could change places: tests/node/test_lending.py",
     "FENCE-6": "the simulator has one release only: tests/unit/wire/test_fences.py",
+    "LIFE-13": "no client of a scenario reads a single path: tests/node/test_lost_values.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
     "QUORUM-1": "all servers of the simulator have one list: tests/unit/core/test_token_consensus.py",
     "QUORUM-5": "nobody sees what is not proposed: tests/unit/core/test_token_consensus.py",

@@ -30,13 +30,13 @@ def read(reply: dict[str, object]) -> tuple[tuple[Loser, ...], Path | None]:
 
 
 def test_loser_has_what_its_item_says() -> None:
-    (loser,), more = read({"items": [ITEM]})
+    (loser,), more, _ = read({"items": [ITEM]})
     assert (loser, more) == (Loser(Path(["w"]), 1, False, A, Tock(9), 1.5, B), None)
     assert loser.id == "a:7.12"
 
 
 def test_item_without_value_is_a_deletion() -> None:
-    ((loser,), _) = read({"items": [{name: value for name, value in ITEM.items() if name != "value"}]})
+    ((loser,), *_) = read({"items": [{name: value for name, value in ITEM.items() if name != "value"}]})
     assert (loser.value, loser.is_deleted) == (None, True)
 
 
@@ -54,7 +54,7 @@ def test_list_that_is_none_is_nonsense(reply: dict[str, object]) -> None:
 
 def test_listing_of_nothing_asks_nothing() -> None:
     listing = Listing("w", closed=False, limit=0)
-    assert (listing.question, listing.found) == (None, ())
+    assert (listing.question, listing.result()) == (None, ())
 
 
 @pytest.mark.parametrize("id", ["a:7.12", A, f"a:{A[1]}"])

@@ -12,7 +12,7 @@ import pytest
 from distkv.client import node_questions, questions
 from distkv.client.names import Listed, NameListing
 from distkv.client.questions import Delete, Entry, Get, Operation, Repeat, Set, Written
-from distkv.errors import BadPathError, BadValueError, DecodeError, RequestError
+from distkv.errors import BadPathError, BadValueError, DamagedError, DecodeError, RequestError
 from distkv.model.event import NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.wire.frames import decode_request
@@ -159,8 +159,18 @@ def test_names_are_listed() -> None:
     assert listing.question is not None
     assert decode_request(listing.question.encode(1)) == ListNames(1, Path(("a",)))
     listing.add(listing.question.read({"names": [[None, False, 2], ["x", True, 0]]}))
-    assert listing.found == (Listed(None, False, 2), Listed("x", True, 0))
+    assert listing.result() == (Listed(None, False, 2), Listed("x", True, 0))
     assert listing.question is None
+
+
+def test_names_of_all_pages_come_with_the_error_that_one_of_them_has() -> None:
+    listing = NameListing("a")
+    for page in ({"names": [["x", True, 0]], "more": "x", "lost": "a.b is lost"}, {"names": [["z", True, 0]]}):
+        assert listing.question is not None
+        listing.add(listing.question.read(page))
+    with pytest.raises(DamagedError, match=r"a\.b is lost") as caught:
+        listing.result()
+    assert [listed.name for listed in caught.value.found] == ["x", "z"]
 
 
 def test_names_are_listed_page_by_page() -> None:
@@ -175,7 +185,7 @@ def test_names_are_listed_page_by_page() -> None:
     assert asked == [
         ListNames(1, path, 3, Path([None])), ListNames(1, path, 2, Path([5])), ListNames(1, path, 2, Path(["y"]))
     ]  # fmt: skip
-    assert [listed.name for listed in listing.found] == ["x", "z", "z"]
+    assert [listed.name for listed in listing.result()] == ["x", "z", "z"]
 
 
 def test_limit_of_no_names_asks_for_none() -> None:
