@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import tempfile
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import attrs
 
-from distkv.errors import ExistsError, LogDamagedError, SettingsError
+from distkv.errors import DamagedError, DecodeError, ExistsError, LogDamagedError, SettingsError
 from distkv.model.event import NodeName
 from distkv.storage.archive import ARCHIVE_NAME, Settlement, open_archive
 from distkv.storage.archive_connection import sync_directory
-from distkv.wire.states import Meta, decode_meta, encode_meta
+from distkv.storage.archive_copy import check_copy
+from distkv.storage.seal import copy_unsealed
+from distkv.wire.records import decode_record
+from distkv.wire.states import Meta, decode_book, decode_entry, decode_meta, encode_meta
 
 
 def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) -> NodeName:
@@ -38,18 +41,23 @@ def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) 
     """
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise ExistsError(f"{data_dir} is not empty: name a new directory, or move this one aside")
-    part = None
+    part, made = None, [parent for parent in data_dir.parents if not parent.exists()]
     try:
+        if stream is None:
+            with open(backup, "rb") as file:
+                copy_unsealed(file, None, backup)
         data_dir.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f"{data_dir.name}-", dir=data_dir.parent))
-        _copy(backup, part / ARCHIVE_NAME, stream)
-        _check_whole(part / ARCHIVE_NAME, backup)
-        os.chmod(part / ARCHIVE_NAME, 0o600)
-        meta = _mark(str(part / ARCHIVE_NAME), backup)
+        archive = part / ARCHIVE_NAME
+        _copy(backup, archive, stream)
+        os.chmod(archive, 0o600)
+        _check(str(archive), backup)
+        meta = _mark(str(archive), backup)
         if data_dir.exists():
             data_dir.rmdir()
         part.rename(data_dir)
         sync_directory(str(data_dir))
+        made = []
     except OSError as error:
         # Not the directory that we made meanwhile.
         place = str(backup) if str(error.filename) == str(backup) else data_dir
@@ -57,41 +65,37 @@ def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) 
     finally:
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
+        with suppress(OSError):
+            for parent in made:
+                parent.rmdir()
     return meta.node
 
 
 def _copy(backup: str | Path, place: Path, stream: BinaryIO | None) -> None:
-    if stream is None:
-        shutil.copyfile(backup, place)
-    else:
-        with place.open("wb") as out:
-            shutil.copyfileobj(stream, out)
+    with nullcontext(stream) if stream is not None else open(backup, "rb") as source, place.open("wb") as out:
+        copy_unsealed(source, out, backup)
 
 
-def _check_whole(place: Path, backup: str | Path) -> None:
-    """SQLite reads what is left of a file that was cut, so what its header says is compared with what came.
-
-    Raises:
-        LogDamagedError: it has another size.
-    """
-    with place.open("rb") as file:
-        head = file.read(_HEADER.size)
-    if len(head) == _HEADER.size and head.startswith(b"SQLite format 3\0"):
-        _, page_bytes, pages = _HEADER.unpack(head)
-        wanted, size = (page_bytes if page_bytes > 1 else 1 << 16) * pages, place.stat().st_size
-        if size != wanted:
-            raise LogDamagedError(f"{backup} is not whole: {size} of {wanted} bytes; take it from where it was made")
-
-
-_HEADER: Final = struct.Struct(">16sH10xI")
-"""The magic, the size of a page, and how many there are: https://www.sqlite.org/fileformat.html"""
+def _check(path: str, backup: str | Path) -> None:
+    """The seal says that these bytes were sealed; whether they are an archive of whole rows is looked at as well."""
+    try:
+        archive = open_archive(path)
+        try:
+            check_copy(path)
+            for row in archive.load():
+                decode_entry(row.entry)
+            for book in archive.ledger():
+                decode_book(book.life, book.book)
+            for past in archive.past.rows():
+                decode_record(past.record)
+        finally:
+            archive.close()
+    except (DamagedError, DecodeError, LogDamagedError) as error:
+        raise LogDamagedError(f"{backup} is damaged or no backup ({error}): take an older one") from error
 
 
 def _mark(path: str, backup: str | Path) -> Meta:
-    try:
-        archive = open_archive(path)
-    except LogDamagedError as error:
-        raise LogDamagedError(f"{backup} is damaged or no backup: name what 'distkv client backup' wrote") from error
+    archive = open_archive(path)
     try:
         rows = archive.meta()
         if not rows:

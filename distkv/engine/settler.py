@@ -36,6 +36,7 @@ from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
 from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, SlotRow, StateRow
 from distkv.storage.base import Log
+from distkv.storage.seal import put_seal
 from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord, SlotRecord
 from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key, read_path_key
 
@@ -359,6 +360,7 @@ class Settler:
             await self.settle()
             await self._run_blocking(write_copy, self._archive.path, path)
             await self._run_blocking(check_copy, path)
+            await self._run_blocking(put_seal, path)
             yield path
         finally:
             self._has_backup = False

@@ -64,7 +64,7 @@ def _connect_copy(path: str) -> sqlite3.Connection:
 
 
 def check_copy(path: str) -> None:
-    """Look at a copy whole, before it is given away. Blocks for as long as that takes.
+    """Look at a copy whole, before it is given away, or after it came. Blocks for as long as that takes.
 
     Raises:
         DamagedError: something in it is not as it was written.

@@ -147,7 +147,7 @@ def test_restore_refuses_what_is_there_and_what_is_no_backup(servers: Servers, s
     file.write_text("this is no backup" * 1000)
     ran = servers.run("restore", "-f", str(file), "--data-dir", str(other))
     assert (ran.code, ran.err) == (
-        1, f"distkv: {file} is damaged or no backup: name what 'distkv client backup' wrote\n"
+        1, f"distkv: {file} is damaged, not whole, or no backup: name what 'distkv client backup' wrote\n"
     )  # fmt: skip
     assert not other.exists()
     assert list(solo.directory.glob("other*")) == []
