@@ -30,6 +30,7 @@ COMMANDS = Commands(
         "scrub": "scrub:scrub_command",
         "state": "node:state_command",
         "node": "members:node_group",
+        "aside": "aside:aside_group",
         "ping": "ping:ping_command",
         "bench": "bench:bench_command",
     }

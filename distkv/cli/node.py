@@ -15,6 +15,7 @@ from typing import Final
 
 import asyncclick as click
 
+from distkv.cli.aside import read_asides
 from distkv.cli.output import Form, print_result
 from distkv.cli.session import CliSession, Job, output_option
 from distkv.client.blocking import Client
@@ -23,6 +24,7 @@ from distkv.naming import parse_address
 
 POLL_S: Final = 0.1
 """How long --wait pauses between two looks."""
+ASIDE_SHOWN: Final = 3
 UNHEARD_S: Final = 3.0
 """A node that has just started hears one after the other: so long it may take until those that it does not hear count
 as away."""
@@ -132,6 +134,9 @@ def _say_unheard(state: Mapping[str, object]) -> None:
 
 def _lack_of_agreement(state: Mapping[str, object]) -> str:
     """Equal digests say that the same values are held; empty `missing`, that nothing is known to be on its way."""
+    lack = _lack_of_aside(state)
+    if lack:
+        return lack
     if state.get("missing"):
         return f"{state.get('node')} misses changes of {', '.join(_names(state.get('missing')))}"
     members = state.get("members")
@@ -140,7 +145,7 @@ def _lack_of_agreement(state: Mapping[str, object]) -> str:
             continue
         with Client([parse_address(str(member.get("addr")), f"the address of {member.get('node')}")]) as client:
             other = client.state()
-        lack = _lack_of_ready(other)
+        lack = _lack_of_ready(other) or _lack_of_aside(other)
         if lack:
             return lack
         if other.get("missing"):
@@ -148,6 +153,15 @@ def _lack_of_agreement(state: Mapping[str, object]) -> str:
         if other.get("digest") != state.get("digest"):
             return f"{other.get('node')} and {state.get('node')} hold different data"
     return ""
+
+
+def _lack_of_aside(state: Mapping[str, object]) -> str:
+    """What was set aside stays named until somebody decides."""
+    ids = [str(one["id"]) for one in read_asides(state) if one["missing"]]
+    if not ids:
+        return ""
+    shown = ", ".join(ids[:ASIDE_SHOWN]) + (f" and {len(ids) - ASIDE_SHOWN} more" if len(ids) > ASIDE_SHOWN else "")
+    return f"{state.get('node')} has set aside {shown}: 'distkv client aside list' there says why"
 
 
 def _names(ranges: object) -> list[str]:

@@ -97,6 +97,12 @@ def check_flag(name: str, value: object) -> None:
         raise RequestError(f"{name} is {_shown(value)}: give True or False")
 
 
+def check_text(name: str, value: object) -> None:
+    """A text."""
+    if not isinstance(value, str):
+        raise RequestError(f"{name} is {_shown(value)}: give text")
+
+
 def check_count(name: str, value: object) -> None:
     """A whole number from 0; None where nothing was given."""
     if value is not None and (type(value) is not int or not 0 <= value <= COUNT_MAX):

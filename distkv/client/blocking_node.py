@@ -42,6 +42,32 @@ class NodeMethods:
         """
         return self._connection.ask(node_questions.retire_node(name, force=force))
 
+    def retry_aside(self, id: str) -> None:
+        """Have something that the node has set aside taken when it comes again; `state()["aside"]` tells what there is.
+
+        Should it fail once more, the node ends once more, and it is set aside again.
+
+        Args:
+            id: as `state` names it.
+
+        Raises:
+            NotFoundError: nothing of that name is set aside.
+        """
+        self._connection.ask(node_questions.decide_aside(id, is_dropped=False))
+
+    def drop_aside(self, id: str) -> bool:
+        """Replace a change that the node has set aside by what the node has at its path, on all nodes; whether that was
+        still needed.
+
+        Args:
+            id: as `state` names it.
+
+        Raises:
+            NotFoundError: nothing of that name is set aside.
+            RequestError: it is no change.
+        """
+        return self._connection.ask(node_questions.decide_aside(id, is_dropped=True))
+
     def backup(self) -> Iterator[bytes]:
         """A copy of the whole node, in parts; `distkv restore` makes a data directory of it."""
         return self._connection.items(node_questions.backup())

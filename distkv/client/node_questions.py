@@ -13,7 +13,16 @@ from distkv.client import arguments
 from distkv.client.questions import Question, Repeat, question_of
 from distkv.wire.asking import encode_request
 from distkv.wire.fields import Fields, bad, read_flag
-from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
+from distkv.wire.node_requests import (
+    Backup,
+    DecideAside,
+    GetState,
+    LookForDamage,
+    PingRequest,
+    RetireNodeRequest,
+    Stop,
+    TraceSteps,
+)
 from distkv.wire.values import pack_value
 
 
@@ -32,6 +41,18 @@ def retire_node(name: str, *, force: bool = False) -> Question[bool]:
     arguments.check_flag("force", force)
     return question_of(
         lambda seq: RetireNodeRequest(seq, node, force), lambda reply: read_flag(reply, "changed"), Repeat.NEVER
+    )
+
+
+def decide_aside(id: str, *, is_dropped: bool) -> Question[bool]:
+    """What becomes of something that is set aside; whether that changed anything.
+
+    Raises:
+        RequestError: it is no text.
+    """
+    arguments.check_text("id", id)
+    return question_of(
+        lambda seq: DecideAside(seq, id, is_dropped), lambda reply: read_flag(reply, "changed"), Repeat.NEVER
     )
 
 

@@ -18,10 +18,10 @@ from distkv.core.conditions import (
 )
 from distkv.core.lives import Duty
 from distkv.core.node import Node, Turn
-from distkv.core.ready import BatchDone, Found, Retired, RetireNode, WriteDone
+from distkv.core.ready import BatchDone, Found, ReplaceChange, Retired, RetireNode, WriteDone
 from distkv.core.recovery import ALIVE_CLOCKS
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
-from distkv.model.event import Kind
+from distkv.model.event import Kind, life_of
 from distkv.model.path import PathKey
 from distkv.wire.request import Dismiss, GetValue, Restore, SetValue
 
@@ -92,6 +92,29 @@ class Clients:
             # What this life writes would contain the other one, which nobody decided about.
             node.follow([Duty.BEGIN_LIFE], turn)
         applied, before = store.decide(entry, loser, request, turn.wall)
+        node.publish(applied, turn)
+        turn.ready.reply = WriteDone(applied.event, before)
+
+    def replace(self, what: ReplaceChange, turn: Turn) -> None:
+        """Write again what is here at the path of a change that was set aside: it is superseded by that, for all."""
+        node, store = self._node, self._node.store
+        if not node.is_serving:
+            turn.ready.reply = self._not_ready()
+            return
+        try:
+            refuse_reserved(what.path)
+        except RequestError as error:
+            turn.ready.reply = error
+            return
+        before = store.live(what.path)
+        if store.tree.ledger.has(what.link):
+            turn.ready.reply = WriteDone(None, before)
+            return
+        node.check_life(turn)
+        if (what.link[0], life_of(what.link[1])) == (store.me, store.own.life):
+            node.follow([Duty.BEGIN_LIFE], turn)  # a chain names nothing of its own writer's
+        tock = what.tock if what.tock <= store.tock + node.settings.tock_jump else store.tock
+        applied = store.replace(what.path, what.link, tock, turn.wall)
         node.publish(applied, turn)
         turn.ready.reply = WriteDone(applied.event, before)
 

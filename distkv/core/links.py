@@ -10,6 +10,7 @@ not far ahead. Ticks that a peer calls superseded become heard of, and no more: 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from distkv.core.asks import Why
@@ -17,7 +18,8 @@ from distkv.core.gossip import is_near, jump_of
 from distkv.core.node import Node, Turn
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
 from distkv.errors import PeerError, UnknownActionError
-from distkv.model.event import NodeName, Tick, life_of
+from distkv.model.event import Link, NodeName, Tick, life_of
+from distkv.model.tick_ranges import ranges_of
 
 PULL_SILENT_MS: Final = 3000
 """A pull of which nothing was heard for so long is not waited for."""
@@ -67,6 +69,16 @@ class Links:
                 node.store.hear_ticks([(name, [last[1]])])
             else:
                 turn.ready.note("link_unasked", node=parent, tick=last[1])
+
+    def set_aside(self, links: Iterable[Link], turn: Turn) -> None:
+        """Changes are left out here, wherever they come from: they are missing, and given up as if nobody had them. So
+        nobody is asked for them, and no purge that they speak against is made (docs/protocol, ASIDE-3)."""
+        node = self._node
+        store = node.store
+        for link in links:
+            if store.has_data and link[0] in store.registry.nodes and is_near(node, link):
+                store.hear_ticks([(link[0], [link[1]])])
+            turn.ready.records += store.mark_lost(ranges_of((link,)))
 
     def ended(self, what: FollowEnded, turn: Turn) -> None:
         """A peer is followed no more."""

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from distkv.errors import DistkvError
-from distkv.model.event import Event, NodeName, Tick
+from distkv.model.event import Event, Link, NodeName, Tick, Tock
 from distkv.model.pages import Page
 from distkv.model.path import Path
 from distkv.model.tick_ranges import TickRanges
@@ -64,6 +64,22 @@ class LocalDecision:
     """A client decides about an open loser: it is written again, or what won over it is. Both close it."""
 
     request: Restore | Dismiss
+
+
+@attrs.frozen(slots=True)
+class SetAside:
+    """Changes that this node leaves out from now on (`aside`): it lacks them."""
+
+    links: tuple[Link, ...]
+
+
+@attrs.frozen(slots=True)
+class ReplaceChange:
+    """A person wants what is here at a path instead of a change that was set aside, on all nodes."""
+
+    path: Path
+    link: Link
+    tock: Tock
 
 
 @attrs.frozen(slots=True)
@@ -238,6 +254,8 @@ Input: TypeAlias = (
     | LocalBatch
     | RetireNode
     | LocalDecision
+    | SetAside
+    | ReplaceChange
     | HeardMessage
     | TransportUp
     | TransportDown
@@ -338,7 +356,7 @@ class LendTo:
 
 @unchecked_value
 class WriteDone:
-    """The reply to a `LocalSet` or a `LocalDecision`."""
+    """The reply to a `LocalSet`, a `LocalDecision` or a `ReplaceChange`."""
 
     event: Event | None
     """The new event; None when there was nothing to do."""

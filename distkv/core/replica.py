@@ -46,11 +46,13 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
+    ReplaceChange,
     RetireNode,
     Rng,
     ServiceAsked,
     ServiceContinued,
     ServiceWithdrawn,
+    SetAside,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -169,6 +171,10 @@ class Replica:
                 self._clients.retire(what, turn)
             case LocalDecision(request=request):
                 self._clients.decide(request, turn)
+            case SetAside(links=links):
+                self._links.set_aside(links, turn)
+            case ReplaceChange():
+                self._clients.replace(what, turn)
             case HeardMessage(message=message):
                 self._gossip.hear(message, turn)
             case PeerAnswered():

@@ -169,6 +169,14 @@ class Store:
         kind = Kind.SET if kept.kind is Kind.SET else Kind.DELETE
         return self.write(loser.path, kind, kept.value, wall, entry, kept.ttl, loser, fence), before
 
+    def replace(self, path: Path, link: Link, tock: Tock, wall: float) -> Applied:
+        """Write again what is here at a path, or that nothing is, above a change that is not here."""
+        self.tock = max(self.tock, tock)
+        entry, lacked = self.tree.get(path), Event(path, Kind.DELETE, b"", (link,), tock, wall)
+        head = entry.head if entry is not None else lacked
+        kind = Kind.SET if head.kind is Kind.SET else Kind.DELETE
+        return self.write(path, kind, head.value, wall, entry, head.ttl, fence=head.fence, lacked=lacked)
+
     def write(
         self,
         path: Path,
@@ -179,9 +187,10 @@ class Store:
         ttl: float | None = None,
         decided: Event | None = None,
         fence: Fence = NO_FENCE,
+        lacked: Event | None = None,
     ) -> Applied:
         """Make the next own event. `entry` is the path's, when the caller has it already; `decided` is the open loser
-        that it closes."""
+        that it closes; `lacked` is one that is not here, and is superseded by it."""
         if entry is None:
             entry = self.tree.get(path)
         if entry is not None:
@@ -189,6 +198,8 @@ class Store:
         tick = self.own.tick = Tick(self.own.tick + 1)
         self.tock = Tock(self.tock + 1)
         sources = entry.sources(decided) if entry is not None else []
+        if lacked is not None:
+            sources = [*sources, lacked]
         chain, truncated = next_chain((self.me, tick), sources, self._chain_length_max)
         tock = self.tock
         if kind is Kind.EXPIRE and entry is not None:

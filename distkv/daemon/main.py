@@ -37,6 +37,7 @@ from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
 from distkv.daemon.own_address import check_own_address
 from distkv.daemon.processor import ask_for_short_turns
+from distkv.engine.asides import FILE_NAME, AsideKeeper
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
@@ -47,6 +48,7 @@ from distkv.model.event import NodeName
 from distkv.naming import UNIX
 from distkv.services.connections import serve_listeners
 from distkv.storage.base import Log
+from distkv.storage.kept_file import KeptFile
 from distkv.transport.pull import PeerCaller
 from distkv.transport.serf import SerfTransport
 from distkv.wire.message import Start
@@ -174,6 +176,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     scrub = Scrub(settler, directory.archive, config.scrub)
     transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller(limits=config.limits)
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
+    driver.aside = AsideKeeper(replica, driver.counters, KeptFile(os.path.join(directory.path, FILE_NAME)))
     driver.loans, driver.tokens, caller.contain = caller.loans, tokens, driver.faults.contain
     if transport is not None:
         driver.join_tree(caller, config.tree, random.Random())

@@ -28,6 +28,7 @@ HEALTH_MAX: Final = 1
 SPARE_DESCRIPTORS: Final = 64
 """What a server opens besides connections: log, archive, agent, peers."""
 MIB: Final = 1 << 20
+SHOWN: Final = 3
 NOBODY: Final = "there are no other nodes"
 
 
@@ -141,6 +142,10 @@ def _check_state(node: NodeFacts, check: str) -> Finding:
     if node.failed:
         says = f"{says}, and its {_and(node.failed)} failed and are off"
         return Finding(check, Level.FAIL, says, "read its log, report it, and start it again")
+    if node.aside:
+        shown = _and(node.aside[:SHOWN]) if len(node.aside) <= SHOWN else f"{len(node.aside)} inputs"
+        do = f"see 'distkv client -h {node.where} aside list', report it, and upgrade, which tries it once more"
+        return Finding(check, Level.FAIL, f"{says}, and has set aside {shown}, which ended it twice", do)
     if node.missing:
         do = "wait for some clocks, or start the nodes that have them"
         return Finding(check, Level.WARN, f"{says}, and misses changes of {_and(node.missing)}", do)

@@ -154,6 +154,8 @@ class NodeFacts:
     """None: it is no token server."""
     failed: tuple[str, ...] = ()
     """Services of it that failed, and are off until its next start."""
+    aside: tuple[str, ...] = ()
+    """What it has set aside because it ended it twice."""
 
 
 @attrs.frozen

@@ -102,6 +102,9 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
         damage=_damage(read_map(state.get("scrub", {}), "scrub")),
         tokens=_tokens(read_map(state.get("tokens", {}), "tokens")),
         failed=tuple(map(str, read_list(state.get("failed", []), "failed"))),
+        aside=tuple(
+            str(read_map(item, "aside").get("id")) for item in read_list(state.get("aside", []), "aside")
+        ),
     )
 
 

@@ -45,6 +45,7 @@ from distkv.core.ready import (
 from distkv.core.replica import Replica
 from distkv.core.tokens.machine import TokenMachine
 from distkv.engine.arrivals import Arrivals
+from distkv.engine.asides import AsideKeeper
 from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.caller import Caller
 from distkv.engine.commit import Committer
@@ -97,6 +98,7 @@ class Driver:
         """Whether the transport carries messages."""
         self.counters: Counter[str] = Counter()
         self.faults = Faults(self.counters)
+        self.aside = AsideKeeper(replica, self.counters)
         self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
         self.tokens: TokenMachine | None = None
@@ -152,11 +154,18 @@ class Driver:
         self.committer.durable_mark = self.replica.tick
         self.journal.begin(self.now_ms())
         self._executor.carry_out(self.replica.begin(self.now_ms(), time.time(), self.boot_ms()))
+        self.aside.begin(self.step)
         self._keep_earlier_time()
 
-    def step(self, what: Input, *, is_awaited: bool = False) -> Reply | None:
+    def step(self, what: Input, *, is_awaited: bool = False, is_sifted: bool = False) -> Reply | None:
         """Take one input; the reply may be given away once `position` is durable. `is_awaited`: whoever gives it sees
-        to the commit, as the session of a client does."""
+        to the commit, as the session of a client does. `is_sifted`: nothing in it is set aside.
+
+        Raises:
+            InternalError: it is set aside.
+        """
+        if self.aside.is_watchful and not is_sifted:
+            return self.aside.step(what, self.step, is_awaited=is_awaited)
         boot_ms = self.boot_ms() if self.replica.has_services else None
         try:
             ready = self.replica.step(self.now_ms(), time.time(), what, boot_ms)
@@ -171,6 +180,7 @@ class Driver:
                     self._keep_earlier_time()
             return ready.reply
         except Exception as error:  # whoever gave the input may contain it: the node ends all the same
+            self.aside.failed(what, error)
             self._end(error)
             raise
 
@@ -374,6 +384,7 @@ class Driver:
             await trio.lowlevel.checkpoint()
             self.step(Wake(self._has_room()))
             self.journal.look(self.now_ms())
+            self.aside.look()
 
     def _keep_earlier_time(self) -> None:
         """The replica may want to be woken sooner now."""

@@ -49,7 +49,10 @@ class Faults:
         Raises:
             Exception: the error itself, when the node must end of it.
         """
-        for leaf in leaves(error):
+        first, *others = leaves(error)
+        if isinstance(first, InternalError) and not others:
+            return first  # it was told where it came from
+        for leaf in (first, *others):
             if not isinstance(leaf, Exception) or (isinstance(leaf, DistkvError) and not isinstance(leaf, CONTAINED)):
                 raise error
         place = place_of(error)
@@ -57,6 +60,6 @@ class Faults:
         self._counters["faults_contained"] += 1
         self._seen[id] += 1
         if self._seen[id] % REPEAT == 1:
-            times, leaf = self._seen[id], next(leaves(error))
-            log.error("fault_contained id=%s where=%s at=%s times=%d", id, where, place, times, exc_info=leaf)
+            times = self._seen[id]
+            log.error("fault_contained id=%s where=%s at=%s times=%d", id, where, place, times, exc_info=first)
         return InternalError(f"internal error {id} in {where}: the log of the server says more; please report it")

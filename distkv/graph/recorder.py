@@ -43,11 +43,13 @@ from distkv.core.ready import (
     PeerDone,
     PeerOffered,
     Ready,
+    ReplaceChange,
     Reply,
     RetireNode,
     ServiceAsked,
     ServiceContinued,
     ServiceWithdrawn,
+    SetAside,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -158,6 +160,8 @@ class Recorder:
                 return _KINDS[type(what)], None, ()
             case NodeTold(name=name, service=service):
                 return StepKind.TOLD, Said("told", "", name, replica.name, about=service), ()
+            case SetAside() | ReplaceChange():
+                return StepKind.REQUEST, None, ()
             case RetireNode() | LocalDecision() | ServiceAsked() | ServiceContinued() | ServiceWithdrawn():
                 return StepKind.REQUEST, None, ()
         assert_never(what)

@@ -19,6 +19,7 @@ from distkv import __version__
 from distkv.engine.driver import Driver
 from distkv.errors import DecodeError, DistkvError, InternalError, NotReadyError, RequestError, TooLargeError
 from distkv.services import (
+    aside,
     backup,
     changes,
     conflicts,
@@ -46,7 +47,16 @@ from distkv.transport.loans import Lender
 from distkv.wire.decisions import Dismiss, GetConflicts, Restore
 from distkv.wire.frames import SERVING_ONLY, BadRequest, decode_request
 from distkv.wire.framing import FrameReader
-from distkv.wire.node_requests import Backup, GetState, LookForDamage, PingRequest, RetireNodeRequest, Stop, TraceSteps
+from distkv.wire.node_requests import (
+    Backup,
+    DecideAside,
+    GetState,
+    LookForDamage,
+    PingRequest,
+    RetireNodeRequest,
+    Stop,
+    TraceSteps,
+)
 from distkv.wire.replies import Hello, encode_error, encode_hello, encode_reply
 from distkv.wire.request import (
     Attach,
@@ -265,6 +275,8 @@ class Session:
                 self._reply(status.get_state(driver, request), when_durable=True)
             case RetireNodeRequest():
                 self._reply(nodes.retire(driver, request), when_durable=True)
+            case DecideAside():
+                self._reply(aside.decide(driver, request), when_durable=True)
             case PingRequest():
                 self._reply(encode_reply(request.seq, {}))
             case Backup():

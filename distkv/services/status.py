@@ -55,6 +55,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "tree": _tree(driver.tree_edges),
         "tokens": _tokens(driver),
         "failed": sorted(replica.failed_services),
+        "aside": driver.aside.state(),
         "scrub": damage.scrub_state(driver),
         "counters": {
             **dict(sorted(driver.counters.items())),

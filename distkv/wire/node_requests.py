@@ -11,8 +11,11 @@ from typing import Final, TypeAlias
 
 from distkv.model.event import NodeName
 from distkv.model.lean import lean_value
-from distkv.wire.fields import Fields, read_flag, read_int, read_node
+from distkv.wire.fields import Fields, bad, read_flag, read_int, read_node
 from distkv.wire.row import SEQ_MAX, AnyRow, ReplyForm, RequestRow, When, bare
+
+ASIDE_ID_MAX: Final = 1000
+"""Characters of what names something that is set aside."""
 
 # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -65,11 +68,23 @@ class RetireNodeRequest:
 
 
 @lean_value
+class DecideAside:
+    """What becomes of something that the node has set aside."""
+
+    seq: int
+    id: str
+    is_dropped: bool = False
+    """Whether a change is replaced by what the node has at its path; else it is tried once more."""
+
+
+@lean_value
 class PingRequest:
     seq: int
 
 
-NodeRequest: TypeAlias = Backup | LookForDamage | TraceSteps | Stop | GetState | RetireNodeRequest | PingRequest
+NodeRequest: TypeAlias = (
+    Backup | LookForDamage | TraceSteps | Stop | GetState | RetireNodeRequest | DecideAside | PingRequest
+)
 """What is asked about a node itself."""
 
 # -- read and written ---------------------------------------------------------------------------------------------
@@ -99,6 +114,17 @@ def _write_retire_node(request: RetireNodeRequest, fields: dict[str, object], _:
     fields |= {"node": request.node, "force": request.force}
 
 
+def _read_aside(seq: int, fields: Fields, _: bytes) -> DecideAside:
+    id = fields.get("id")
+    if not isinstance(id, str) or len(id) > ASIDE_ID_MAX:
+        raise bad("id", "a text of 'aside list'", id)
+    return DecideAside(seq, id, read_flag(fields, "drop"))
+
+
+def _write_aside(request: DecideAside, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields |= {"id": request.id, "drop": request.is_dropped}
+
+
 ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
     bare("backup", Backup, Backup, ReplyForm.LONG),
     RequestRow("scrub", LookForDamage, _read_scrub, _write_scrub, ReplyForm.LONG, When.ALWAYS),
@@ -106,5 +132,6 @@ ROWS: Final[tuple[AnyRow[NodeRequest], ...]] = (
     RequestRow("stop", Stop, _read_stop, _write_stop, when=When.ALWAYS),
     bare("get_state", GetState, GetState, ReplyForm.SIMPLE),
     RequestRow("retire_node", RetireNodeRequest, _read_retire_node, _write_retire_node),
+    RequestRow("aside", DecideAside, _read_aside, _write_aside, when=When.ALWAYS),
     bare("ping", PingRequest, PingRequest, ReplyForm.SIMPLE),
 )

@@ -20,6 +20,7 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.wire.decisions import ConflictRequest, Dismiss, GetConflicts, Restore
 from distkv.wire.node_requests import (
     Backup,
+    DecideAside,
     GetState,
     LookForDamage,
     NodeRequest,
@@ -48,11 +49,12 @@ if TYPE_CHECKING:
     from distkv.wire.message import TickMap, TickMaps  # messages are long to load, and a client has none
 
 __all__ = [
-    "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Attach", "Backup", "Batch", "ConflictRequest", "DeleteTree",
-    "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts", "GetEvents", "GetHistory",
-    "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt", "HeldRequest", "Lend", "ListNames",
-    "LookForDamage", "NodeRequest", "NodeTell", "PeerRequest", "PingRequest", "ReplicatedWrite", "Request", "Restore",
-    "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest", "TreeSay", "ValueRequest", "Watch",
+    "REPLICAS_MAX", "REPLICAS_S", "SEQ_MAX", "WAIT_S_MAX", "Attach", "Backup", "Batch", "ConflictRequest",
+    "DecideAside", "DeleteTree", "Dismiss", "EventsWait", "ExchangeRequest", "Follow", "GetChanges", "GetConflicts",
+    "GetEvents", "GetHistory", "GetPages", "GetSnapshot", "GetState", "GetTree", "GetValue", "GetValueAt",
+    "HeldRequest", "Lend", "ListNames", "LookForDamage", "NodeRequest", "NodeTell", "PeerRequest", "PingRequest",
+    "ReplicatedWrite", "Request", "Restore", "RetireNodeRequest", "SetValue", "Stop", "TraceSteps", "TreeRequest",
+    "TreeSay", "ValueRequest", "Watch",
 ]  # fmt: skip
 
 

@@ -48,6 +48,7 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("stop", {"task": 1}),
     ("get_state", {}),
     ("retire_node", {"node": "z"}),
+    ("aside", {"id": "b:5"}),
     ("ping", {}),
     ("get_events", {"nodes": {"a": [1]}}),
     ("get_pages", {"size": 1}),

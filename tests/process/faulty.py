@@ -25,10 +25,10 @@ def program(flag: Path, places: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def failing(flag: Path, place: str) -> Iterator[None]:
-    """`place` fails in the servers that look at `flag`."""
+def failing(flag: Path, place: str, needle: str = "") -> Iterator[None]:
+    """`place` fails in the servers that look at `flag`, where what it is given has `needle` in its text."""
     new = flag.with_suffix(".new")
-    new.write_text(place)
+    new.write_text(f"{place}\n{needle}")
     new.rename(flag)
     try:
         yield
@@ -46,22 +46,22 @@ def _arm(flag: Path, place: str) -> None:
 
 
 def _faulty(function: Callable[..., Any], flag: Path, place: str) -> Callable[..., Any]:
-    def fail() -> None:
+    def fail(*given: object) -> None:
         try:
-            is_named = flag.read_text() == place
+            named, _, needle = flag.read_text().partition("\n")
         except FileNotFoundError:
-            is_named = False
-        if is_named:
+            return
+        if named == place and needle in repr(given):
             raise KeyError(f"injected into {place}")
 
     @wraps(function)
     def call(*values: Any, **named: Any) -> Any:
-        fail()
+        fail(*values, *named.values())
         return function(*values, **named)
 
     @wraps(function)
     async def wait(*values: Any, **named: Any) -> Any:
-        fail()
+        fail(*values, *named.values())
         return await function(*values, **named)
 
     return wait if inspect.iscoroutinefunction(function) else call

@@ -61,6 +61,7 @@ from distkv.wire.message import (
 from distkv.wire.request import (
     Backup,
     Batch,
+    DecideAside,
     DeleteTree,
     Dismiss,
     EventsWait,
@@ -312,6 +313,7 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(Backup, seqs),
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
+    st.builds(DecideAside, seqs, st.text(max_size=20), st.booleans()),
     st.builds(
         GetEvents,
         seqs,

@@ -125,6 +125,8 @@ NO_OPTIONS: list[tuple[Any, ...]] = [
     ("retire_node", 5),
     ("retire_node", "a b"),
     ("retire_node", "a", Named(force="yes")),
+    ("retry_aside", 5),
+    ("drop_aside", None),
     ("request", 5),
     ("request", "x", [1]),
     ("request", "x", {1: 2}),

@@ -1,0 +1,34 @@
+"""What becomes of something that this node has set aside.
+
+Knows: what the answer holds.  Does not know what was set aside, nor why.
+
+Invariant: a refused request changes nothing.
+"""
+
+from __future__ import annotations
+
+from distkv.core.ready import WriteDone
+from distkv.engine.driver import Driver
+from distkv.errors import DistkvError
+from distkv.wire.replies import encode_reply
+from distkv.wire.request import DecideAside
+
+
+def decide(driver: Driver, request: DecideAside) -> bytes:
+    """Try it once more, or replace it; the reply may leave when `driver.position` is durable.
+
+    Raises:
+        RequestError: nothing of that name is set aside; or it is to be dropped, and is no change, this node is not
+            ready, or its disk is full.
+    """
+    if not request.is_dropped:
+        driver.aside.retry(request.id)
+        return encode_reply(request.seq, {"changed": True})
+    driver.check_room(0)
+    reply = driver.aside.drop(request.id, driver.step)
+    if isinstance(reply, DistkvError):
+        raise reply
+    if not isinstance(reply, WriteDone):
+        raise TypeError(f"a replacement was answered with {type(reply).__name__}")
+    driver.aside.look()
+    return encode_reply(request.seq, {"changed": reply.event is not None})
