@@ -178,7 +178,9 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
     driver.aside = AsideKeeper(replica, driver.counters, KeptFile(os.path.join(directory.path, FILE_NAME)))
     driver.loans, driver.tokens, caller.contain = caller.loans, tokens, driver.faults.contain
+    settler.contain = driver.faults.contain
     if transport is not None:
+        transport.contain = driver.faults.contain
         driver.join_tree(caller, config.tree, random.Random())
     return driver
 

@@ -109,7 +109,7 @@ class Driver:
         """To whom one is to be lent (`services.connections`). The core wants no more of them at a time."""
         self.clients = 0
         """How many connections are open on which no node asked."""
-        self.hub = Hub(limits)
+        self.hub = Hub(limits, self.faults.contain)
         self.arrivals = Arrivals()
         self.journal = Journal(replica)
         self.tracing = Tracing(replica, limits, self.counters)
@@ -127,7 +127,7 @@ class Driver:
             self._write, self._send, self._begin_ask, self.services.say, self._begin_follow, self._begin_lend,
             self.services.answer, self._tell, self._end, self._note, self._announce,
         )  # fmt: skip
-        self._executor = Executor(committer, outlets, limits.outbox)
+        self._executor = Executor(committer, outlets, limits.outbox, self.faults.contain)
         self._late_commits = LateCommits(committer)
         self._rewind = trio.Event()
         self._deadline_ms: int | None = None
@@ -411,7 +411,10 @@ class Driver:
 
     def _send(self, message: Message) -> None:
         if self.transport is not None:
-            self.transport.broadcast(message)
+            try:
+                self.transport.broadcast(message)
+            except Exception as error:  # it may be lost on its way, too
+                self.faults.contain(error, "a message to all")
 
     def _begin_ask(self, ask: Ask) -> None:
         if self._nursery is not None:

@@ -67,9 +67,17 @@ class Outlets:
 class Executor:
     """Carries out one `Ready` after another, each wholly."""
 
-    def __init__(self, log: LogPosition, outlets: Outlets, outbox_max: int) -> None:
+    def __init__(
+        self,
+        log: LogPosition,
+        outlets: Outlets,
+        outbox_max: int,
+        contain: Callable[[Exception, str], object] | None = None,
+    ) -> None:
         """So many messages wait for the disk; what comes then is dropped, and announced later (what services tell is
-        only counted). Asks are few, and are never dropped."""
+        only counted). Asks are few, and are never dropped. `contain` logs a failure of something that waited, or raises
+        it: what waits behind it leaves all the same. None: it is raised."""
+        self._contain = contain
         self._log: Final = log
         self._outlets: Final = outlets
         self._outbox_max: Final = outbox_max
@@ -116,6 +124,17 @@ class Executor:
 
     def landed(self) -> None:
         """The disk followed: what waited for it leaves."""
+        while True:
+            try:
+                self._land()
+                return
+            except Exception as error:
+                if self._contain is None:
+                    raise
+                self._contain(error, "what waited for the disk")
+
+    def _land(self) -> None:
+        """Each is taken out before it leaves: so one that fails is not met again."""
         outbox, waiting, log = self._outbox, self._waiting, self._log
         while outbox and outbox[0][0] <= log.durable:
             self._leave(outbox.popleft()[1])

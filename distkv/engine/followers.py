@@ -109,9 +109,13 @@ class Followers:
                     if node in wanted:
                         pending.append(HeldItem(position, node, ticks.last(), b"", ticks))
             elif isinstance(record, ResetRecord):
-                pending.clear()
-                self.queue.lose_all()
-                self._news.add(self.queue)
+                self.lose_all()
+
+    def lose_all(self) -> None:
+        """Nothing that was to be told is told: all begin anew."""
+        self._pending.clear()
+        self.queue.lose_all()
+        self._news.add(self.queue)
 
     def deliver(self, durable: int) -> None:
         """So many records are durable now."""

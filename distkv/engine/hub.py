@@ -9,6 +9,7 @@ and sees for itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -22,8 +23,10 @@ from distkv.engine.shared_queue import Subscriber
 class Hub(Feeds):
     """All watchers and followers of a node that runs."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, contain: Callable[[Exception, str], object] | None = None) -> None:
+        """`contain` logs a failure that nobody foresaw, or raises it; None: it is raised."""
         super().__init__(limits)
+        self._contain = contain
         self.followers = Followers(limits, self.news)
         self._work = trio.Event()
 
@@ -40,8 +43,15 @@ class Hub(Feeds):
         self._work.set()
 
     def deliver(self, durable: int) -> None:
-        super().deliver(durable)
-        self.followers.deliver(durable)
+        try:
+            super().deliver(durable)
+            self.followers.deliver(durable)
+        except Exception as error:
+            if self._contain is None:
+                raise
+            self._contain(error, "telling watchers and followers")
+            self.followers.lose_all()
+            self.lose_all()  # whoever was not told begins anew, and sees for itself
         if self.news:
             self._work.set()
 

@@ -147,6 +147,10 @@ class Settler:
         self._run_blocking = run_blocking
         self._unsettled = _LogStretch()
         self._closed = deque[tuple[_LogStretch, Settlement, int]]()  # on its way into the archive, or refused there
+        self.contain: Callable[[Exception, str], Exception] | None = None
+        """Logs a failure that nobody foresaw; what it returns says so in words. None: it is raised."""
+        self.has_failed = False
+        """Whether the last attempt ended in such a failure: the log keeps what it would have settled."""
         self._is_looking = False
         """Whether all paths are being looked at, which belong into one transaction."""
         self.is_short = False
@@ -368,7 +372,11 @@ class Settler:
                 os.unlink(path)  # quick, and to be done also when the client is gone
 
     async def _settle_if_possible(self) -> bool:
-        """Settle if there is anything to settle; False: it is not possible now."""
+        """Settle if there is anything to settle; False: it is not possible now.
+
+        If one change is the cause of a failure, it fails each time. Then the log grows, and writes are refused in the
+        end; but nothing of what is durable is lost.
+        """
         if self._unsettled.is_empty and not self._closed:
             return True
         try:
@@ -377,7 +385,12 @@ class Settler:
             log.error("not_settled reason=%s", error)
             self._refusal, self.is_short = str(error), isinstance(error, NoSpaceError)
             return False
-        self.is_short = False
+        except Exception as error:
+            if self.contain is None:
+                raise
+            self._refusal, self.has_failed = str(self.contain(error, "settling")), True
+            return False
+        self.is_short = self.has_failed = False
         return True
 
     # -- inside
@@ -452,7 +465,7 @@ class Settler:
         """What the unsettled records came to, up to `lsn`: one consistent snapshot, with what must be durable first."""
         known = self._archive.damage
         known.forget({damage for damage in known.all() if damage.is_value and self.is_healed(damage)})
-        taken, self._unsettled = self._unsettled, _LogStretch()
+        taken = self._unsettled
         gone = [path for path, held in taken.held.items() if held is None]
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
@@ -461,6 +474,7 @@ class Settler:
         batch = Settlement(
             lsn, (), gone, taken.history, ledger, meta, taken.forget, count, slots=slots, dropped_slots=gone_slots
         )
+        self._unsettled = _LogStretch()  # not before: what fails above is tried again with all that it had
         self._closed.append((taken, batch, self._committer.appended))
 
     def _slots_of(self, stretch: _LogStretch) -> tuple[list[SlotRow], list[tuple[str, str]]]:

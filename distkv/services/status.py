@@ -54,7 +54,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "links": _links(driver),
         "tree": _tree(driver.tree_edges),
         "tokens": _tokens(driver),
-        "failed": sorted(replica.failed_services),
+        "failed": _failed(driver),
         "aside": driver.aside.state(),
         "scrub": damage.scrub_state(driver),
         "counters": {
@@ -74,6 +74,12 @@ def get_state(driver: Driver, request: GetState) -> bytes:
     if replica.waits_for:
         fields["waits_for"] = replica.waits_for
     return encode_reply(request.seq, fields)
+
+
+def _failed(driver: Driver) -> list[str]:
+    """What is off until the next start, or tried again and again in vain."""
+    is_settling = driver.settler is None or not driver.settler.has_failed
+    return sorted(driver.replica.failed_services) + ([] if is_settling else ["settling"])
 
 
 def _links(driver: Driver) -> list[dict[str, object]]:

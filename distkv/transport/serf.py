@@ -14,7 +14,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import trio
 
@@ -53,6 +53,7 @@ _MISSES_MAX: Final = 2
 """So many probes in a row without an answer: the agent is frozen."""
 
 Reporter: TypeAlias = Callable[[Report], None]
+Contain: TypeAlias = Callable[[Exception, str], object]
 
 
 class SerfTransport:
@@ -71,8 +72,11 @@ class SerfTransport:
         self._tag = f"{node}@{addr}"
         self._rng = rng
         self._dial = dial
+        self.contain: Contain = _raise
+        """Takes a failure that nobody foresaw, and says so in words, or raises it: then a message is left out, or the
+        session with the agent begins anew."""
         self._outgoing = Outgoing(Budget(settings.packets_per_s), _GATHER_S)
-        self._ear = _GossipReader(settings.root, self._outgoing.budget)
+        self._ear = _GossipReader(settings.root, self._outgoing.budget, lambda *what: self.contain(*what))
         self._news = trio.Event()
         self._reason = ""
         self._appears = trio.Event()
@@ -102,7 +106,11 @@ class SerfTransport:
 
         while True:
             ups_before, began_s = ups, trio.current_time()
-            error = await self._session(report, on_up)
+            try:
+                error = await self._session(report, on_up)
+            except Exception as failure:
+                self._outgoing.close()
+                error = TransportError(str(self.contain(failure, "a session with the agent")))
             self._reason = str(error)
             if ups == 0 and isinstance(error, AuthRefusedError):
                 raise error
@@ -273,6 +281,10 @@ class SerfTransport:
         return f"{self._settings.root}.{kind}"
 
 
+def _raise(error: Exception, _: str) -> NoReturn:
+    raise error
+
+
 async def find_event_bytes(rpc: SerfRpc, settings: SerfConfig) -> int:
     """How many bytes (name and payload) an event may have: as the settings say, else as the agent does.
 
@@ -298,8 +310,9 @@ def tagged_node(member: SerfMember) -> tuple[str, str] | None:
 class _GossipReader:
     """What was heard: decodes, and counts what cannot be decoded."""
 
-    def __init__(self, root: str, budget: Budget) -> None:
+    def __init__(self, root: str, budget: Budget, contain: Contain) -> None:
         self.tag_refused = ""
+        self._contain = contain
         self._kinds = {f"{root}.{kind}": kind for kind in GossipKind}
         self._budget = budget
         self._heard = dict.fromkeys(GossipKind, 0)
@@ -327,6 +340,9 @@ class _GossipReader:
             key = f"{kind}_{error.reason}"
             key = key if key in self._bad or len(self._bad) < REASONS_MAX else "other"
             self._bad[key] = self._bad.get(key, 0) + 1
+            return
+        except Exception as error:
+            self._contain(error, f"a message of the kind {kind}")
             return
         self._heard[kind] += 1
         header = message.header

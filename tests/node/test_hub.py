@@ -359,3 +359,13 @@ def test_write_of_the_value_of_a_loser_ends_the_conflict_and_another_one_opens_i
     third = event("p", 1, "c", tock=3, chain=(second.link,), value="x")
     fourth = event("p", 1, "d", tock=4, chain=(third.link,), value="z")
     assert applied(first, second, third, fourth) == [(first,), (), (first,)]
+
+
+def test_failure_in_telling_loses_all_watchers_and_goes_no_further() -> None:
+    failures = list[str]()
+    hub = Hub(LIMITS, lambda _, where: failures.append(where))
+    watcher = watch(hub, "x")
+    hub.hold(SharedChange(1, 1, None, True, None))  # type: ignore[arg-type]  # what nobody foresaw
+    hub.deliver(1)
+    assert failures == ["telling watchers and followers"]
+    assert watcher.is_lost

@@ -274,3 +274,20 @@ def test_node_that_ends_while_its_messages_leave_tells_no_other_node_more() -> N
     world.executor.carry_out(ready(0, ask(1)))
     world.land(1)
     assert world.kinds()[-1] == "ask"
+
+
+def test_what_fails_when_it_leaves_holds_up_nothing_behind_it() -> None:
+    world, failures = World(), list[str]()
+
+    def fail() -> None:
+        raise KeyError("x")
+
+    outlets = Outlets(*(getattr(world, f"_{one.name}") for one in attrs.fields(Outlets)))
+    executor = Executor(world, outlets, OUTBOX_MAX, lambda error, where: failures.append(f"{error!r} {where}"))
+    executor.carry_out(Ready(records=[ResetRecord()]))
+    executor.when_durable(fail)
+    executor.when_durable(lambda: world.left.append(("answer", 5)))
+    world.durable = world.appended
+    executor.landed()
+    assert world.of("answer") == [5]
+    assert failures == ["KeyError('x') what waited for the disk"]
