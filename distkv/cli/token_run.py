@@ -46,6 +46,7 @@ FORWARDED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
 @click.option("--shared", is_flag=True, help="Others may hold it at the same time if they ask for the same.")
 @click.option("--wait", metavar="SECONDS", help="Wait so long for it, in turn; else it is tried once.")
 @click.option("--data", metavar="VALUE", help="A small value that everybody sees, stored with the grant.")
+@click.option("--keep-data", is_flag=True, help="The data stays when nobody holds the token; else it ends then.")
 @click.option(
     "--ttl", metavar="SECONDS", help="How long the session lives without an answer: at least three leases (15 s)."
 )
@@ -61,6 +62,7 @@ def run_command(
     shared: bool,
     wait: str | None,
     data: str | None,
+    keep_data: bool,
     ttl: str | None,
     grace: str | None,
 ) -> Job:
@@ -72,7 +74,8 @@ def run_command(
     They are also ended when COMMAND itself has ended, and at once when this command is killed.
     """
     span = read_span("--grace", grace, GRACE_S_MAX)
-    return partial(_run, session, read_wish(name, shared, wait, data, ttl), GRACE_S if span is None else span, command)
+    wish = read_wish(name, shared, wait, data, ttl, keep_data)
+    return partial(_run, session, wish, GRACE_S if span is None else span, command)
 
 
 def _run(session: CliSession, wish: TokenWish, grace_s: float, command: Sequence[str]) -> int:

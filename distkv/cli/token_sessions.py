@@ -50,6 +50,7 @@ _SESSION = click.option("--session", "id", metavar="ID", required=True, help="Th
 @click.option("--shared", is_flag=True, help="Others may hold it at the same time if they ask for the same.")
 @click.option("--wait", metavar="SECONDS", help="Wait so long for it, in turn; else it is tried once.")
 @click.option("--data", metavar="VALUE", help="A small value that everybody sees, stored with the grant.")
+@click.option("--keep-data", is_flag=True, help="The data stays when nobody holds the token; else it ends then.")
 @click.option(
     "--ttl", metavar="SECONDS", help="How long the session lives unless renewed: at least three leases (15 s)."
 )
@@ -62,6 +63,7 @@ def acquire_command(
     shared: bool,
     wait: str | None,
     data: str | None,
+    keep_data: bool,
     ttl: str | None,
     id: str | None,
     form: str | None,
@@ -71,7 +73,7 @@ def acquire_command(
     Without --session it opens one, which ends after --ttl unless 'renew' is called before, and with its last token.
     Fails with 4 if another session holds the token. To hold one while a command runs, use 'run'.
     """
-    wish = read_wish(name, shared, wait, data, ttl)
+    wish = read_wish(name, shared, wait, data, ttl, keep_data)
     own = None if id is None else read_session_id(id)
     if own is not None and wish.ttl_s is not None:
         raise click.UsageError("--ttl is for a session that is opened: leave it out with --session")
@@ -81,15 +83,20 @@ def acquire_command(
     return partial(_acquire, session, wish, own, chosen)
 
 
-def read_wish(name: str, shared: bool, wait: str | None, data: str | None, ttl: str | None) -> TokenWish:
+def read_wish(
+    name: str, shared: bool, wait: str | None, data: str | None, ttl: str | None, keep_data: bool
+) -> TokenWish:
     """What the options of `acquire` and `run` say.
 
     Raises:
         SettingsError, BadValueError, TooLargeError: one of them is none.
+        UsageError: there is no data to keep.
     """
+    if keep_data and data is None:
+        raise click.UsageError("--keep-data is for data: give --data, too")
     value = None if data is None else read_aside("--data", data)
     wait_s, ttl_s = read_span("--wait", wait, PATIENCE_S_MAX), read_span("--ttl", ttl, TTL_S_MAX)
-    return as_wish(read_token_name(name), shared, value, wait_s, ttl_s)
+    return as_wish(read_token_name(name), shared, value, wait_s, ttl_s, keep_data)
 
 
 def reach_of(session: CliSession) -> Reach:
@@ -115,7 +122,7 @@ def _acquire(session: CliSession, wish: TokenWish, id: str | None, form: Form) -
         holding.adopt(id, held, patience_ms, now_ms)
     holding.acquire(
         wish.name, is_shared=wish.is_shared, data=wish.data, wait_ms=wish.wait_ms, patience_ms=patience_ms,
-        now_ms=now_ms,
+        now_ms=now_ms, keeps_data=wish.keeps_data,
     )  # fmt: skip
     thread = SessionThread(reach_of(session), holding)
     thread.start()
@@ -227,20 +234,25 @@ def _renew(session: CliSession, id: str, named: list[HeldToken], form: Form) -> 
 @_NAME
 @click.argument("value", required=False)
 @click.option("--session", "id", metavar="ID", help="The session that holds it; needed to set VALUE.")
+@click.option("--keep-data", is_flag=True, help="VALUE stays when nobody holds the token; else it ends then.")
 @output_option
 @click.pass_obj
-def data_command(session: CliSession, name: str, value: str | None, id: str | None, form: str | None) -> Job:
+def data_command(
+    session: CliSession, name: str, value: str | None, id: str | None, keep_data: bool, form: str | None
+) -> Job:
     """Print the data of the token NAME, or set it to VALUE, which only a holder may. The VALUE null removes it.
 
     Fails with 3 if there is none to print, and with 4 if the session does not hold the token.
     """
     token = read_token_name(name)
     if value is None:
+        if keep_data:
+            raise click.UsageError("--keep-data is for data that is set: give a VALUE, too")
         return partial(_show_data, session, token, Form(form) if form else session.form)
     if id is None:
         raise click.UsageError("only a holder sets the data: give --session as 'token acquire' printed it")
     data = None if value == "null" else read_aside("VALUE", value)
-    fields = {"session": read_session_id(id), "token": token, "data": data}
+    fields = {"session": read_session_id(id), "token": token, "data": data, "keep_data": keep_data}
     return partial(_set_data, session, fields)
 
 
@@ -273,7 +285,8 @@ def held_by(client: Client, id: str) -> tuple[list[HeldToken], bool]:
                 if holder.get("session") == id:
                     numbers = read_int(holder, "epoch"), read_int(holder, "counter")
                     data = None if item.get("data") is None else pack_value(item["data"])
-                    found.append(HeldToken(str(item.get("token")), *numbers, read_flag(holder, "shared"), data))
+                    flags = {"is_shared": read_flag(holder, "shared"), "keeps_data": read_flag(item, "keep_data")}
+                    found.append(HeldToken(str(item.get("token")), *numbers, data=data, **flags))
         more = read_flag(page, "more") and bool(items)
         after = str(items[-1].get("token")) if items else ""
     return found, is_all
@@ -281,4 +294,6 @@ def held_by(client: Client, id: str) -> tuple[list[HeldToken], bool]:
 
 def _held_map(held: HeldToken) -> dict[str, object]:
     found = {"token": held.token, "epoch": held.epoch, "counter": held.counter, "shared": held.is_shared}
-    return found if held.data is None else {**found, "data": data_value(held.data)}
+    if held.data is None:
+        return found
+    return {**found, "data": data_value(held.data), "keep_data": held.keeps_data}

@@ -429,6 +429,7 @@ class AsyncClient(AsyncNodeMethods):
         *,
         shared: bool = False,
         data: object = None,
+        keep_data: bool = False,
         wait_s: float | None = None,
         ttl_s: float | None = None,
     ) -> AsyncTokenHold:
@@ -439,6 +440,7 @@ class AsyncClient(AsyncNodeMethods):
             name: 1 to 255 bytes of text without control characters.
             shared: others may hold it at the same time if they ask for the same.
             data: a small value (64 KiB) that everybody sees, stored with the grant; None: as it is.
+            keep_data: data of this holder stays when nobody holds the token; else it ends with the last holder.
             wait_s: how many seconds to wait for it, in turn, also while no majority answers; None: try once.
             ttl_s: how long the session lives without an answer, at least three leases (15 s by default); None: as the
                 servers say.
@@ -452,7 +454,7 @@ class AsyncClient(AsyncNodeMethods):
         """
         from distkv.client.async_token import AsyncTokenHold, as_wish  # few clients hold tokens
 
-        return AsyncTokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s))
+        return AsyncTokenHold(self._connection, as_wish(name, shared, data, wait_s, ttl_s, keep_data))
 
     # -- what happened
 

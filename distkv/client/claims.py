@@ -84,6 +84,8 @@ class Claim:
     """The fence with which the session held the token the last time."""
     refusal: DistkvError | None = None
     """Why it was not granted the last time."""
+    keeps_data: bool = False
+    """Whether the data stays when nobody holds the token."""
 
     @property
     def is_listed(self) -> bool:
@@ -93,7 +95,8 @@ class Claim:
     def held(self, *, with_data: bool) -> HeldToken:
         """As a keep-alive names it."""
         epoch, counter = self.fence or (0, 0)
-        return HeldToken(self.token, epoch, counter, self.is_shared, self.data if with_data else None, self.change)
+        data, keeps_data = (self.data, self.keeps_data) if with_data else (None, False)
+        return HeldToken(self.token, epoch, counter, self.is_shared, data, self.change, keeps_data)
 
     def shown_fence(self) -> Fence:
         """As users see it."""
@@ -115,7 +118,8 @@ class Claim:
             longest_ms = FIRST_WAIT_MS if self.ticket is None else NEXT_WAIT_MS
             wait_s = max(0, min(longest_ms, self.wait_until_ms - now_ms)) / 1000
         ticket = None if self.ticket is None else read_ticket(self.ticket)
-        return TokenAcquire(0, session, self.token, self.is_shared, wait_s, self.data, ticket, self.before)
+        wish = self.is_shared, wait_s, self.data, ticket, self.before, self.keeps_data
+        return TokenAcquire(0, session, self.token, *wish)
 
     def wake_ms(self, *, can_ask: bool) -> int | None:
         """When there is something to do because time passed."""
@@ -138,7 +142,7 @@ class Claim:
             self.again_ms = now_ms + AGAIN_MS
             return False
         self.state, self.fence = ClaimState.HELD, (grant.epoch, grant.counter)
-        self.data = grant.data
+        self.data, self.keeps_data = grant.data, grant.keeps_data
         return True
 
     def refused(self, error: DistkvError, now_ms: int) -> DistkvError | None:
@@ -206,6 +210,13 @@ def begun_anew(claims: Collection[Claim], now_ms: int) -> tuple[int, int] | None
     for claim in claims:  # the new one never held it
         claim.call, claim.again_ms, claim.is_sent, claim.before = None, 0, False, None
     return max(ends), max(claim.give_up_ms for claim in claims)
+
+
+def adopted(held: HeldToken, now_ms: int) -> Claim:
+    """What a session holds already."""
+    claim = Claim(held.token, held.is_shared, held.data, None, now_ms, ClaimState.HELD, keeps_data=held.keeps_data)
+    claim.fence, claim.is_sent = (held.epoch, held.counter), True
+    return claim
 
 
 def withdrawn(token: str) -> HeldError:

@@ -14,6 +14,7 @@ import attrs
 
 from distkv.client.claims import AGAIN_MS
 from distkv.errors import BusyError
+from distkv.wire.token_requests import TokenData
 
 WRITES_MAX: Final = 1000
 
@@ -30,6 +31,11 @@ class DataWrite:
     call: int | None = None
     """The request that is under way."""
     again_ms: int = 0
+    keeps_data: bool = False
+
+    def request(self, session: str, fence: tuple[int, int] | None) -> TokenData:
+        """As it is asked."""
+        return TokenData(0, session, self.token, self.data, fence, self.number, self.keeps_data)
 
 
 class DataWrites:
@@ -39,7 +45,7 @@ class DataWrites:
         self._writes: Final = dict[int, DataWrite]()
         self._number = 0
 
-    def add(self, token: str, data: bytes | None, give_up_ms: int) -> int:
+    def add(self, token: str, data: bytes | None, give_up_ms: int, *, keeps_data: bool = False) -> int:
         """One more; its number.
 
         Raises:
@@ -48,7 +54,7 @@ class DataWrites:
         if len(self._writes) >= WRITES_MAX:
             raise BusyError(f"{WRITES_MAX} changes of data are under way in this session: wait for some of them")
         self._number += 1
-        self._writes[self._number] = DataWrite(self._number, token, data, give_up_ms)
+        self._writes[self._number] = DataWrite(self._number, token, data, give_up_ms, keeps_data=keeps_data)
         return self._number
 
     def to_send(self, now_ms: int) -> list[DataWrite]:

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
-from distkv.client.claims import LATE_MS, Claim, ClaimState, LastFences, begun_anew, error_of, is_bearable, withdrawn
+from distkv.client import claims
+from distkv.client.claims import LATE_MS, Claim, ClaimState, LastFences
 from distkv.client.data_writes import DataWrite, DataWrites
 from distkv.client.holding_news import (
     DataAnswered,
@@ -197,8 +198,7 @@ class Holding:
         """Go on with a session that is open already, and holds these tokens."""
         self._alive.session, self._is_given = session, True
         for one in held:
-            claim = self._claims[one.token] = Claim(one.token, one.is_shared, one.data, None, now_ms, ClaimState.HELD)
-            claim.fence, claim.is_sent = (one.epoch, one.counter), True
+            self._claims[one.token] = claims.adopted(one, now_ms)
         self.open(0, patience_ms, now_ms)
 
     def acquire(
@@ -210,6 +210,7 @@ class Holding:
         wait_ms: int | None = None,
         patience_ms: int = LATE_MS,
         now_ms: int,
+        keeps_data: bool = False,
     ) -> None:
         """Ask for a token, until it is obtained or refused. A release of the same one that is under way comes first.
 
@@ -220,6 +221,7 @@ class Holding:
             wait_ms: how long to wait for it; None: try once.
             patience_ms: how much longer to wait where nobody answers.
             now_ms: the time.
+            keeps_data: whether the data stays when nobody holds the token.
 
         Raises:
             RequestError: the session has asked for this token already, or may not ask for it again.
@@ -233,9 +235,8 @@ class Holding:
         if len(self._claims) >= HELD_MAX:
             raise BusyError(f"a session holds at most {HELD_MAX} tokens: release some, or open another one")
         until_ms = None if wait_ms is None else now_ms + wait_ms
-        end_ms = now_ms + (wait_ms or 0) + patience_ms
-        before = self._before.take(token)
-        self._claims[token] = Claim(token, is_shared, data, until_ms, end_ms, before=before)
+        claim = Claim(token, is_shared, data, until_ms, now_ms + (wait_ms or 0) + patience_ms, keeps_data=keeps_data)
+        self._claims[token], claim.before = claim, self._before.take(token)
         self._go_on(now_ms)
 
     def release(self, token: str, now_ms: int) -> None:
@@ -254,7 +255,7 @@ class Holding:
             claim.give_back(now_ms)  # by its fence: the loss that was told may have been of an earlier one
         self._go_on(now_ms)
 
-    def set_data(self, token: str, data: bytes | None, patience_ms: int, now_ms: int) -> int:
+    def set_data(self, token: str, data: bytes | None, patience_ms: int, now_ms: int, *, keeps: bool = False) -> int:
         """Change the data of a token that is held (packed; None: it has none any more); the number of the answer.
 
         Raises:
@@ -263,7 +264,7 @@ class Holding:
         """
         if self._held(token, now_ms) is None:
             raise NotHeldError(f"the session does not hold {token!r}: only a holder sets its data")
-        number = self._writes.add(token, data, now_ms + patience_ms)
+        number = self._writes.add(token, data, now_ms + patience_ms, keeps_data=keeps)
         self._go_on(now_ms)
         return number
 
@@ -322,7 +323,7 @@ class Holding:
     def _expired(self, error: SessionExpiredError, now_ms: int) -> None:
         """The time of the session is over. Who only waits goes on with another one, which keeps the places by its
         tickets (docs/protocol, SESSION-13)."""
-        ends = None if self._is_closing or self._is_given else begun_anew(self._claims.values(), now_ms)
+        ends = None if self._is_closing or self._is_given else claims.begun_anew(self._claims.values(), now_ms)
         if ends is None:
             self._end(None if self._is_closing else error)
             return
@@ -368,7 +369,7 @@ class Holding:
                 claim.call = self._send(request)
         for write in self._writes.to_send(now_ms):
             fence = self._claims[write.token].fence
-            write.call = self._send(TokenData(0, alive.session, write.token, write.data, fence, write.number))
+            write.call = self._send(write.request(alive.session, fence))
 
     def _keep(self, now_ms: int) -> None:
         """Open the session, keep it, or end it."""
@@ -411,8 +412,8 @@ class Holding:
                 self._news.append(SessionLives(self._alive.session, self._alive.ttl_ms))
             return
         self._alive.failed(now_ms)
-        error = error_of(result)
-        if self._is_closing or now_ms >= self._open_by_ms or not is_bearable(error):
+        error = claims.error_of(result)
+        if self._is_closing or now_ms >= self._open_by_ms or not claims.is_bearable(error):
             self._end(None if self._is_closing else error)
 
     def _take_keep(self, result: TokenReply | DistkvError, now_ms: int) -> None:
@@ -420,7 +421,7 @@ class Holding:
         if not isinstance(result, SessionKept) or self._is_closing:
             alive.failed(now_ms)
             if not alive.ttl_ms and now_ms >= self._open_by_ms:  # one that was adopted
-                self._end(error_of(result))
+                self._end(claims.error_of(result))
             return
         is_first = not alive.ttl_ms
         taken = [claim for name in result.lost if (claim := self._claims.get(name)) is not None]
@@ -434,7 +435,7 @@ class Holding:
     def _lose(self, claim: Claim, now_ms: int) -> None:
         """The server took a token, perhaps before its grant has come: such a grant does not count any more."""
         if claim.state is ClaimState.WANTED:
-            self._refuse(claim, withdrawn(claim.token), now_ms)
+            self._refuse(claim, claims.withdrawn(claim.token), now_ms)
             return
         claim.taken(now_ms + self._let_go_ms)
         text = f"the token {claim.token!r} was taken from the session: somebody broke it, or it was claimed twice"
@@ -443,7 +444,7 @@ class Holding:
         self._news.append(TokenTaken(claim.token, text))
 
     def _take_close(self, result: TokenReply | DistkvError, now_ms: int) -> None:
-        if isinstance(result, DistkvError) and is_bearable(result):
+        if isinstance(result, DistkvError) and claims.is_bearable(result):
             self._alive.failed(now_ms)
         else:
             self._end(None)
@@ -458,7 +459,7 @@ class Holding:
             if self.lives(now_ms) and claim.granted(result, self._alive.named, now_ms):
                 self._news.append(TokenObtained(claim.token, claim.shown_fence()))
         else:
-            error = claim.refused(error_of(result), now_ms)
+            error = claim.refused(claims.error_of(result), now_ms)
             if error is not None:
                 self._refuse(claim, error, now_ms)
 
@@ -476,9 +477,8 @@ class Holding:
         self._before.keep(claim)
 
     def _give_back(self, claim: Claim, now_ms: int) -> None:
-        text = f"{claim.token!r} was released before its data was stored"
         for write in self._writes.of_token(claim.token):
-            self._finish(write, NotHeldError(text))
+            self._finish(write, NotHeldError(f"{claim.token!r} was released before its data was stored"))
         if claim.is_sent:
             claim.give_back(now_ms)
         else:
@@ -487,12 +487,12 @@ class Holding:
 
     def _take_data(self, id: int, result: TokenReply | DistkvError, now_ms: int) -> None:
         write, error = self._writes.of_call(id), result if isinstance(result, DistkvError) else None
-        if write is not None and error is not None and is_bearable(error):
+        if write is not None and error is not None and claims.is_bearable(error):
             self._writes.again(write, now_ms)
         elif write is not None:
             claim = self._claims.get(write.token)
             if claim is not None and error is None:
-                claim.data, claim.change = write.data, write.number
+                claim.data, claim.keeps_data, claim.change = write.data, write.keeps_data, write.number
             self._finish(write, error)
 
     def _finish(self, write: DataWrite, error: DistkvError | None) -> None:

@@ -133,7 +133,9 @@ class TokenHandle(Generic[Owner, Shell]):
         if self._client.is_closed:
             raise failures.ended(self._client.name)
         patience_ms = int(self._reach.reply_s * 1000)
-        return shell, packed, shell.do(lambda holding, now: holding.set_data(self.name, packed, patience_ms, now))
+        keeps = self._wish.keeps_data
+        number = shell.do(lambda holding, now: holding.set_data(self.name, packed, patience_ms, now, keeps=keeps))
+        return shell, packed, number
 
     def _keep_data(self, shell: Shell, packed: bytes | None, number: int) -> None:
         """The answer is there, or there will be nobody to hear it."""

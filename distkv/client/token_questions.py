@@ -67,6 +67,7 @@ def _granted(reply: Fields) -> TokenReply:
         read_flag(reply, "shared"),
         read_int(reply, "version", FENCE_MAX),
         None if data is None else pack_value(data),
+        read_flag(reply, "keep_data"),
     )
 
 

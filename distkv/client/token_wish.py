@@ -42,9 +42,13 @@ class TokenWish:
     wait_ms: int | None
     """None: a try."""
     ttl_s: float | None
+    keeps_data: bool = False
+    """Whether the data, also what is set later, stays when nobody holds the token."""
 
 
-def as_wish(name: object, shared: object, data: object, wait_s: object, ttl_s: object) -> TokenWish:
+def as_wish(
+    name: object, shared: object, data: object, wait_s: object, ttl_s: object, keep_data: object = False
+) -> TokenWish:
     """A wish.
 
     Raises:
@@ -53,9 +57,11 @@ def as_wish(name: object, shared: object, data: object, wait_s: object, ttl_s: o
     """
     token = arguments.as_token(name)
     arguments.check_flag("shared", shared)
+    arguments.check_flag("keep_data", keep_data)
     wait = arguments.as_seconds("wait_s", wait_s, 0, arguments.PATIENCE_S_MAX)
     ttl = arguments.as_seconds("ttl_s", ttl_s, 0, TTL_S_MAX)
-    return TokenWish(token, shared is True, pack_data(data), None if wait is None else int(wait * 1000), ttl)
+    wait_ms = None if wait is None else int(wait * 1000)
+    return TokenWish(token, shared is True, pack_data(data), wait_ms, ttl, keep_data is True)
 
 
 def pack_data(data: object) -> bytes | None:
@@ -78,7 +84,7 @@ def new_holding(
     holding.open(wish.wait_ms or 0, patience_ms, now_ms)
     holding.acquire(
         wish.name, is_shared=wish.is_shared, data=wish.data, wait_ms=wish.wait_ms, patience_ms=patience_ms,
-        now_ms=now_ms,
+        now_ms=now_ms, keeps_data=wish.keeps_data,
     )  # fmt: skip
     return holding
 

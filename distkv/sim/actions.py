@@ -362,6 +362,8 @@ class SetData:
     client: str
     token: str
     value: object
+    keeps: bool = False
+    """Whether the data stays when nobody holds the token."""
 
 
 @attrs.frozen

@@ -136,9 +136,9 @@ class TokenClient:
         """Give it up, or the wish to have it."""
         self.do(partial(self._release, token, None))
 
-    def set_data(self, token: str, value: object) -> None:
+    def set_data(self, token: str, value: object, *, keeps: bool = False) -> None:
         """Change its data, if it is held."""
-        self.do(partial(self._set_data, token, value))
+        self.do(partial(self._set_data, token, value, keeps=keeps))
 
     def close(self) -> None:
         """End the session."""
@@ -207,15 +207,15 @@ class TokenClient:
         self._half.release(token, self.now_ms)
         self._tell(token, TokenChange.GONE)
 
-    def _set_data(self, token: str, value: object) -> None:
+    def _set_data(self, token: str, value: object, *, keeps: bool) -> None:
         data, fence, wish = pack_value(value), self._half.fence(token, self.now_ms), self._wishes.get(token)
         try:
-            number = self._half.set_data(token, data, DATA_MS, self.now_ms)
+            number = self._half.set_data(token, data, DATA_MS, self.now_ms, keeps=keeps)
         except RequestError as error:
             self._say(f"does not set the data of {token}: {error.code}")
             return
         if fence is not None and wish is not None:
-            moment = DataMoment(self, token, fence, wish.is_shared, number, data, is_done=False)
+            moment = DataMoment(self, token, fence, wish.is_shared, number, data, is_done=False, keeps=keeps)
             self._data_writes[number] = moment
             self._fleet.token_data(moment)
 

@@ -82,8 +82,8 @@ class TokenCrowd:
                 client.acquire(action)
             case ReleaseToken(token=token):
                 client.release(token)
-            case SetData(token=token, value=value):
-                client.set_data(token, value)
+            case SetData(token=token, value=value, keeps=keeps):
+                client.set_data(token, value, keeps=keeps)
             case CloseSession():
                 client.close()
             case FreezeClient(for_ms=for_ms):

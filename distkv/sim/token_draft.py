@@ -79,7 +79,9 @@ def draw_data(rng: Random, planned: Sequence[Planned]) -> list[Planned]:
         if isinstance(one.action, AcquireToken):
             client, token = one.action.client, one.action.token
             for _ in range(rng.choice(WRITES)):
-                found.append(Planned(one.at_ms + rng.randint(0, WRITTEN_MS), SetData(client, token, len(found))))
+                count = len(found)
+                action = SetData(client, token, count, keeps=count % 3 > 0)
+                found.append(Planned(one.at_ms + rng.randint(0, WRITTEN_MS), action))
     return found
 
 

@@ -73,3 +73,5 @@ class DataMoment:
     data: bytes | None
     """Packed."""
     is_done: bool
+    keeps: bool = True
+    """Whether it stays when nobody holds the token."""

@@ -218,7 +218,7 @@ def _acquire(words: Words) -> Action:
 
 
 def _data(words: Words) -> Action:
-    return SetData(words.node(), words.take("the token"), words.value())
+    return SetData(words.node(), words.take("the token"), words.value(), words.takes("keep"))
 
 
 def _split(words: Words) -> Action:
@@ -370,7 +370,7 @@ VERBS: Final[dict[str, VerbRow]] = {
     "open": VerbRow("open NODE CLIENT [ttl TIME] [rate NUMBER]", _open),
     "acquire": VerbRow("acquire CLIENT TOKEN [shared] [wait TIME] [for TIME] [writing]", _acquire),
     "release": VerbRow("release CLIENT TOKEN", lambda words: ReleaseToken(words.node(), words.take("the token"))),
-    "data": VerbRow("data CLIENT TOKEN VALUE", _data),
+    "data": VerbRow("data CLIENT TOKEN VALUE [keep]", _data),
     "break": VerbRow("break NODE TOKEN", lambda words: BreakToken(words.node(), words.take("the token"))),
     "reset": VerbRow("reset NODE", lambda words: ResetTokens(words.node())),
     "close": VerbRow("close CLIENT", lambda words: CloseSession(words.node())),

@@ -295,6 +295,7 @@ def _of_tokens(action: TokenAction) -> Iterator[str]:
             yield from ("release", client, shlex.quote(token))
         case SetData(client=client, token=token, value=value):
             yield from ("data", client, shlex.quote(token), _value(value))
+            yield from ["keep"] if action.keeps else []
         case BreakToken(node=node, token=token):
             yield from ("break", node, shlex.quote(token))
         case ResetTokens(node=node):

@@ -43,6 +43,8 @@ class HeldToken:
     """Packed, as the store's values are."""
     change: int = 0
     """The number of the newest change that the session made to it."""
+    keeps_data: bool = False
+    """Whether the data stays when nobody holds the token."""
 
     @property
     def fence(self) -> Fence:
@@ -133,12 +135,15 @@ def _held(one: object, part: bytes | None) -> HeldToken:
     epoch, counter = read_int(one, "epoch", FENCE_MAX), read_int(one, "counter", FENCE_MAX)
     data = read_data(part) if part is not None and "data" in one else None
     change = read_int(one, "change", FENCE_MAX) if "change" in one else 0
-    return HeldToken(read_token(one.get("token")), epoch, counter, read_flag(one, "shared"), data, change)
+    flags = read_flag(one, "shared"), read_flag(one, "keep_data")
+    return HeldToken(read_token(one.get("token")), epoch, counter, flags[0], data, change, flags[1])
 
 
 def held_list(held: tuple[HeldToken, ...]) -> list[list[object]]:
     """The same between nodes."""
-    return [[one.token, one.epoch, one.counter, one.is_shared, one.data, one.change] for one in held]
+    return [
+        [one.token, one.epoch, one.counter, one.is_shared, one.data, one.change, one.keeps_data] for one in held
+    ]
 
 
 def read_held_list(value: object) -> tuple[HeldToken, ...]:
@@ -150,8 +155,8 @@ def read_held_list(value: object) -> tuple[HeldToken, ...]:
 
 
 def _held_of(parts: list[object]) -> HeldToken:
-    if len(parts) != 6 or type(parts[3]) is not bool:
-        raise bad("held", "made of [token, epoch, counter, shared, data, change]", parts)
+    if len(parts) != 7 or type(parts[3]) is not bool or type(parts[6]) is not bool:
+        raise bad("held", "made of [token, epoch, counter, shared, data, change, keep_data]", parts)
     numbers: Fields = {"epoch": parts[1], "counter": parts[2], "change": parts[5]}
     epoch, counter, change = (read_int(numbers, name, FENCE_MAX) for name in numbers)
-    return HeldToken(read_token(parts[0]), epoch, counter, parts[3], read_packed_data(parts[4]), change)
+    return HeldToken(read_token(parts[0]), epoch, counter, parts[3], read_packed_data(parts[4]), change, parts[6])

@@ -55,6 +55,8 @@ class TokenGranted:
     version: int
     """What the server went by. A client that named a later one in a keep-alive ignores the grant, and asks again."""
     data: bytes | None = None
+    keeps_data: bool = False
+    """Whether the data stays when nobody holds the token."""
 
 
 @attrs.frozen(slots=True)
@@ -83,6 +85,7 @@ class TokenItem:
     holders: tuple[TokenHolder, ...]
     waiting: int
     data: bytes | None = None
+    keeps_data: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -131,7 +134,7 @@ def reply_fields(reply: TokenReply) -> tuple[dict[str, object], dict[str, bytes]
             return {"version": version, "ttl": ttl_ms / 1000, "lost": lost}, {}
         case TokenGranted():
             fields = {"token": reply.token, "epoch": reply.epoch, "counter": reply.counter}
-            rest = {"shared": reply.is_shared, "version": reply.version}
+            rest = {"shared": reply.is_shared, "version": reply.version, **_kept(reply)}
             return {**fields, **rest}, {} if reply.data is None else {"data": reply.data}
         case TokenDone():
             return {}, {}
@@ -150,13 +153,17 @@ def reply_fields(reply: TokenReply) -> tuple[dict[str, object], dict[str, bytes]
             assert_never(reply)
 
 
+def _kept(reply: TokenGranted | TokenItem) -> dict[str, object]:
+    return {"keep_data": True} if reply.keeps_data else {}
+
+
 def _item_fields(item: TokenItem) -> tuple[dict[str, object], dict[str, bytes]]:
     holders = [
         {"session": by.session, "shared": by.is_shared, "epoch": by.epoch, "counter": by.counter, "since": by.since}
         for by in item.holders
     ]
     fields = {"token": item.token, "server": item.server, "holders": holders, "waiting": item.waiting}
-    return fields, {} if item.data is None else {"data": item.data}
+    return {**fields, **_kept(item)}, {} if item.data is None else {"data": item.data}
 
 
 def _packed_items(items: tuple[TokenItem, ...]) -> bytes:
@@ -177,7 +184,7 @@ def reply_map(reply: TokenReply) -> dict[str, object]:
             return {"kept": [version, ttl_ms, lost]}
         case TokenGranted():
             numbers = [reply.epoch, reply.counter, reply.version]
-            return {"granted": [reply.token, *numbers, reply.is_shared, reply.data]}
+            return {"granted": [reply.token, *numbers, reply.is_shared, reply.data, reply.keeps_data]}
         case TokenDone():
             return {"done": True}
         case TokenItem():
@@ -196,7 +203,7 @@ def reply_map(reply: TokenReply) -> dict[str, object]:
 def item_list(item: TokenItem) -> list[object]:
     """An item between nodes."""
     holders = [[one.session, one.is_shared, one.epoch, one.counter, one.since] for one in item.holders]
-    return [item.token, item.server, holders, item.waiting, item.data]
+    return [item.token, item.server, holders, item.waiting, item.data, item.keeps_data]
 
 
 def read_reply(fields: Fields) -> TokenReply:
@@ -210,10 +217,10 @@ def read_reply(fields: Fields) -> TokenReply:
         names = _bounded(lost, "kept", HELD_MAX)
         return SessionKept(_int(version, "kept"), _int(ttl_ms, "kept"), tuple([read_token(one) for one in names]))
     if "granted" in fields:
-        token, epoch, counter, version, shared, data = _parts(fields["granted"], "granted", 6)
+        token, epoch, counter, version, shared, data, keep = _parts(fields["granted"], "granted", 7)
         numbers = (_int(epoch, "granted"), _int(counter, "granted"))
-        flag = read_flag({"shared": shared}, "shared")
-        return TokenGranted(read_token(token), *numbers, flag, _int(version, "granted"), read_packed_data(data))
+        flag, keeps = read_flag({"shared": shared}, "shared"), read_flag({"keep_data": keep}, "keep_data")
+        return TokenGranted(read_token(token), *numbers, flag, _int(version, "granted"), read_packed_data(data), keeps)
     if "done" in fields:
         return TokenDone()
     if "opened" in fields:
@@ -248,9 +255,10 @@ def _read_servers(fields: Fields) -> TokenServersShown:
 
 def read_item_list(value: object) -> TokenItem:
     """An item from a node."""
-    token, server, holders, waiting, data = _parts(value, "item", 5)
+    token, server, holders, waiting, data, keep = _parts(value, "item", 6)
     found = tuple([_read_holder(one) for one in _bounded(holders, "item", HOLDERS_MAX)])
-    return TokenItem(read_token(token), read_node(server, "item"), found, _int(waiting, "item"), read_packed_data(data))
+    rest = _int(waiting, "item"), read_packed_data(data), read_flag({"keep_data": keep}, "keep_data")
+    return TokenItem(read_token(token), read_node(server, "item"), found, *rest)
 
 
 def _read_holder(value: object) -> TokenHolder:

@@ -88,6 +88,8 @@ class TokenAcquire:
     before: tuple[int, int] | None = None
     """Epoch and counter with which the session held the token the last time, and gave it back. A crash may have undone
     that: then it is done again, so that the grant is a higher one."""
+    keeps_data: bool = False
+    """Whether this data stays when nobody holds the token; else it ends with its holder."""
 
 
 @lean_value
@@ -114,6 +116,8 @@ class TokenData:
     change: int = 0
     """Which change it is of those that the session makes while it holds the token, from 1. One that comes late, by a
     node that stood still, does not undo a later one then. 0: it is not said."""
+    keeps_data: bool = False
+    """As that of `TokenAcquire`."""
 
 
 @lean_value
@@ -214,6 +218,8 @@ def _packed_held(held: HeldToken) -> bytes:
     fields = {"token": held.token, "epoch": held.epoch, "counter": held.counter, "shared": held.is_shared}
     if held.change:
         fields["change"] = held.change
+    if held.keeps_data:
+        fields["keep_data"] = True
     return packing.pack_map(fields, {} if held.data is None else {"data": held.data})
 
 
@@ -227,6 +233,7 @@ def _read_acquire(seq: int, fields: Fields, frame: bytes) -> TokenAcquire:
         read_data(frame) if "data" in fields else None,
         read_ticket(fields["ticket"]) if "ticket" in fields else None,
         _read_numbers(fields),
+        read_flag(fields, "keep_data"),
     )
 
 
@@ -242,6 +249,8 @@ def _write_acquire(request: TokenAcquire, fields: dict[str, object], raw: dict[s
         fields["ticket"] = ticket_text(request.ticket)
     if request.before is not None:
         fields["epoch"], fields["counter"] = request.before
+    if request.keeps_data:
+        fields["keep_data"] = True
 
 
 def _read_numbers(fields: Fields) -> tuple[int, int] | None:
@@ -266,7 +275,8 @@ def _read_data(seq: int, fields: Fields, frame: bytes) -> TokenData:
         raise RequestError("the field 'data' is missing: give a value, or null for none")
     session, token = read_session(fields.get("session")), read_token(fields.get("token"))
     change = read_int(fields, "change", FENCE_MAX, 1) if "change" in fields else 0
-    return TokenData(seq, session, token, read_data(frame), _read_numbers(fields), change)
+    keeps_data = read_flag(fields, "keep_data")
+    return TokenData(seq, session, token, read_data(frame), _read_numbers(fields), change, keeps_data)
 
 
 def _write_data(request: TokenData, fields: dict[str, object], raw: dict[str, bytes]) -> None:
@@ -276,6 +286,8 @@ def _write_data(request: TokenData, fields: dict[str, object], raw: dict[str, by
         fields["epoch"], fields["counter"] = request.fence
     if request.change:
         fields["change"] = request.change
+    if request.keeps_data:
+        fields["keep_data"] = True
 
 
 def _read_show(seq: int, fields: Fields, _: bytes) -> TokenShow:

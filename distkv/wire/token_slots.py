@@ -44,6 +44,8 @@ class TokenRecord:
     """Only in a hand-over: how long nobody may get it."""
     lost: tuple[TokenHolder, ...] = ()
     """From whom it was taken, and who may not know yet."""
+    keeps_data: bool = False
+    """Whether the data stays when nobody holds the token."""
 
 
 @attrs.frozen(slots=True)
@@ -89,6 +91,7 @@ def record_list(record: TokenRecord) -> list[object]:
         [[one.session, *one.ticket, one.is_shared] for one in record.queue],
         record.free_in_ms,
         [_holder_list(one) for one in record.lost],
+        record.keeps_data,
     ]
 
 
@@ -99,8 +102,8 @@ def read_record_list(value: object) -> TokenRecord:
         DecodeError: it is none.
     """
     parts = read_list(value, "record")
-    if len(parts) != 6:
-        raise bad("record", "a list of 6", value)
+    if len(parts) != 7 or type(parts[6]) is not bool:
+        raise bad("record", "a list of 7", value)
     return TokenRecord(
         read_token(parts[0]),
         _holders(parts[1]),
@@ -108,6 +111,7 @@ def read_record_list(value: object) -> TokenRecord:
         tuple([_queued(read_list(one, "record")) for one in read_list(parts[3], "record")]),
         read_int({"record": parts[4]}, "record", HANDED_MS_MAX),
         _holders(parts[5]),
+        parts[6],
     )
 
 

@@ -510,11 +510,20 @@ TOKEN_RULES = (
     ),
     broken(
         "data-forgotten",
-        "data stays with a free token (TOKEN-9)",
+        "data that is to stay stays with a free token (TOKEN-20)",
         "core/tokens/serving/served_token.py",
         "or bool(self.queue) or self.data is not None or now_ms < self.free_ms",
         "or bool(self.queue) or now_ms < self.free_ms",
         _shown("data"),
+    ),
+    broken(
+        "data-inherited",
+        "data ends with its holder unless it is to stay (TOKEN-20)",
+        "core/tokens/serving/served_token.py",
+        "        if not self.holders and not self.keeps_data:\n            self.data = None\n",
+        "        pass\n",
+        _shown("data"),
+        "tests/unit/core/test_token_grants.py",
     ),
     broken(
         "broken-and-not-known",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import distkv
 from tests.process.forks import CHECKOUT, Command
 from tests.process.servers import Server, open_servers, wait_until
 
@@ -330,6 +331,44 @@ def test_command_is_killed_at_the_deadline_while_run_stands_still(solo: Server, 
     assert run.returncode == 4
 
 
-def test_data_of_a_token_stays_when_run_has_ended(solo: Server) -> None:
-    assert solo.run("token", "run", "alone", "--shared", "--data", "x", "--", "true").code == 0
+@pytest.mark.parametrize("shared", [[], ["--shared"]])
+def test_data_of_a_token_ends_with_run(solo: Server, shared: list[str]) -> None:
+    assert solo.run("token", "run", "lead", *shared, "--data", "x", "--", "true").code == 0
+    assert solo.run("token", "data", "lead").code == 3
+    assert "lead" not in solo.run("token", "list").text
+
+
+def test_data_of_a_token_that_is_to_stay_stays_when_run_has_ended(solo: Server) -> None:
+    assert solo.run("token", "run", "alone", "--shared", "--data", "x", "--keep-data", "--", "true").code == 0
     assert solo.run("token", "data", "alone").text == "x\n"
+    assert solo.run("token", "run", "alone", "--", "true").code == 0
+    assert solo.run("token", "data", "alone").text == "x\n"
+    assert solo.run("token", "run", "alone", "--data", "y", "--", "true").code == 0
+    assert solo.run("token", "data", "alone").code == 3
+
+
+@pytest.mark.parametrize("keep", [[], ["--keep-data"]])
+def test_data_that_a_holder_sets_ends_with_it_unless_it_is_to_stay(solo: Server, keep: list[str]) -> None:
+    _, session = acquire(solo, "set", "--ttl", "60", "--data", "1", "--keep-data")
+    assert solo.run("token", "data", "set", "2", "--session", session, *keep).code == 0
+    assert solo.run("token", "release", "set", "--session", session).code == 0
+    assert solo.run("token", "data", "set").code == (0 if keep else 3)
+
+
+@pytest.mark.parametrize("words", [["run", "t", "--keep-data", "--", "true"], ["data", "t", "--keep-data"]])
+def test_data_that_is_not_there_cannot_stay(solo: Server, words: list[str]) -> None:
+    found = solo.run("token", *words)
+    assert found.code == 2
+    assert "--keep-data" in found.err
+
+
+@pytest.mark.parametrize("keep_data", [False, True])
+def test_data_of_a_program_ends_with_it_unless_it_is_to_stay(solo: Server, keep_data: bool) -> None:
+    seen = list[object]()
+    with distkv.connect("127.0.0.1", solo.port) as client:
+        for value in (1, 2, None):
+            with client.token("python", data=value, keep_data=keep_data, wait_s=60) as token:
+                seen.append(token.data)
+                if value == 2:
+                    token.set_data(3)
+    assert seen == [1, 2, 3 if keep_data else None]

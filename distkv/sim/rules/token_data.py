@@ -26,10 +26,19 @@ class _DataChange:
     done_ms: int | None
     """None: nobody was told whether it is done, and it may still be, while its holder holds the token."""
     data: bytes | None
+    keeps: bool = True
+
+    def can_be(self, data: bytes | None, grant: _DataChange) -> bool:
+        """Whether a grant that follows on this change is told this. Data ends with its holder unless it is kept; who
+        shares the token with the one who wrote it may come before or after that."""
+        if self.keeps or numbers(self.fence) >= numbers(grant.fence):
+            return data == self.data
+        return data is None or (data == self.data and self.is_shared and grant.is_shared)
 
 
 class DataIsKept(GrantRule):
-    """Who is granted a token is told data that may be the newest: no change that is done for certain came after it.
+    """Who is granted a token is told data that may be the newest: no change that is done for certain came after it. It
+    is told none where the newest ended with its holder.
 
     A change under a fence comes after all under lower ones, but for holders who share the token. It comes after each
     that was done before it was asked for, too. Grants have their place among the changes in the same way. Excepted is
@@ -51,7 +60,9 @@ class DataIsKept(GrantRule):
         if moment.is_done:
             self._by_number[key].done_ms = at_ms
             return
-        change = self._by_number[key] = _DataChange(*key, moment.fence, moment.is_shared, at_ms, None, moment.data)
+        change = self._by_number[key] = _DataChange(
+            *key, moment.fence, moment.is_shared, at_ms, None, moment.data, moment.keeps
+        )
         self._of(moment.token).append(change)
 
     def token(self, at_ms: int, moment: TokenMoment) -> None:
@@ -65,7 +76,7 @@ class DataIsKept(GrantRule):
         wanted_ms = self._wanted_ms.get(key, 0)
         grant = _DataChange(None, 0, moment.fence, moment.is_shared, wanted_ms, at_ms, moment.data)
         before = [one for one in changes if self._is_certain(moment.token, one, grant)]
-        found = [one for one in changes if one.data == moment.data]
+        found = [one for one in changes if one.can_be(moment.data, grant)]
         if not any(not any(_is_before(one, other) for other in before) for one in found):
             raise self.broken(
                 f"{moment.user.name} got {moment.fence} at {at_ms} ms with {_shown(moment.data)}, after "

@@ -5,11 +5,14 @@ Knows: one server's tokens.  Does not know parts, nor how sessions end.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.grants import Grants
+from distkv.core.tokens.serving.survey import ClaimedToken
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
 from distkv.model.event import NodeName
@@ -72,16 +75,20 @@ class Desk:
     def ask(
         self, session: str, now_ms: int = 0, *, shared: bool = False, wait_s: float | None = 5.0,
         ticket: Ticket | None = None, token: str = "t", data: bytes | None = None,
-        before: tuple[int, int] | None = None,
+        before: tuple[int, int] | None = None, keeps_data: bool = False,
     ) -> int:
         self.count += 1
-        request = TokenAcquire(0, session, token, shared, wait_s, data, ticket, before)
+        request = TokenAcquire(0, session, token, shared, wait_s, data, ticket, before, keeps_data)
         self.grants.acquire(key(self.count), request, now_ms, now_ms)
         return self.count
 
-    def fence(self, number: int) -> tuple[int, int]:
+    def granted(self, number: int) -> TokenGranted:
         granted = self.rules.answers[number]
         assert isinstance(granted, TokenGranted)
+        return granted
+
+    def fence(self, number: int) -> tuple[int, int]:
+        granted = self.granted(number)
         return granted.epoch, granted.counter
 
     def ticket(self, number: int) -> Ticket:
@@ -308,7 +315,7 @@ def test_session_that_holds_in_one_mode_is_refused_the_other_and_keeps_its_fence
 
 def test_data_stays_with_the_free_token() -> None:
     desk = Desk()
-    desk.ask(S1, data=b"\x01")
+    desk.ask(S1, data=b"\x01", keeps_data=True)
     desk.grants.release(S1, "t", None, 0)
     granted = desk.rules.answers[desk.ask(S2)]
     assert isinstance(granted, TokenGranted)
@@ -325,7 +332,7 @@ def test_free_token_without_data_is_forgotten() -> None:
 def test_beyond_the_limit_the_oldest_free_token_with_data_is_forgotten() -> None:
     desk = Desk(tokens=2)
     for name in ("a", "b", "c"):
-        desk.ask(S1, token=name, data=b"\x01")
+        desk.ask(S1, token=name, data=b"\x01", keeps_data=True)
         desk.grants.release(S1, name, None, 0)
     assert desk.grants.names() == ["b", "c"]
 
@@ -372,9 +379,11 @@ def test_data_is_set_by_a_holder_only(session: str) -> None:
     assert isinstance(found, TokenDone if session == S1 else NotHeldError)
 
 
-def _changed(desk: Desk, data: bytes, change: int, fence: tuple[int, int] | None = None) -> bool:
+def _changed(
+    desk: Desk, data: bytes, change: int, fence: tuple[int, int] | None = None, *, keeps: bool = False
+) -> bool:
     """Whether the holder may change the data."""
-    found = desk.grants.set_data(TokenData(1, S1, "t", data, fence, change))
+    found = desk.grants.set_data(TokenData(1, S1, "t", data, fence, change, keeps))
     return isinstance(found, TokenDone)
 
 
@@ -430,11 +439,77 @@ def test_change_that_a_sharer_made_is_not_undone_by_a_late_one_of_another() -> N
 def test_grant_of_which_nobody_heard_leaves_the_data_as_it_was() -> None:
     desk = Desk()
     desk.ask(S1)
-    _changed(desk, b"\x02", 1)
+    _changed(desk, b"\x02", 1, keeps=True)
     desk.grants.release(S1, "t", None, 0)
     late = desk.ask(S1, LOCK_DELAY_MS, data=b"\x01")
     desk.grants.call_gone(key(late), LOCK_DELAY_MS)
     assert (desk.grants.item("t").holders, desk.grants.item("t").data) == ((), b"\x02")
+
+
+def _end_by_release(desk: Desk) -> None:
+    desk.grants.release(S1, "t", None, 0)
+
+
+def _end_by_session(desk: Desk) -> None:
+    desk.grants.session_ended(S1, 0, delay_ms=0)
+
+
+def _end_by_break(desk: Desk) -> None:
+    desk.grants.take("t", None, 0)
+
+
+def _end_by_survey(desk: Desk) -> None:
+    desk.grants.replace_holders("t", ClaimedToken(), 0)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("with_grant", [False, True])
+@pytest.mark.parametrize("end", [_end_by_release, _end_by_session, _end_by_break, _end_by_survey])
+def test_data_ends_with_its_holder_unless_it_is_to_stay(
+    end: Callable[[Desk], None], with_grant: bool, keeps: bool
+) -> None:
+    """(docs/protocol, TOKEN-20)"""
+    desk = Desk()
+    desk.ask(S1, data=b"\x01" if with_grant else None, keeps_data=keeps)
+    if not with_grant:
+        _changed(desk, b"\x01", 1, keeps=keeps)
+    end(desk)
+    kept = b"\x01" if keeps else None
+    assert desk.grants.item("t").data == kept
+    last = desk.effects.take().slots[-1].value
+    assert (None if last is None else decode_token(last).data) == kept
+
+
+def test_data_of_tokens_that_are_shared_ends_with_the_last_holder() -> None:
+    """(docs/protocol, TOKEN-20)"""
+    desk = Desk()
+    for session in (S1, S2):
+        desk.ask(session, shared=True)
+    _changed(desk, b"\x01", 1)
+    found = list[bytes | None]()
+    for session in (S1, S2):
+        desk.grants.release(session, "t", None, 0)
+        found.append(desk.grants.item("t").data)
+    assert found == [b"\x01", None]
+
+
+def test_next_holder_does_not_inherit_data() -> None:
+    """(docs/protocol, TOKEN-20)"""
+    desk = Desk()
+    desk.ask(S1, data=b"\x01")
+    waits = desk.ask(S2)
+    desk.grants.release(S1, "t", None, 0)
+    assert desk.granted(waits).data is None
+
+
+def test_data_that_stays_stays_with_a_holder_who_does_not_change_it() -> None:
+    """(docs/protocol, TOKEN-20)"""
+    desk = Desk()
+    desk.ask(S1, data=b"\x01", keeps_data=True)
+    desk.grants.release(S1, "t", None, 0)
+    granted = desk.granted(desk.ask(S2))
+    desk.grants.release(S2, "t", None, 0)
+    assert (granted.data, granted.keeps_data, desk.grants.item("t").data) == (b"\x01", True, b"\x01")
 
 
 def test_data_of_a_grant_that_its_client_does_not_know_of_goes_with_it() -> None:
@@ -449,7 +524,7 @@ def test_session_in_the_queue_that_turns_out_to_share_the_token_gets_no_second_g
     desk = Desk()
     desk.rules.is_serving = False
     asked = desk.ask(S1, shared=True)
-    desk.grants.replace_holders("t", [TokenHolder(S1, True, 3, 9, 0.0)], None, 10)
+    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S1, True, 3, 9, 0.0)]), 10)
     desk.rules.is_serving = True
     desk.grants.look(20)
     assert desk.fence(asked) == (3, 9)
@@ -463,7 +538,7 @@ def test_session_that_gave_back_what_a_crash_left_it_gets_a_higher_fence() -> No
     desk = Desk()
     desk.rules.is_serving = False
     asked = desk.ask(S1, before=(3, 9))
-    desk.grants.replace_holders("t", [TokenHolder(S1, False, 3, 9, 0.0)], None, 10)
+    desk.grants.replace_holders("t", ClaimedToken([TokenHolder(S1, False, 3, 9, 0.0)]), 10)
     desk.rules.is_serving = True
     desk.grants.look(20)
     assert desk.fence(asked) > (3, 9)

@@ -72,8 +72,8 @@ def test_client_whose_node_ends_goes_on_with_another_one() -> None:
 
 def test_next_holder_has_the_data_of_the_last_one() -> None:
     script = parse_script(
-        f"{HEAD}show note\nacquire u job\nrun 1s\ndata u job 7\nrun 1s\nrelease u job\nacquire v job wait 5s\nrun 1s\n"
-        "----\n",
+        f"{HEAD}show note\nacquire u job\nrun 1s\ndata u job 7 keep\nrun 1s\nrelease u job\n"
+        "acquire v job wait 5s\nrun 1s\n----\n",
         "test",
     )
     (line,) = [line for line in play(script).outputs[-1] if "v holds" in line]

@@ -93,6 +93,13 @@ def _granted(data: int | None, *changes: DataMoment) -> None:
     assert rule.checked == 1
 
 
+def test_data_that_ended_with_its_holder_is_not_told_to_the_next_one() -> None:
+    ended = [attrs.evolve(one, keeps=False) for one in _changes(Holder("u"), 1)]
+    _granted(None, *ended)
+    with pytest.raises(BrokenRuleError, match=r"got t:2\.3 at 100 ms"):
+        _granted(1, *ended)
+
+
 def test_data_that_was_stored_last_is_right() -> None:
     _granted(2, *_changes(Holder("u"), 1), *_changes(Holder("v"), 2, counter=2))
 

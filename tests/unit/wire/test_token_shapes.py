@@ -88,7 +88,7 @@ def test_identity_of_another_shape_is_refused(value: Any) -> None:
 
 # -- questions and answers ----------------------------------------------------------------------------------------
 
-CLAIM = {"ask": "claim", "session": "1-a", "version": 1, "held": [["t", 1, 1, False, None, 0]]}
+CLAIM = {"ask": "claim", "session": "1-a", "version": 1, "held": [["t", 1, 1, False, None, 0, False]]}
 LOSS = {"ask": "loss", "session": "1-a", "fence": [1, 1, "t"]}
 TAKE = {"ask": "take", "boot": 1, "piece": 0, "records": [], "last": True, "whole": True}
 KEEP = {"ask": "keep", "session": "1-a", "version": 1, "held": ["t"], "wait": 0}
@@ -158,7 +158,7 @@ PART = {
     "version": 1, "up": {"a": 1}, "epoch": 1, "ceiling": 1, "gains": [[1, ["a"], ["b"]]], "boot": 0, "handed": [],
     "whole": True, "giving": {"b": [1, True, False]},
 }  # fmt: skip
-TOKEN = ["t", [["1-a", False, 1, 1, 1.0, 0]], None, [["1-a", 1, 1, False]], 0, []]
+TOKEN = ["t", [["1-a", False, 1, 1, 1.0, 0]], None, [["1-a", 1, 1, False]], 0, [], False]
 
 
 def test_slots_are_read() -> None:
@@ -170,7 +170,8 @@ def test_slots_are_read() -> None:
     "value",
     [
         [], TOKEN[:5], ["", *TOKEN[1:]], ["t", [["1-a", 0, 1, 1, 1.0, 0]], *TOKEN[2:]], ["t", [["1-a"]], *TOKEN[2:]],
-        [*TOKEN[:3], [["1-a", 1, 1, 0]], 0, []], [*TOKEN[:3], [["1-a"]], 0, []], [*TOKEN[:2], 5, [], 0, []],
+        [*TOKEN[:3], [["1-a", 1, 1, 0]], *TOKEN[4:]], [*TOKEN[:3], [["1-a"]], *TOKEN[4:]], [*TOKEN[:2], 5, *TOKEN[3:]],
+        [*TOKEN[:6], 0],
     ],
 )  # fmt: skip
 def test_token_of_another_shape_is_refused(value: Any) -> None:

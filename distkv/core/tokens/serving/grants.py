@@ -17,6 +17,7 @@ from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.serving.grant_rules import GrantRules
 from distkv.core.tokens.serving.served_token import ServedToken, WaitingSession
+from distkv.core.tokens.serving.survey import ClaimedToken
 from distkv.core.tokens.serving.token_index import TokenIndex
 from distkv.core.tokens.serving.unsure_grants import UnsureGrants
 from distkv.core.tokens.serving_settings import ServingSettings
@@ -32,7 +33,7 @@ from distkv.errors import (
 from distkv.model.fence import Fence
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import AskElsewhere, TokenMap, TokenResult
-from distkv.wire.token_replies import TokenDone, TokenGranted, TokenHolder, TokenItem
+from distkv.wire.token_replies import TokenDone, TokenHolder, TokenItem
 from distkv.wire.token_requests import TokenAcquire, TokenData
 from distkv.wire.token_slots import TokenRecord, encode_token
 
@@ -120,8 +121,7 @@ class Grants:
             self._leave(place, TimedOutError("the session asked again for the token: the later request waits"), 0)
         if request.ticket is not None:
             place.ticket = min(place.ticket, request.ticket)
-        place.call, place.is_shared, place.data, place.before = call, request.is_shared, request.data, request.before
-        place.is_try = request.wait_s is None
+        place.asks(call, request)
         wait_ms = self._settings.lease_ms if request.wait_s is None else int(request.wait_s * 1000)
         place.until_ms = since_ms + wait_ms
         self._calls[call] = token.name, session
@@ -266,17 +266,17 @@ class Grants:
             self._unsure.told(token.name, holder.session, now_ms)
         self._settle(token, now_ms)
 
-    def replace_holders(self, name: str, holders: Iterable[TokenHolder], data: bytes | None, now_ms: int) -> None:
+    def replace_holders(self, name: str, found: ClaimedToken, now_ms: int) -> None:
         """A survey showed who holds a token."""
         token = self._token(name)
         for session in [*token.holders, *token.lost]:
             token.drop_holder(session)
             token.lost.pop(session, None)
             self._unindex(session, token)
-        for holder in holders:
+        for holder in found.holders:
             token.holders[holder.session] = holder
             self._unsure.told(name, holder.session, now_ms)
-        token.data = data if data is not None else token.data
+        token.set_found(found.data, keeps=found.keeps_data)
         self._index.put_all(token)
         self._write(token)
         self._settle(token, now_ms)
@@ -354,8 +354,7 @@ class Grants:
 
     def _tell_grant(self, token: ServedToken, call: CallKey, holder: TokenHolder, now_ms: int) -> None:
         self._unsure.told(token.name, holder.session, now_ms)
-        name, epoch, counter = token.name, holder.epoch, holder.counter
-        self._rules.answer(call, TokenGranted(name, epoch, counter, holder.is_shared, self._rules.changed, token.data))
+        self._rules.answer(call, token.granted(holder, self._rules.changed))
 
     def _settle(self, token: ServedToken, now_ms: int) -> None:
         """Grant what can be granted; see to what is over; forget what need not be known."""
@@ -421,7 +420,7 @@ class Grants:
         holder = TokenHolder(place.session, place.is_shared, *self._rules.next_number(), self.wall)
         token.holders[place.session] = holder
         if place.data is not None:
-            token.grant_data(place.session, place.data)
+            token.grant_data(place.session, place.data, keeps=place.keeps_data)
         self._write(token)
         if call is not None:
             token.grants[place.session] = call
@@ -485,6 +484,7 @@ class Grants:
         self._rules.taken(holder, token.name, now_ms)
 
     def _write(self, token: ServedToken) -> None:
+        token.end_data()
         self._touched(token.name)
         is_kept = self._tokens.get(token.name) is token and (token.is_held or token.data is not None)
         if is_kept or token.is_kept:

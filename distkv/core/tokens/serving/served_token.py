@@ -18,8 +18,8 @@ from distkv.core.tokens.calls import CallKey
 from distkv.errors import BusyError, NotHeldError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.token_fields import Ticket
-from distkv.wire.token_replies import TokenHolder, TokenItem
-from distkv.wire.token_requests import TokenData
+from distkv.wire.token_replies import TokenGranted, TokenHolder, TokenItem
+from distkv.wire.token_requests import TokenAcquire, TokenData
 from distkv.wire.token_slots import QueuedSession, TokenRecord
 
 
@@ -34,10 +34,16 @@ class WaitingSession:
     """Who is to be told; None: nobody just now, the place is kept for a while."""
     is_try: bool = False
     data: bytes | None = None
+    keeps_data: bool = False
     before: tuple[int, int] | None = None
     """The fence with which the session held the token, and gave it back."""
     until_ms: int = 0
     """With a call: when it is told that it waited in vain. Without: when the place is lost."""
+
+    def asks(self, call: CallKey, request: TokenAcquire) -> None:
+        """It asks (again)."""
+        self.call, self.is_shared, self.is_try = call, request.is_shared, request.wait_s is None
+        self.data, self.keeps_data, self.before = request.data, request.keeps_data, request.before
 
 
 @attrs.define(slots=True)
@@ -45,6 +51,7 @@ class ReplacedData:
     """What the data of a grant took the place of."""
 
     data: bytes | None
+    keeps_data: bool
     write_before: int
     """By which write that was there."""
     write: int
@@ -65,6 +72,8 @@ class ServedToken:
         self.queue: Final = dict[str, WaitingSession]()
         """By session."""
         self.data: bytes | None = None
+        self.keeps_data = False
+        """Whether the data stays when nobody holds the token."""
         self.replaced: Final = dict[str, ReplacedData]()
         """By session whose grant brought data, until it is known that its client heard of the grant."""
         self._write = self._writes = 0
@@ -115,11 +124,18 @@ class ServedToken:
 
     def item(self, server: NodeName) -> TokenItem:
         """What there is to see."""
-        return TokenItem(self.name, server, tuple(self.holders.values()), len(self.queue), self.data)
+        holders = tuple(self.holders.values())
+        return TokenItem(self.name, server, holders, len(self.queue), self.data, self.keeps_data)
+
+    def granted(self, holder: TokenHolder, changed: int) -> TokenGranted:
+        """What its holder is told."""
+        numbers = holder.epoch, holder.counter
+        return TokenGranted(self.name, *numbers, holder.is_shared, changed, self.data, self.keeps_data)
 
     def record(self) -> TokenRecord:
         """As it is kept on the disk."""
-        return TokenRecord(self.name, tuple(self.holders.values()), self.data, lost=tuple(self.lost.values()))
+        holders, lost = tuple(self.holders.values()), tuple(self.lost.values())
+        return TokenRecord(self.name, holders, self.data, lost=lost, keeps_data=self.keeps_data)
 
     def handed(self, now_ms: int) -> TokenRecord:
         """As it is handed over."""
@@ -134,7 +150,7 @@ class ServedToken:
         self.is_kept = True
         self.holders.update({one.session: one for one in record.holders})
         self.lost.update({one.session: one for one in record.lost})
-        self.data = record.data if record.data is not None else self.data
+        self.set_found(record.data, keeps=record.keeps_data)
         self.free_ms = max(self.free_ms, now_ms + record.free_in_ms)
         for one in record.queue:
             place = self.queue.get(one.session)
@@ -142,6 +158,11 @@ class ServedToken:
                 place = WaitingSession(one.session, one.ticket, one.is_shared, None, until_ms=until_ms)
                 self.queue[one.session] = place
             place.ticket = min(place.ticket, one.ticket)
+
+    def set_found(self, data: bytes | None, *, keeps: bool) -> None:
+        """Others knew this data; None: they may know less than is known here."""
+        if data is not None:
+            self.data, self.keeps_data = data, keeps
 
     def drop_holder(self, session: str) -> None:
         """It holds it no more."""
@@ -172,18 +193,23 @@ class ServedToken:
         if 0 < request.change == holder.change:
             return False
         self._note_write()
-        if not request.change and request.data == self.data:
+        if not request.change and (request.data, request.keeps_data) == (self.data, self.keeps_data):
             return False
         self.holders[request.session] = attrs.evolve(holder, change=max(request.change, holder.change))
-        self.data = request.data
+        self.data, self.keeps_data = request.data, request.keeps_data
         return True
 
-    def grant_data(self, session: str, data: bytes) -> None:
+    def grant_data(self, session: str, data: bytes, *, keeps: bool) -> None:
         """The data that a grant brings."""
         before = self._write
         self._note_write()
-        self.replaced[session] = ReplacedData(self.data, before, self._write)
-        self.data = data
+        self.replaced[session] = ReplacedData(self.data, self.keeps_data, before, self._write)
+        self.data, self.keeps_data = data, keeps
+
+    def end_data(self) -> None:
+        """Data ends with the last holder, unless who wrote it said that it is to stay (docs/protocol, TOKEN-20)."""
+        if not self.holders and not self.keeps_data:
+            self.data = None
 
     def undo_data(self, session: str) -> None:
         """Nobody heard of the grant, so it brought nothing. Who shares the token may have written data since, perhaps
@@ -192,10 +218,10 @@ class ServedToken:
         if old is None:
             return
         if self._write == old.write:
-            self.data, self._write = old.data, old.write_before
+            self.data, self.keeps_data, self._write = old.data, old.keeps_data, old.write_before
         for later in self.replaced.values():
             if later.write_before == old.write:
-                later.data, later.write_before = old.data, old.write_before
+                later.data, later.keeps_data, later.write_before = old.data, old.keeps_data, old.write_before
 
     def _note_write(self) -> None:
         self._writes += 1

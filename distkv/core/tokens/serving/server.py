@@ -426,7 +426,7 @@ class TokenServing:
         for name in dict.fromkeys([*self._grants.names(), *claims]):
             if self._part.is_mine(name) and self._part.is_open(name):
                 found = claims.get(name, ClaimedToken())
-                self._grants.replace_holders(name, found.holders, found.data, now_ms)
+                self._grants.replace_holders(name, found, now_ms)
                 for loser in found.losers:
                     self._effects.note("token_claimed_twice", token=name, session=loser.session)
                     self.taken(loser, name, now_ms)

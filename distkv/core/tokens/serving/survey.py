@@ -41,6 +41,7 @@ class ClaimedToken:
     losers: list[TokenHolder] = attrs.field(factory=list)
     """Those that claim it, too, with a lower fence, and cannot have it."""
     data: bytes | None = None
+    keeps_data: bool = False
 
 
 class Survey:
@@ -149,7 +150,8 @@ def _settled(claims: list[tuple[str, HeldToken]]) -> ClaimedToken:
         holder = TokenHolder(session, held.is_shared, held.epoch, held.counter, 0.0, held.change)
         if not found.holders or (held.is_shared and all(one.is_shared for one in found.holders)):
             found.holders.append(holder)
-            found.data = held.data if found.data is None else found.data
+            if found.data is None:
+                found.data, found.keeps_data = held.data, held.keeps_data
         else:
             found.losers.append(holder)
     return found
