@@ -340,6 +340,26 @@ def test_token_of_a_session_that_was_closed_is_free_at_once() -> None:
     assert [type(one) for one in waits] == [TokenGranted]
 
 
+@pytest.mark.parametrize("later_ms", [0, LEASE_MS // 2, LEASE_MS])
+def test_list_that_is_asked_for_just_after_a_server_died_says_that_tokens_may_be_missing(later_ms: int) -> None:
+    """The others answered before they knew: what they say then is not all that there is (docs/protocol, TOKEN-21)."""
+    fleet, talk = ready_fleet()
+    opened = talk.ask(TokenOpen(0, 600.0))
+    assert isinstance(opened, SessionOpened)
+    for count in range(9):
+        talk.ask(TokenAcquire(0, opened.session, f"t{count}"), 100)
+    held = {f"t{count}" for count in range(9)}
+    fleet.sites[NodeName("s1")].stop()
+    fleet.run(later_ms)
+    for _ in range(20):
+        found = talk.begin(TokenList(0))
+        while not found:
+            fleet.run(50)
+        (listed,) = found
+        if isinstance(listed, TokensListed):
+            assert listed.partial or held == set(names(listed.items))
+
+
 def test_list_says_that_tokens_of_a_lost_server_may_be_missing() -> None:
     """Until each session has said what it holds, or is over."""
     fleet, talk = ready_fleet()

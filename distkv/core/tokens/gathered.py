@@ -26,7 +26,8 @@ class GatheredAnswers:
     positions: dict[NodeName, int] = attrs.field(factory=dict)
     """How far a watch is."""
     known: int = 0
-    """The change of servers since which they count: after another one all is told anew."""
+    """The change of servers since which they count: after another one all is told anew. A page from before does not say
+    that its server lacks what it has to find out since."""
     view: WatchView = attrs.field(factory=WatchView)
 
     def keep_only(self, servers: Collection[NodeName]) -> None:
@@ -38,6 +39,7 @@ class GatheredAnswers:
     def restart(self, known: int) -> None:
         """Other servers serve since this change: what became free meanwhile nobody may know."""
         self.positions.clear()
+        self.pages.clear()
         self.view.restart()
         self.known = known
 

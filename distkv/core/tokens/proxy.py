@@ -324,8 +324,7 @@ class Proxy:
                 self._finish(found, shown)
             return
         targets, gathered = self._targets(found.request), found.gathered
-        is_watch = isinstance(found.request, TokenWatch)
-        is_anew = is_watch and gathered is not None and gathered.known != self._servers.changed
+        is_anew = gathered is not None and gathered.known != self._servers.changed
         for name in [name for name in found.at if is_anew or name not in targets]:
             self._stop(found, name)
         if gathered is not None:
