@@ -174,7 +174,7 @@ MUTANTS = (
         "empty-delete",
         "deleting nothing burns no tick",
         "core/update.py",
-        "            if before is None and (fence == here or not (here.holds or fence.holds)):\n",
+        "            if before is None and not is_lost and (fence == here or not (here.holds or fence.holds)):\n",
         "            if False:\n",
     ),
     Mutant(

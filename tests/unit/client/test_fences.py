@@ -186,7 +186,7 @@ def test_loser_tells_its_fence(fields: dict[str, object], fence: Fence | None) -
     question = Listing("a", closed=False, limit=None).question
     assert question is not None
     item = {"path": ["a"], "value": 1, "node": "a", "tick": 2, "tock": 9, "time": 1.5, **fields}
-    ((loser,), _) = question.read({"items": [item]})
+    ((loser,), *_) = question.read({"items": [item]})
     assert loser.fence == fence
 
 
