@@ -129,11 +129,7 @@ class Clients:
             refused = RequestError(f"{name} cannot retire itself: stop it, and ask another node")
         elif here is None and lives is None:
             refused = NotFoundError(f"no node {name} is registered: 'distkv client node list' tells which there are")
-        elif here is not None and not what.force and node.recovery.is_alive(name, turn.now_ms):
-            seen_s = ALIVE_CLOCKS * node.settings.clock_ms / 1000
-            why = f"{name} is seen alive: stop it and wait {seen_s:g} s"
-            if not node.recovery.has_spoken(name, turn.now_ms):
-                why = f"{name} was not heard for {seen_s:g} s, but an agent says that it is there: stop that agent"
+        elif here is not None and not what.force and (why := self._why_alive(what, turn)):
             refused = ExistsError(f"{why}, or insist with --force")
         if refused is not None:
             turn.ready.reply = refused
@@ -145,6 +141,18 @@ class Clients:
             turn.ready.reply = Retired(here.life, True)
 
     # -- inside
+
+    def _why_alive(self, what: RetireNode, turn: Turn) -> str | None:
+        """Why a node counts as alive; None: it does not. What it says itself counts more than what others say of it."""
+        node, name = self._node, what.node
+        seen_s = ALIVE_CLOCKS * node.settings.clock_ms / 1000
+        if what.answers:
+            return f"{name} answers at its address: stop it"
+        if node.recovery.has_spoken(name, turn.now_ms):
+            return f"{name} was heard less than {seen_s:g} s ago: stop it and wait {seen_s:g} s"
+        if what.answers is None and node.recovery.is_alive(name, turn.now_ms):
+            return f"{name} was not heard for {seen_s:g} s, but an agent says that it is there: stop that agent"
+        return None
 
     def _check_writes(self, ops: tuple[GetValue | SetValue, ...]) -> int:
         """How many writes there are, all of which will succeed: no two are of one path, so that what holds before the

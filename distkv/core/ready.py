@@ -57,6 +57,8 @@ class RetireNode:
 
     node: NodeName
     force: bool
+    answers: bool | None = None
+    """Whether it answered under its name when it was asked just now; None: nobody asked."""
 
 
 @attrs.frozen(slots=True)

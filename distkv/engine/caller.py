@@ -14,6 +14,7 @@ from distkv.model.event import NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import FollowHooks
 from distkv.wire.codec import Payload
+from distkv.wire.replies import Hello
 from distkv.wire.request import Follow, NodeTell, PeerRequest
 
 
@@ -28,6 +29,13 @@ class Caller(Protocol):
 
         Raises:
             DistkvError: what the peer refused with, or PeerError when it cannot be reached or talks nonsense.
+        """
+
+    async def greeting(self, addr: str) -> Hello:
+        """What the node at `addr` says of itself, within some seconds.
+
+        Raises:
+            PeerError: nobody answers there, or it is no node.
         """
 
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:

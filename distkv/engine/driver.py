@@ -236,6 +236,13 @@ class Driver:
         """Wait until clients are served."""
         await self._ready.wait()
 
+    async def answers(self, name: NodeName) -> bool:
+        """Whether a node answers under this name where it was seen the last time."""
+        try:
+            return (await self._caller.greeting(self.replica.addr_of(name))).node == name
+        except PeerError:
+            return False
+
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
         """Wait until the node at `addr` durably holds later events than these; none after some seconds.
 

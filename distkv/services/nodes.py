@@ -14,14 +14,16 @@ from distkv.wire.replies import encode_reply
 from distkv.wire.request import RetireNodeRequest
 
 
-def retire(driver: Driver, request: RetireNodeRequest) -> bytes:
-    """Write that a node is gone for good; the reply may leave when `driver.position` is durable.
+async def retire(driver: Driver, request: RetireNodeRequest) -> bytes:
+    """Write that a node is gone for good; the reply may leave when `driver.position` is durable. Unless `force` is
+    given, the node itself is asked first: for some seconds where it hangs.
 
     Raises:
         RequestError: it is not known, or seems alive; this node is not ready, or its disk is full.
     """
     driver.check_room(0)
-    reply = driver.step(RetireNode(request.node, request.force))
+    answers = None if request.force else await driver.answers(request.node)
+    reply = driver.step(RetireNode(request.node, request.force, answers))
     if isinstance(reply, DistkvError):
         raise reply
     if not isinstance(reply, Retired):

@@ -274,7 +274,7 @@ class Session:
             case GetState():
                 self._reply(status.get_state(driver, request), when_durable=True)
             case RetireNodeRequest():
-                self._reply(nodes.retire(driver, request), when_durable=True)
+                self._answer_slowly(nodes.retire, request)
             case DecideAside():
                 self._reply(aside.decide(driver, request), when_durable=True)
             case PingRequest():

@@ -108,6 +108,10 @@ class PeerCaller:
 
         await self._call(addr, lambda seq: attrs.evolve(request, seq=seq), PeerCall(take_fields))
 
+    async def greeting(self, addr: str) -> Hello:
+        """What the node at `addr` says of itself, on a connection of its own. Raises as `pull.greeting`."""
+        return await greeting(addr, self._connect)
+
     async def wait_held(self, addr: str, nodes: dict[NodeName, Tick]) -> TickRanges:
         """Wait until the node at `addr` durably holds later events than these; none after some seconds.
 

@@ -43,6 +43,37 @@ async def test_retired_node_is_shown_as_retired(autojump_clock: MockClock) -> No
 
 
 @pytest.mark.trio
+async def test_node_that_answers_is_not_retired(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        for name in "ab":
+            await world.start(name, init=1 if name == "a" else None)
+            await world.ready(name)
+        async with world.nodes["a"].client() as client:
+            await greeted(client)
+            reply = await client.ask("retire_node", node="b")
+            assert (reply["code"], "b answers at its address: stop it" in reply["error"]) == ("exists", True)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_node_that_was_just_heard_is_retired_a_moment_later(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        world = new_world(nursery)
+        for name in "ab":
+            await world.start(name, init=1 if name == "a" else None)
+            await world.ready(name)
+        await trio.sleep(5)
+        await world.nodes["b"].kill()
+        async with world.nodes["a"].client() as client:
+            await greeted(client)
+            reply = await client.ask("retire_node", node="b")
+            assert "was heard less than" in reply["error"]
+            assert (await client.ask("retire_node", node="b", force=True))["changed"]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
 @pytest.mark.parametrize(
     ("fields", "code"),
     [({"node": "z"}, "not_found"), ({"node": "a"}, "bad_request"), ({"node": 1}, "bad_request"), ({}, "bad_request"),

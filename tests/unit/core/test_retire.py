@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from distkv.core.ready import Retired, RetireNode
+from distkv.core.ready import MembersSeen, Retired, RetireNode
 from distkv.core.registry import node_path, retired_path
 from distkv.core.update import Store
 from distkv.errors import DistkvError, ExistsError, NotFoundError, NotReadyError, RequestError
@@ -47,7 +47,7 @@ def test_node_that_is_retired_already_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [
-        ("b", ExistsError, "seen alive: stop it and wait 15 s, or insist with --force"),
+        ("b", ExistsError, "b was heard less than 15 s ago: stop it and wait 15 s, or insist with --force"),
         ("a", RequestError, "cannot retire itself"),
         ("z", NotFoundError, "no node z is registered"),
     ],
@@ -58,6 +58,22 @@ def test_retirement_that_cannot_be_meant_changes_nothing(name: str, error: type[
     assert isinstance(ready.reply, error)
     assert words in str(ready.reply)
     assert (ready.records, sorted(fleet["a"].registry.nodes)) == ([], ["a", "b"])
+
+
+def test_node_that_answers_is_not_retired_however_long_it_was_not_heard() -> None:
+    fleet = without_b()
+    reply = fleet.step("a", RetireNode(B, force=False, answers=True)).reply
+    assert isinstance(reply, ExistsError)
+    assert "b answers at its address: stop it" in str(reply)
+
+
+@pytest.mark.parametrize("answers", [None, False])
+def test_agent_alone_keeps_no_node_that_was_asked_from_being_retired(answers: bool | None) -> None:
+    fleet = without_b()
+    addr = fleet["a"].registry.nodes[B].addr
+    fleet.step("a", MembersSeen({B: addr}))
+    reply = fleet.step("a", RetireNode(B, force=False, answers=answers)).reply
+    assert isinstance(reply, ExistsError if answers is None else Retired), reply
 
 
 def test_node_that_seems_alive_is_retired_by_force() -> None:
