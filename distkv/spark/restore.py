@@ -21,6 +21,8 @@ from distkv.model.path import ROOT, Path
 from distkv.spark.asof import Cut, asof
 from distkv.spark.nodes.differences import Restored, carry_out, differences
 from distkv.spark.nodes.hosts import Hosts
+from distkv.spark.table.snapshot import read_table
+from distkv.spark.unarchived import check_archived
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,13 +57,19 @@ def restore(
         SettingsError: the cut or the path is none that can be restored.
         UnreachableError: no node answers, or the one that did is gone.
         ConnectionLostError: the same, and whether the last writes took place is unknown.
-        RequestError: the node refuses a value, such as one that is too large for it; the message names the path.
+        RequestError: the node refuses a value, such as one that is too large for it; the message names the path. Or
+            `allow_gaps` is False, and changes up to the moment are not in the table.
         WrongDirectoryError, FormatVersionError, LogDamagedError: the folder is none that can be used now.
     """
     if path.is_reserved:
         raise SettingsError(f"{path} belongs to the system, which restores it itself: name another path")
-    views = [] if cut.ticks is not None else Hosts(addresses).views(discover=True)
+    hosts = Hosts(addresses)
+    views = [] if cut.ticks is not None else hosts.views(discover=True)
     then = asof(spark, directory, cut, path=path, allow_gaps=allow_gaps, views=views)
+    if cut.at is not None and not allow_gaps:
+        with read_table(directory) as table:
+            manifest = table.manifest
+        check_archived(cut.at, path, hosts, [view for view in views if view.network == manifest.network], manifest)
     with Client(addresses) as client:
         found = carry_out(client if apply else None, differences(then.entries, _live(client, path)))
     return attrs.evolve(found, unknown=then.unknown)

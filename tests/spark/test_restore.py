@@ -15,10 +15,12 @@ from pyspark.sql import SparkSession
 from distkv.client.addresses import Address, read_address
 from distkv.client.questions import Set
 from distkv.errors import RequestError, SettingsError, UnreachableError
+from distkv.model.event import NodeName
 from distkv.model.path import Path
 from distkv.spark.asof import Cut
 from distkv.spark.nodes.differences import PATHS_KEPT, Difference, Restored, carry_out, differences
 from distkv.spark.restore import restore
+from distkv.spark.table.store import open_table
 from distkv.wire.values import pack_value
 from tests.process.servers import Server, Servers
 from tests.spark.moments import archived, moment, write_some
@@ -89,6 +91,32 @@ def test_restore_of_a_time_with_changes_that_are_not_archived_is_refused_and_cha
         archived(spark, solo, tmp_path / "table")
         restore(spark, addresses(solo), table, Cut(at=written.time), apply=True)
         assert {str(path): entry.value for path, entry in client.get_tree(":") if path} == {"x": 2, "y": 2}
+
+
+def test_restore_sees_what_a_clock_that_was_set_back_gave_an_earlier_time(
+    spark: SparkSession, solo: Server, tmp_path: FilePath
+) -> None:
+    """The table says that it has all of a node up to a minute from now: so does a node whose clock was right again."""
+    with solo.client() as client:
+        client.set("x", 1)
+        table = archived(spark, solo, tmp_path / "table")
+        with open_table(table, network=None) as opened:
+            opened.note(until={NodeName(client.hello.node): time.time() + 60})
+        client.set("elsewhere", 1)
+        client.set("x", 2)
+        late = client.get("x")
+        client.set("x", 3)
+        assert late is not None
+        with pytest.raises(RequestError, match=r"2 changes that were .* not in the table, such as a:\d+: a clock"):
+            restore(spark, addresses(solo), table, Cut(at=late.time), apply=True)
+        with pytest.raises(RequestError, match="1 changes that were made up to"):
+            restore(spark, addresses(solo), table, Cut(at=late.time), path=Path(["x"]), apply=True)
+        assert restore(spark, addresses(solo), table, Cut(at=late.time), apply=False, allow_gaps=True).set == 1
+        archived(spark, solo, tmp_path / "table")
+        restore(spark, addresses(solo), table, Cut(at=late.time), apply=True)
+        entry = client.get("x")
+        assert entry is not None
+        assert entry.value == 2
 
 
 def test_restore_of_a_time_after_the_archive_passes_when_nodes_say_that_nothing_is_lacking(
