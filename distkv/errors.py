@@ -89,7 +89,7 @@ class NotReadyError(RequestError):
 
 
 class DamagedError(RequestError):
-    """What was asked for cannot be read from this node's disk any more; another node may have it."""
+    """What was asked for is not on this node's disk, though it may have been somewhere; another node may have it."""
 
     code = "damaged"
     found: tuple[Any, ...] = ()

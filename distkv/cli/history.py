@@ -33,8 +33,9 @@ from distkv.text.moment import utc
 def history_command(session: CliSession, path: str, limit: int | None, form: str | None) -> Job:
     """Print the changes of PATH that reached the node, the newest first.
 
-    As text, each is a line: when it arrived, which change it was, and the value, with the fence of a token if it was
-    written under one. 'lost' marks a change that arrived when a higher one was there already.
+    As text, each is a line: when it arrived at this node, when its writer says that it was written, which change it
+    was, and the value, with the fence of a token if it was written under one. 'lost' marks a change that arrived when a
+    higher one was there already.
     """
     return partial(_history, session, Path.parse(path), limit, Form(form) if form else session.form)
 
@@ -55,7 +56,7 @@ def _line(past: Past) -> str:
     value = ("expired" if past.is_expired else "deleted") if past.value is None else word(past.value)
     fence = fence_words(past.fence)
     lost = "" if past.won else "  (lost)"
-    return f"{utc(past.arrived)} {tick_text(*past.chain[0])} {value}{fence and ' ' + fence}{lost}"
+    return f"{utc(past.arrived)} {utc(past.time)} {tick_text(*past.chain[0])} {value}{fence and ' ' + fence}{lost}"
 
 
 def _map(past: Past) -> dict[str, object]:

@@ -282,6 +282,12 @@ class Settler:
         found: HistoryRow | None = await self._run_blocking(self._archive.past.latest_at, key, arrived)
         return found
 
+    async def known_since(self) -> float | None:
+        """When the first change came that the history still has, in seconds since 1970; None: it has none."""
+        recent = [row.arrived for row in self.recent()]
+        settled: float | None = await self._run_blocking(self._archive.past.earliest)
+        return min(recent if settled is None else [settled, *recent], default=None)
+
     async def change(self, link: Link) -> HistoryRow | None:
         """The change that a tick names, if it reached this node and history has it; where it came twice, the first."""
         for row in self.recent():

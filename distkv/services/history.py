@@ -9,11 +9,12 @@ is when it leaves, and the next one goes on before its last position.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from distkv.engine.driver import Driver
 from distkv.engine.settler import Settler
-from distkv.errors import DecodeError, LogDamagedError, NotFoundError, RequestError
+from distkv.errors import DamagedError, DecodeError, LogDamagedError, RequestError
 from distkv.model.event import Event, Kind
 from distkv.services.kv import shown
 from distkv.storage.archive_rows import HistoryRow
@@ -30,15 +31,13 @@ async def get_value_at(driver: Driver, request: GetValueAt) -> bytes:
     """What a path held on this node at a time; the reply may leave when `driver.position` is durable.
 
     Raises:
-        RequestError: the node does not serve clients yet, keeps no history, or has forgotten that time.
+        DamagedError: what it held then is not known here.
+        RequestError: the node does not serve clients yet, or keeps no history.
     """
     settler = settler_of(driver)
     row = await settler.latest_at(request.path, request.at)
     if row is None:
-        if settler.has_forgotten:
-            raise NotFoundError(
-                f"what {request.path} held then is not known any more: history.retention or history.keep let it go"
-            )
+        await _check_known(driver, settler, request)
         return encode_reply(request.seq, {})
     event = read_event(row)
     if event.kind is not Kind.SET:
@@ -78,6 +77,23 @@ def settler_of(driver: Driver) -> Settler:
     if driver.settler is None:
         raise RequestError(f"{driver.replica.name} keeps no history")
     return driver.settler
+
+
+async def _check_known(driver: Driver, settler: Settler, request: GetValueAt) -> None:
+    """History has nothing of a path that had come at a time.
+
+    Raises:
+        DamagedError: that does not say that the path had no value then.
+    """
+    since = await settler.known_since()
+    if since is None or request.at < since:
+        before = "of the past" if since is None else f"before {datetime.fromtimestamp(since, UTC).isoformat()}"
+        raise DamagedError(f"{driver.replica.name} knows nothing {before}: ask another node")
+    if settler.has_forgotten:
+        raise DamagedError(
+            f"what {request.path} held then is not known any more, history.retention or history.keep let it go:"
+            " ask another node"
+        )
 
 
 def _item(seq: int, row: HistoryRow) -> bytes:

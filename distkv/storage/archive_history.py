@@ -94,6 +94,11 @@ class History:
             raise DamagedError(NOT_CERTAIN)
         return found
 
+    def earliest(self) -> float | None:
+        """When the first row came; None: there is none, or nobody can read when."""
+        rows = self._rows("INDEXED BY history_by_arrival ORDER BY arrived LIMIT 1", ())
+        return rows[0].arrived if rows else None
+
     def by_ticks(self, node: str, begin: int, end: int, limit: int) -> list[HistoryRow]:
         """The rows of a node's ticks from `begin` up to, not including, `end`, in order of tick."""
         return self._rows(
