@@ -12,7 +12,7 @@ from distkv.core.asks import Why
 from distkv.core.expiry import Expiry
 from distkv.core.node import Node, Turn
 from distkv.core.ready import AGEING_BYTES, AskMaps
-from distkv.model.event import Event
+from distkv.model.event import Event, Link
 from distkv.wire.room import events_room
 
 
@@ -22,6 +22,10 @@ class Ageing:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._expiry = Expiry()
+        self.at: Event | None = None
+        """The value whose time is over, while that is carried out."""
+        self.resting = frozenset[Link]()
+        """Values that stay, because to end them ended this node twice (docs/protocol, ASIDE-7)."""
 
     def begin(self, turn: Turn) -> None:
         """The disk was read. For how long values are here counts from now on."""
@@ -73,11 +77,13 @@ class Ageing:
     def _expire(self, turn: Turn) -> None:
         node, store, room = self._node, self._node.store, AGEING_BYTES
         for event in self._expiry.due(store.tree, turn.now_ms):
-            if event.node == store.me or self._is_our_turn():
+            if event.link not in self.resting and (event.node == store.me or self._is_our_turn()):
+                self.at = event
                 node.check_life(turn)
                 applied = store.expire(event, turn.wall)
                 node.publish(applied, turn)
                 turn.ready.note("expired", node=event.node, tick=event.tick)
+                self.at = None
                 room -= events_room((applied.event,))
                 if room <= 0:
                     return  # there was no more room asked for: the others follow in the next step

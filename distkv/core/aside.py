@@ -49,7 +49,7 @@ from distkv.core.ready import (
     Wake,
 )
 from distkv.errors import NotFoundError, RequestError
-from distkv.model.event import Event, Link, tick_text
+from distkv.model.event import Event, Link, read_tick_text, tick_text
 from distkv.model.path import Path
 from distkv.wire.message import EventBatch, Info, PullEnd, SnapshotHead, TickMaps, Update
 
@@ -59,6 +59,8 @@ SUSPECTS_MAX: Final = 50
 """So many are suspected; the oldest makes room."""
 LINKS_MAX: Final = 2000
 """So many changes of one input are suspected at once; those behind them are not."""
+END: Final = "end/"
+"""Before the change whose value is to be ended."""
 TEXT_MAX: Final = 300
 """Characters of a text that is kept about one."""
 PATH_MAX: Final = 4000
@@ -130,6 +132,12 @@ class Asides:
         """Those of them that are changes which this node lacks."""
         return [one for one in self.entries.values() if one.is_hole]
 
+    @property
+    def resting(self) -> list[Link]:
+        """The values that are not ended."""
+        links = [read_tick_text(one.id.removeprefix(END)) for one in self.aside if one.id.startswith(END)]
+        return [link for link in links if link is not None]
+
     # -- before a step
 
     def sift(self, what: Input, name_of: Callable[[Input], str]) -> Sifted:
@@ -147,6 +155,10 @@ class Asides:
             return Sifted(tuple(_with(what, (event,), is_first=event is rest[0]) for event in rest), gone)
         return Sifted((_with(what, rest, is_first=True) if gone else what,), gone)
 
+    def is_skipped(self, event: Event) -> bool:
+        """Whether an event of the log is left out at the start."""
+        return self._is_aside(event.link)
+
     # -- after a step
 
     def taken(self, what: Input) -> bool:
@@ -163,12 +175,36 @@ class Asides:
                     del self.entries[one.id]
         return is_news
 
-    def failed(self, what: Input, name_of: Callable[[Input], str], error: str, place: str, now: float) -> Failed | None:
+    def failed(
+        self,
+        what: Input,
+        name_of: Callable[[Input], str],
+        error: str,
+        place: str,
+        now: float,
+        ending: Event | None = None,
+    ) -> Failed | None:
         """A step failed; what is remembered of it. None: nobody but this node itself is its cause, or there is no room
-        for one more that is set aside."""
+        for one more that is set aside. `ending`: the value that it was about to end, because its time was over."""
+        if ending is not None:
+            change = self._change(ending, error[:TEXT_MAX], place[:TEXT_MAX], now)
+            return self._remember(attrs.evolve(change, id=f"{END}{change.id}", links=()), now)
         found = self._made(what, name_of, error[:TEXT_MAX], place[:TEXT_MAX], now)
-        if found is None:
-            return None
+        return None if found is None else self._remember(found, now)
+
+    def not_replayed(self, event: Event, error: str, place: str, now: float) -> Failed | None:
+        """The same of an event of the log, at a start."""
+        return self._remember(self._change(event, error[:TEXT_MAX], place[:TEXT_MAX], now), now)
+
+    def replayed(self, event: Event) -> bool:
+        """An event of the log went well at a start; whether it was suspected."""
+        found = self.entries.get(tick_text(*event.link))
+        if found is None or found.is_aside:
+            return False
+        del self.entries[found.id]
+        return True
+
+    def _remember(self, found: Failed, now: float) -> Failed | None:
         before = self._before(found, now)
         if before is not None:
             found = attrs.evolve(found, first=before.first, count=before.count + 1)
@@ -248,11 +284,12 @@ class Asides:
         if len(events) > 1:
             id = f"{tick_text(*links[0])}+{len(links) - 1}"
             return Failed(id, error, place, self._release, now, now, links=links)
-        event = events[0]
+        return self._change(events[0], error, place, now)
+
+    def _change(self, event: Event, error: str, place: str, now: float) -> Failed:
         path = event.path if len(str(event.path)) <= PATH_MAX else None
-        return Failed(
-            tick_text(*event.link), error, place, self._release, now, now, links=links, path=path, tock=event.tock
-        )
+        links, release = (event.link,), self._release
+        return Failed(tick_text(*event.link), error, place, release, now, now, links=links, path=path, tock=event.tock)
 
 
 def _events(what: Input) -> tuple[Event, ...] | None:

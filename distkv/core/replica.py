@@ -101,6 +101,10 @@ class Replica:
         """Repeat one record of the log, oldest first; returns the paths whose entries it may have changed."""
         return self._node.store.replay(record)
 
+    def skip(self, event: Event) -> None:
+        """Leave out an event of the log, because it is set aside (docs/protocol, ASIDE-6)."""
+        self._node.store.skip(event)
+
     def load(
         self,
         meta: Meta,
@@ -280,6 +284,15 @@ class Replica:
     def failed_services(self) -> frozenset[str]:
         """Those that failed, and are off until the next start."""
         return self._services.failed
+
+    @property
+    def ending(self) -> Event | None:
+        """The value that a step was about to end when it failed, because its time was over."""
+        return self._ageing.at
+
+    def leave(self, links: Iterable[Link]) -> None:
+        """Do not end these values from now on, and no others, whatever the time is."""
+        self._ageing.resting = frozenset(links)
 
     @property
     def life(self) -> int | None:

@@ -373,6 +373,13 @@ class Store:
                 assert_never(record)
         return []
 
+    def skip(self, event: Event) -> None:
+        """Leave out an event of the log, which is set aside: it is missing, and what it used stays used."""
+        self.tock = max(self.tock, event.tock)
+        self.hear_ticks([(event.node, [event.tick])])
+        if event.node == self.me and life_of(event.tick) == self.own.life:
+            self.own.tick = max(self.own.tick, event.tick)
+
     def meta(self) -> Meta:
         """Identity and sums, to go with the entries into the archive."""
         own, tree = self.own, self.tree

@@ -12,10 +12,10 @@ import ctypes
 import gc
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -25,18 +25,23 @@ from distkv.engine.settler import SettledState, Settler, path_of
 from distkv.errors import DecodeError, LogDamagedError
 from distkv.model.entry import Entry
 from distkv.model.event import NodeName, Tick
+from distkv.model.path import Path
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
 from distkv.storage.archive_rows import DamagedRow, StateRow
 from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
+from distkv.wire.message import Record
 from distkv.wire.records import decode_record
 from distkv.wire.states import decode_book, decode_entry, decode_meta, read_path_key
 
 log = logging.getLogger("distkv.daemon")
 
 DECODE_ROWS: Final = 256
+
+Replay: TypeAlias = Callable[[Record], Sequence[Path]]
+"""Repeats a record; returns the paths whose entries it may have changed."""
 
 
 @attrs.frozen
@@ -47,8 +52,9 @@ class Directory:
     log: Log
     archive: Archive
 
-    def load_into(self, state: SettledState, settler: Settler) -> None:
-        """Bring a fresh node to where the node stopped; the settler hears of what the archive has not.
+    def load_into(self, state: SettledState, settler: Settler, replay: Replay | None = None) -> None:
+        """Bring a fresh node to where the node stopped; the settler hears of what the archive has not. `replay` is used
+        instead of that of the state.
 
         Raises:
             LogDamagedError: something that is whole cannot be read.
@@ -58,7 +64,7 @@ class Directory:
         gc.disable()  # a hundred thousand new objects that all stay: looking for garbage among them doubles the time
         try:
             self._load_state(state, settler)
-            count = self._replay(state, settler)
+            count = self._replay(state.replay if replay is None else replay, settler)
         except DecodeError as error:
             raise LogDamagedError(
                 f"{self.path}: what is stored is whole but cannot be read: {error}; was it written by a newer release?"
@@ -91,12 +97,12 @@ class Directory:
         if slots is None:
             settler.rewrite()
 
-    def _replay(self, state: SettledState, settler: Settler) -> int:
+    def _replay(self, replay: Replay, settler: Settler) -> int:
         count = 0
         for first_lsn, records in self.log.replay_from(self.archive.settled_lsn):
             for lsn, data in enumerate(records, first_lsn):
                 record = decode_record(data)
-                settler.note_replayed(lsn, record, data, state.replay(record))
+                settler.note_replayed(lsn, record, data, replay(record))
             count += len(records)
         return count
 

@@ -17,6 +17,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -166,7 +167,8 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     replica = _replica(config, attrs.evolve(beginning, restored=beginning.restored or is_cut), addr, tokens)
     committer = Committer(directory.log)
     settler = Settler(replica, committer, directory.archive, directory.log)
-    directory.load_into(replica, settler)
+    aside = AsideKeeper(replica, Counter(), KeptFile(os.path.join(directory.path, FILE_NAME)))
+    directory.load_into(replica, settler, aside.replay)
     if config.transport == "solo" and replica.network_id is None and beginning.init_value is None:
         raise SettingsError(
             f"{config.data_dir} holds no data, and without a transport there is nobody to get it from:"
@@ -176,7 +178,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     scrub = Scrub(settler, directory.archive, config.scrub)
     transport, silent_s, caller = _transport(config, addr), config.links.silent_s, PeerCaller(limits=config.limits)
     driver = Driver(replica, committer, transport, caller, config.limits, settler, scrub, silent_s)
-    driver.aside = AsideKeeper(replica, driver.counters, KeptFile(os.path.join(directory.path, FILE_NAME)))
+    driver.aside, aside.counters = aside, driver.counters
     driver.loans, driver.tokens, caller.contain = caller.loans, tokens, driver.faults.contain
     settler.contain = driver.faults.contain
     if transport is not None:

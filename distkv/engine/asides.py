@@ -21,6 +21,7 @@ from distkv.core.replica import Replica
 from distkv.errors import DistkvError, InternalError, leaves, place_of
 from distkv.model.event import Tock, read_tick_text, tick_text
 from distkv.model.path import Path
+from distkv.wire.message import EventRecord, Record
 
 log = logging.getLogger("distkv.engine")
 
@@ -57,8 +58,30 @@ class AsideKeeper:
         """Whether inputs must be looked at before they are taken."""
         self._has_failed = False
         self._replica = replica
-        self._counters = counters
+        self.counters = counters
         self._keeping = keeping
+
+    # -- the start
+
+    def replay(self, record: Record) -> list[Path]:
+        """Repeat a record of the log; returns the paths whose entries it may have changed. A change that failed here
+        twice is left out."""
+        replica, event = self._replica, record.event if isinstance(record, EventRecord) else None
+        if event is not None and self.is_watchful and self.machine.is_skipped(event):
+            replica.skip(event)
+            return [event.path]
+        try:
+            paths = replica.replay(record)
+        except DistkvError:
+            raise  # the disk is another node's, or damaged
+        except Exception as error:
+            text, place = _text(error), place_of(error)
+            found = None if event is None else self.machine.not_replayed(event, text, place, time.time())
+            self._tell_failed(found, f"a {type(record).__name__} of the log", text, place)
+            raise
+        if event is not None and self.is_watchful and self.machine.replayed(event):
+            self._keep()
+        return paths
 
     # -- steps
 
@@ -66,6 +89,7 @@ class AsideKeeper:
         """The node begins: say what it serves without."""
         for one in self.machine.aside:
             log.error("aside id=%s error=%s at=%s: this node serves without it", one.id, one.error, one.place)
+        self._replica.leave(self.machine.resting)
         self._leave_out(step)
 
     def step(self, what: Input, step: TakesSifted, *, is_awaited: bool) -> Reply | None:
@@ -78,7 +102,7 @@ class AsideKeeper:
             raise InternalError(f"a step of {self._replica.name} failed, and it ends: ask another node, or later")
         sifted = self.machine.sift(what, self._name_of)
         if sifted.refused is not None:
-            self._counters["aside_refused"] += 1
+            self.counters["aside_refused"] += 1
             one = sifted.refused
             raise InternalError(
                 f"{one.id} is set aside on {self._replica.name}, because it ended the node twice ({one.error}, at"
@@ -90,7 +114,7 @@ class AsideKeeper:
             if self.machine.taken(part):
                 self._keep()
         if sifted.gone:
-            self._counters["aside_left_out"] += len(sifted.gone)
+            self.counters["aside_left_out"] += len(sifted.gone)
             step(SetAside(sifted.gone), is_awaited=is_awaited, is_sifted=True)
         return reply
 
@@ -100,14 +124,9 @@ class AsideKeeper:
         self._has_failed = self.is_watchful = True
         if isinstance(leaf, DistkvError):
             return  # it ends on purpose, or because of the disk
-        text = " ".join(f"{type(leaf).__name__}: {leaf}".split())
-        found = self.machine.failed(what, self._name_of, text, place_of(error), time.time())
-        if found is None:
-            log.error("step_failed input=%s error=%s at=%s", type(what).__name__, text, place_of(error))
-            return
-        self._keep()
-        does = "it is set aside" if found.is_aside else "should it end the node once more, it is set aside"
-        log.error("step_failed id=%s error=%s at=%s times=%d: %s", found.id, text, found.place, found.count, does)
+        text, place = _text(leaf), place_of(error)
+        found = self.machine.failed(what, self._name_of, text, place, time.time(), self._replica.ending)
+        self._tell_failed(found, type(what).__name__, text, place)
 
     def look(self) -> None:
         """See which changes are here by now, as those that were replaced."""
@@ -130,6 +149,7 @@ class AsideKeeper:
         """
         one = self.machine.retry(id)
         log.warning("aside_retried id=%s", one.id)
+        self._replica.leave(self.machine.resting)
         self._keep()
 
     def drop(self, id: str, step: TakesSifted) -> Reply | None:
@@ -155,6 +175,14 @@ class AsideKeeper:
 
     # -- inside
 
+    def _tell_failed(self, found: Failed | None, what: str, text: str, place: str) -> None:
+        if found is None:
+            log.error("step_failed input=%s error=%s at=%s", what, text, place)
+            return
+        self._keep()
+        does = "it is set aside" if found.is_aside else "should it end the node once more, it is set aside"
+        log.error("step_failed id=%s error=%s at=%s times=%d: %s", found.id, text, place, found.count, does)
+
     def _leave_out(self, step: TakesSifted) -> None:
         links = tuple(link for one in self.machine.holes for link in one.links)
         if links:
@@ -179,6 +207,10 @@ class AsideKeeper:
             self._keeping.write(json.dumps(kept, indent=1).encode())
         except OSError as error:
             log.error("aside_not_kept reason=%s: what ended the node is not known at its next start", error)
+
+
+def _text(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _row(one: Failed) -> dict[str, object]:

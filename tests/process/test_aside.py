@@ -19,7 +19,7 @@ from distkv.model.event import tick_text
 from tests.process.cluster import NAMES, Cluster, open_cluster
 from tests.process.faulty import failing, program
 from tests.process.pages import console_blocks
-from tests.process.servers import Server, open_servers
+from tests.process.servers import Server, open_servers, wait_until
 from tests.process.test_operations_docs import ABOUT_ASIDE, PAGE, pattern
 
 WITHIN_S = 60.0
@@ -27,6 +27,7 @@ TAKING = "distkv.model.tree:Tree.apply"
 """What takes every change into the tree, wherever it comes from."""
 ANSWERED = "distkv.core.peers:Peers.answered"
 HEARD = "distkv.core.gossip:Gossip.hear"
+ENDED = "distkv.core.update:Store.expire"
 
 
 @contextmanager
@@ -139,6 +140,30 @@ def test_message_that_ends_a_node_is_refused_in_the_end(tmp_path: Path) -> None:
         assert cluster["b"].run("state", "--wait", "converged", "--timeout", "30").code == 0
 
 
+def test_value_that_ends_the_node_when_its_time_is_over_stays(tmp_path: Path) -> None:
+    """(docs/protocol, ASIDE-7)"""
+    with open_servers(tmp_path) as servers:
+        server = servers.add("a")
+        server.program = program(tmp_path / "flag", [ENDED])
+        server.start("--init", "x", "--transport", "solo").wait_ready()
+        with failing(tmp_path / "flag", ENDED, "poison"):
+            with server.client() as client:
+                link = client.set("poison", 1, ttl=0.5).link
+            assert link is not None
+            assert server.wait_end() != 0
+            assert server.start("--transport", "solo").wait_end() != 0
+            server.start("--transport", "solo").wait_ready()
+            with server.client() as client:
+                client.set("other", 1, ttl=1.0)
+            wait_until(lambda: value(server, "other") is None, "other values end", WITHIN_S)
+            assert value(server, "poison") == 1
+        id = f"end/{tick_text(*link)}"
+        assert [one["id"] for one in aside(server)] == [id]
+        assert server.run("aside", "drop", id).code == 1
+        assert server.run("aside", "retry", id).code == 0
+        wait_until(lambda: value(server, "poison") is None, "it ends when it is tried again", WITHIN_S)
+
+
 def test_request_that_ends_its_node_is_refused_in_the_end(tmp_path: Path) -> None:
     with faulty_cluster(tmp_path, ("b",)) as (cluster, flag), failing(flag, TAKING, "poison"):
         for _ in range(2):
@@ -153,6 +178,48 @@ def test_request_that_ends_its_node_is_refused_in_the_end(tmp_path: Path) -> Non
                     client.set("poison", number)
             client.ping()
         assert_all_flows(cluster)
+
+
+def test_change_of_the_log_that_fails_is_left_out_at_the_third_start(tmp_path: Path) -> None:
+    """(docs/protocol, ASIDE-6)"""
+    with open_servers(tmp_path) as servers:
+        server = servers.add("a")
+        server.start("--init", "x", "--transport", "solo").wait_ready()
+        with server.client() as client:
+            for path in ("before", "poison", "after"):
+                client.set(path, 1)
+        server.kill()
+        server.program = program(tmp_path / "flag", [TAKING])
+        with failing(tmp_path / "flag", TAKING, "poison"):
+            for _ in range(2):
+                assert server.start("--transport", "solo").wait_end() != 0
+            server.start("--transport", "solo").wait_ready()
+            assert [value(server, path) for path in ("before", "poison", "after")] == [1, None, 1]
+            assert [(one["path"], one["missing"]) for one in aside(server)] == [("poison", True)]
+            with server.client() as client:
+                last = client.set("later", 1).link
+            server.kill()
+            server.start("--transport", "solo").wait_ready()
+        with server.client() as client:
+            found = client.set("latest", 1).link
+        assert None not in (last, found)
+        assert found > last  # type: ignore[operator]
+
+
+def test_node_whose_own_change_fails_at_its_start_serves_without_it(tmp_path: Path) -> None:
+    with faulty_cluster(tmp_path, ("b",)) as (cluster, flag), failing(flag, TAKING, "poison b"):
+        flag.unlink()
+        with cluster["b"].client() as client:
+            client.set("good", 1)
+            client.set("poison", 1)
+        cluster.wait_equal(WITHIN_S)
+        cluster["b"].kill()
+        flag.write_text(f"{TAKING}\npoison b")
+        cluster["b"].start()
+        supervise(cluster, "b")
+        assert_all_flows(cluster)
+        assert [one["path"] for one in aside(cluster["b"])] == ["poison"]
+        assert value(cluster["b"], "good") == 1
 
 
 @pytest.mark.parametrize("kept", [b"", b"{", b"[]", b'{"format": 1, "inputs": [{"id": 5}]}', b'{"format": 2}', b"\xff"])

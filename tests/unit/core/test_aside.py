@@ -193,6 +193,36 @@ def test_input_of_the_node_itself_is_never_set_aside(what: Input) -> None:
     assert asides.sift(what, of_b).parts == (what,)
 
 
+def test_value_that_is_to_end_is_known_by_its_change_and_is_no_hole() -> None:
+    asides = Asides()
+    for _ in range(2):
+        found = asides.failed(Wake(), of_b, "KeyError: 'x'", "tree.py:7", 1.0, event(5))
+    assert found is not None
+    assert (found.id, found.is_aside, found.is_hole) == ("end/b:5", True, False)
+    assert asides.resting == [(B, 5)]
+    assert asides.sift(told(5), of_b).gone == ()
+    asides.retry("end/b:5")
+    assert asides.resting == []
+
+
+def test_change_of_the_log_is_left_out_when_it_failed_twice() -> None:
+    asides = Asides()
+    for count in (1, 2):
+        assert not asides.is_skipped(event(5))
+        found = asides.not_replayed(event(5), "KeyError: 'x'", "tree.py:7", 1.0)
+        assert found is not None
+        assert found.count == count
+    assert asides.is_skipped(event(5))
+
+
+def test_change_of_the_log_that_went_well_is_suspected_no_more() -> None:
+    asides = Asides()
+    asides.not_replayed(event(5), "KeyError: 'x'", "tree.py:7", 1.0)
+    assert asides.replayed(event(5))
+    assert not asides.replayed(event(5))
+    assert not asides.entries
+
+
 # -- limits
 
 
