@@ -221,6 +221,8 @@ class ServiceAsked:
     id: int
     """The number of the request on this start of the node."""
     request: ServiceRequest
+    asker: int = 0
+    """The number of the connection on this start of the node."""
 
 
 @attrs.frozen(slots=True)

@@ -79,8 +79,9 @@ class ServiceDesk:
 
     # -- who asks
 
-    def ask(self, service: str, request: ServiceRequest, answered: Answered) -> int:
-        """Ask a service of this node; returns the number of the request, for `go_on` and `withdraw`.
+    def ask(self, service: str, request: ServiceRequest, answered: Answered, asker: int = 0) -> int:
+        """Ask a service of this node; returns the number of the request, for `go_on` and `withdraw`. `asker` is the
+        number of the connection.
 
         `answered` is called once, or, where there are several answers, with each, when it may leave: perhaps before
         this returns, perhaps never, when the node ends before. It must not raise. What is to be on the disk before that
@@ -96,7 +97,7 @@ class ServiceDesk:
             raise BusyError(f"{count} requests to services of {self._replica.name} wait already: try again later")
         self._last += 1
         id, self._waiting[self._last] = self._last, (service, answered)
-        self._node.step(ServiceAsked(service, id, request), is_awaited=True)
+        self._node.step(ServiceAsked(service, id, request, asker), is_awaited=True)
         self._node.commit_with_others()
         return id
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
+from itertools import count
 from typing import Final
 
 import trio
@@ -28,12 +29,16 @@ from distkv.wire.watch import Mark, encode_mark
 
 log = logging.getLogger("distkv.engine")
 
+_NUMBERS: Final = count(1)
+"""Of connections."""
+
 
 class TokenRequests:
     """Those of one connection."""
 
     def __init__(self, driver: Driver, sender: Sender, nursery: trio.Nursery) -> None:
         self._driver: Final = driver
+        self._number: Final = next(_NUMBERS)
         self._sender: Final = sender
         self._nursery: Final = nursery
         self._open: Final = dict[int, int | None]()
@@ -66,7 +71,7 @@ class TokenRequests:
             self._watches.add(seq)
         self._open[seq], self._began = None, seq
         try:
-            id = self._driver.services.ask(TOKENS, request, partial(self._answered, seq))
+            id = self._driver.services.ask(TOKENS, request, partial(self._answered, seq), self._number)
         except DistkvError:
             self._open.pop(seq, None)
             raise

@@ -18,7 +18,7 @@ from distkv.client.blocking import Client
 from distkv.wire import packing
 from tests.process.servers import Server, open_servers, wait_until
 
-SESSIONS, TOKENS, WAITERS = 6, 8, 3
+SESSIONS, TOKENS, WAITERS = 24, 8, 3
 OPTIONS = (
     "tokens.servers=[solo]", "tokens.lease=1.0", f"limits.token_sessions={SESSIONS}", f"limits.tokens={TOKENS}",
     f"limits.token_waiters={WAITERS}",
@@ -81,16 +81,43 @@ def whole(data: bytes) -> int | None:
     return skipper.skip() if data else None
 
 
-def test_sessions_beyond_the_limit_are_refused_by_its_name_until_some_end(solo: Server) -> None:
-    with solo.client() as client:
-        sessions = [open_session(client) for _ in range(SESSIONS)]
-        with pytest.raises(distkv.Busy, match=r"limits\.token_sessions"):
-            open_session(client)
+def open_all(client: Client) -> list[str]:
+    """As many sessions as this connection gets."""
+    found, refusal = list[str](), ""
+    while not refusal:
+        try:
+            found.append(open_session(client))
+        except distkv.Busy as error:
+            refusal = str(error)
+    assert "limits.token_sessions" in refusal
+    return found
+
+
+def test_connection_that_wants_all_sessions_leaves_some_to_others(solo: Server) -> None:
+    """docs/protocol, SESSION-14."""
+    with solo.client() as client, solo.client() as other:
+        sessions = open_all(client)
+        assert len(sessions) == SESSIONS // 3
+        assert solo.run("token", "run", "t", "--", "true").code == 0
+        assert open_all(other)
+        for session in sessions[: len(sessions) // 2]:
+            ask(client, "token_close", session=session)
+        open_session(client)
+
+
+def test_clients_of_one_node_that_want_all_sessions_are_refused_in_one_line(solo: Server) -> None:
+    clients = list[Client]()
+    try:
+        while True:
+            clients.append(solo.client())
+            if not open_all(clients[-1]):
+                break
         ran = solo.run("token", "run", "t", "--", "true")
         assert (ran.code, ran.err.count("\n")) == (1, 1)
         assert "limits.token_sessions" in ran.err
-        ask(client, "token_close", session=sessions[0])
-        open_session(client)
+    finally:
+        for client in clients:
+            client.close()
 
 
 def test_tokens_and_waits_beyond_the_limits_are_refused(solo: Server) -> None:

@@ -127,9 +127,9 @@ class TokenMachine:
             return
         self._wall = wall
         match what:
-            case ServiceAsked(id=id, request=request):
+            case ServiceAsked(id=id, request=request, asker=asker):
                 if isinstance(request, TokenRequest):
-                    service.asked(id, request, boot_ms)
+                    service.asked(id, request, boot_ms, asker)
             case ServiceContinued(id=id):
                 service.more(id, boot_ms)
             case ServiceWithdrawn(id=id):

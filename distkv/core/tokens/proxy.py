@@ -20,6 +20,7 @@ from distkv.core.tokens.gathered import GatheredAnswers
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.core.tokens.serving_settings import ServingSettings
+from distkv.core.tokens.session_tags import tag_of
 from distkv.errors import (
     BusyError,
     DistkvError,
@@ -144,8 +145,8 @@ class Proxy:
 
     # -- what clients do
 
-    def asked(self, id: int, request: TokenRequest, now_ms: int) -> None:
-        """A client asks."""
+    def asked(self, id: int, request: TokenRequest, now_ms: int, asker: int = 0) -> None:
+        """A client asks, on the connection of this number."""
         if len(self._requests) >= self._settings.requests_max:
             text = f"{self._settings.requests_max} requests about tokens are under way: ask again later"
             self._effects.answers.append(TokenAnswer(id, BusyError(text)))
@@ -154,7 +155,7 @@ class Proxy:
             self._supersede(request)
         found = self._requests[id] = ClientRequest(id, request, now_ms)
         if isinstance(request, TokenOpen):
-            found.tag = f"{int(self._rng.random() * 2**52):013x}"
+            found.tag = tag_of(self._settings.me, asker, int(self._rng.random() * 2**52))
         elif isinstance(request, TokenAcquire):
             found.ticket = request.ticket
             self._acquires[request.session, request.token] = id

@@ -66,12 +66,12 @@ class TokenService:
 
     # -- clients
 
-    def asked(self, id: int, request: TokenRequest, now_ms: int) -> None:
-        """A client asks; `effects.answers` will have the answer by this id."""
+    def asked(self, id: int, request: TokenRequest, now_ms: int, asker: int = 0) -> None:
+        """A client asks, on the connection of the number `asker`; `effects.answers` will have the answer by this id."""
         if isinstance(request, TokenReset):
             self._reset(id, now_ms)
         else:
-            self._proxy.asked(id, request, now_ms)
+            self._proxy.asked(id, request, now_ms, asker)
             self._do_own(now_ms)
 
     def gone(self, id: int, now_ms: int) -> None:

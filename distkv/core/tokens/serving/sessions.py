@@ -22,6 +22,7 @@ from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.holding_doubts import TURNS, HoldingDoubts, is_after
+from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NoQuorumError, NotHeldError, RequestError, SessionExpiredError
@@ -107,6 +108,7 @@ class Sessions:
         """
         self._closes: Final = dict[str, CallKey]()
         self._ending: Final = dict[str, None]()
+        self._shares: Final = SessionShares(settings.sessions_max)
         self._behind: Final = dict[str, tuple[int, int]]()
         """Of sessions that were told of a version, and have not named it yet: that version, and when it was told."""
         self._losses: Final = dict[str, dict[str, LossUntold]]()
@@ -150,10 +152,11 @@ class Sessions:
     def open(self, call: CallKey, asked: OpenSession, now_ms: int) -> None:
         """Open a session; answered when it is in effect."""
         state = self._state
-        if state is not None and len(state.sessions) + len(self._opens) >= self._settings.sessions_max:
-            text = f"there are {self._settings.sessions_max} sessions: end some, or raise limits.token_sessions"
-            self._answer(call, BusyError(text))
+        refusal = None if state is None or asked.tag in self._opens else self._shares.refusal(asked.tag)
+        if refusal is not None:
+            self._answer(call, BusyError(refusal))
             return
+        self._shares.put(asked.tag)
         self._unwanted.pop(asked.tag, None)
         old = self._opens.get(asked.tag)
         if old is not None:
@@ -246,6 +249,8 @@ class Sessions:
         if key in self._opens and self._opens[key].call == call:
             if self._opens.pop(key).proposed_ms is not None:
                 self._unwanted[key] = None
+            else:
+                self._shares.drop(key)
         if self._closes.get(key) == call:
             del self._closes[key]
 
@@ -281,6 +286,8 @@ class Sessions:
         losses = [one.call for some in self._losses.values() for one in some.values()]
         found = [*(keep.call for keep in self._keeps.values()), *(one.call for one in self._opens.values())]
         found += [*self._closes.values(), *losses, *self._doubts.take_calls()]
+        for tag in [tag for tag, one in self._opens.items() if one.proposed_ms is None]:
+            self._shares.drop(tag)
         self._unwanted.update({tag: None for tag, one in self._opens.items() if one.proposed_ms is not None})
         for some in (self._keeps, self._opens, self._closes, self._losses, self._behind, self._calls):
             some.clear()
@@ -304,6 +311,9 @@ class Sessions:
         if self._elected_ms == elected_ms:
             return
         self._elected_ms = elected_ms
+        self._shares.reset(state.sessions)
+        for tag in self._opens:
+            self._shares.put(tag)
         self._unwanted.clear()
         self._ending.clear()
         self._ends.clear()
@@ -320,6 +330,7 @@ class Sessions:
         for session in [one for one in state.sessions if one not in before]:
             tag = session.partition("-")[2]
             self._tags[tag] = session
+            self._shares.put(tag)
             if tag in self._unwanted and self.leads(now_ms):
                 self._propose_end(session)
             if self._elected_ms is not None:
@@ -337,7 +348,8 @@ class Sessions:
                 self._answer(call, SessionOpened(session, state.sessions[session], state.changed))
 
     def _is_over(self, session: str) -> None:
-        self._tags.pop(session.partition("-")[2], None)
+        self._tags.pop(tag := session.partition("-")[2], None)
+        self._shares.drop(tag)
         self._heard_ms.pop(session, None)
         self._numbered.pop(session, None)
         self._behind.pop(session, None)
@@ -425,6 +437,7 @@ class Sessions:
                     self._authority.propose_open(one.ttl_ms, tag)
                 except BusyError as error:
                     del self._opens[tag]
+                    self._shares.drop(tag)
                     self._finish(one.call, error)
 
     def _propose_end(self, session: str) -> None:
