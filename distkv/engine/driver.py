@@ -61,6 +61,7 @@ from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
 from distkv.engine.tree_edges import Attacher, TreeEdges
+from distkv.engine.turn_work import TurnWork
 from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
@@ -99,6 +100,7 @@ class Driver:
         self.counters: Counter[str] = Counter()
         self.faults = Faults(self.counters)
         self.aside = AsideKeeper(replica, self.counters)
+        self.work = TurnWork()
         self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
         self.tokens: TokenMachine | None = None

@@ -60,7 +60,7 @@ async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[
         finally:
             open_count -= 1
 
-    with IdleConnections(driver.committer) as idle:
+    with IdleConnections(driver.committer, driver.work) as idle:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(idle.run)
             nursery.start_soon(_lend_all, driver, idle, nursery)

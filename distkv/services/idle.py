@@ -21,6 +21,7 @@ import attrs
 import trio
 
 from distkv.engine.commit import Committer
+from distkv.engine.turn_work import TURN, TurnWork
 from distkv.services.sender import Sender
 
 RECEIVE_BYTES: Final = 1 << 16
@@ -54,8 +55,10 @@ class _Guest:
 class IdleConnections:
     """Serves connections at rest. A context manager, to be left when no connection is served any more."""
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: Committer, work: TurnWork) -> None:
         self._committer = committer
+        self._work = work
+        self._ready: deque[int] = deque()  # descriptors that had no turn yet; the epoll would tell of others first
         self._epoll = select.epoll()
         self._guests: dict[int, _Guest] = {}
         self._landing: deque[tuple[int, _Guest]] = deque()  # by the position that each waits for
@@ -89,9 +92,16 @@ class IdleConnections:
             StorageFailedError: the disk failed; the node must end.
         """
         while True:
-            await trio.lowlevel.wait_readable(self._epoll.fileno())
-            for fd, _ in self._epoll.poll(0, ROUND_MAX):
-                self._serve(self._guests[fd])
+            if self._ready:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                self._ready.extend(fd for fd, _ in self._epoll.poll(0, ROUND_MAX))
+            begun = self._work.done
+            while self._ready and not self._work.is_used_up(begun, TURN):
+                guest = self._guests.get(self._ready.popleft())
+                if guest is not None:  # else it has ended meanwhile
+                    self._serve(guest)
             if self._landing or self._committer.is_wanted:
                 self._committer.hurry(self)
 

@@ -8,11 +8,23 @@ network, nor while the disk is full.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from distkv.core.ready import NodeTold
 from distkv.engine.driver import Driver
+from distkv.engine.turn_work import PORTION, SERVICE_STEP
 from distkv.errors import NoSpaceError
 from distkv.services.parts import foreign_error, is_foreign
 from distkv.wire.request import NodeTell
+
+SMALL: Final = PORTION // SERVICE_STEP
+"""So many messages are taken in one turn of the event loop."""
+
+
+def is_small(request: NodeTell) -> bool:
+    """Whether it can be taken at once."""
+    return len(request.bodies) <= SMALL
 
 
 def take(driver: Driver, request: NodeTell) -> None:
@@ -21,11 +33,32 @@ def take(driver: Driver, request: NodeTell) -> None:
     Raises:
         RequestError: it is of another network, or the disk is full.
     """
+    _check(driver, request)
+    _take(driver, request, request.bodies)
+
+
+async def take_slowly(driver: Driver, request: NodeTell) -> None:
+    """The same for one with more than others want to wait for. When it is cancelled the rest is not taken.
+
+    Raises:
+        RequestError: it is of another network, or the disk is full.
+    """
+    _check(driver, request)
+    for begin in range(0, len(request.bodies), SMALL):
+        await driver.work.give_way()
+        _take(driver, request, request.bodies[begin : begin + SMALL])
+
+
+def _check(driver: Driver, request: NodeTell) -> None:
     if is_foreign(request.network, driver.replica):
         driver.counters["tell_foreign"] += 1
         raise foreign_error(driver.replica)
     if not driver.has_room_for(sum(map(len, request.bodies))):
         raise NoSpaceError(f"the disk of {driver.replica.name} is full: nothing was taken")
-    for body in request.bodies:
+
+
+def _take(driver: Driver, request: NodeTell, bodies: Sequence[bytes]) -> None:
+    driver.work.done += SERVICE_STEP * len(bodies)
+    for body in bodies:
         driver.step(NodeTold(request.node, request.life, request.service, body), is_awaited=True)
     driver.commit()

@@ -17,6 +17,7 @@ import trio
 
 from distkv import __version__
 from distkv.engine.driver import Driver
+from distkv.engine.turn_work import REQUEST
 from distkv.errors import DecodeError, DistkvError, InternalError, NotReadyError, RequestError, TooLargeError
 from distkv.services import (
     aside,
@@ -120,6 +121,8 @@ class Session:
         """Whether no node asked anything on it."""
         self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | InternalError | None = None
         """What the connection's own task has to do next."""
+        self._has_more = False
+        """Whether it had its portion of a turn, and more has come."""
         self._seq = 0
         self._nursery = nursery
         self._answers = LongAnswers(driver, self.sender, nursery)
@@ -181,7 +184,12 @@ class Session:
 
     async def _answer_all(self) -> None:
         """Answer the requests that have come, however long it takes."""
+        work, begun = self._driver.work, self._driver.work.done
         while self.lender is None:
+            if self._has_more or work.is_used_up(begun):
+                self._has_more = False
+                await work.give_way()
+                begun = work.done
             if self._left is None:
                 frame = self._reader.next_frame()
                 if frame is None:
@@ -201,10 +209,14 @@ class Session:
         if self._is_ahead_of_the_disk():
             return False
         next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
+        work, begun = self._driver.work, self._driver.work.done
         try:
             while (frame := next_frame()) is not None:
                 self._answer(frame)
                 if self._left is not None or sender.size > reply_bytes_max:
+                    return False
+                if work.is_used_up(begun):
+                    self._has_more = True
                     return False
         except (DecodeError, TooLargeError, InternalError) as error:
             self._left = error
@@ -219,6 +231,7 @@ class Session:
     def _answer(self, frame: bytes) -> None:
         """Answer a request; one that takes its time, and must be answered before the next one, is left."""
         request = decode_request(frame)
+        self._driver.work.done += REQUEST
         if isinstance(request, BadRequest):
             self._refuse(request.seq, request.error)
             self._seq = max(self._seq, request.seq)
@@ -308,9 +321,11 @@ class Session:
                     self._reply(encode_reply(request.seq, {"counts": counts}))
             case NodeTell():
                 self._a_node_asked()
-                service_messages.take(driver, request)
-                if not request.is_quiet:
-                    self._reply(encode_reply(request.seq, {}))
+                if service_messages.is_small(request):
+                    service_messages.take(driver, request)
+                    self._tell_taken(request)
+                else:
+                    self._left = partial(self._take_slowly, request)
             case Lend():
                 self._left = partial(self._borrow, request)
             case EventsWait():
@@ -330,6 +345,14 @@ class Session:
                 self._answer_long(peer.send_answer, request)
             case _:
                 assert_never(request)
+
+    async def _take_slowly(self, request: NodeTell) -> None:
+        await service_messages.take_slowly(self._driver, request)
+        self._tell_taken(request)
+
+    def _tell_taken(self, request: NodeTell) -> None:
+        if not request.is_quiet:
+            self._reply(encode_reply(request.seq, {}))
 
     async def _borrow(self, request: Lend) -> None:
         """The other side wants to be asked from now on. Nothing else was asked before, and nothing may stand behind it:

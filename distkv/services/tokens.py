@@ -20,6 +20,7 @@ import trio
 from distkv.core.ready import ServiceReply
 from distkv.core.tokens.machine import TOKENS
 from distkv.engine.driver import Driver
+from distkv.engine.turn_work import SERVICE_STEP
 from distkv.errors import BusyError, CancelledError, DisabledError, DistkvError
 from distkv.services.sender import Sender
 from distkv.wire.replies import encode_end, encode_error, encode_result, encode_start
@@ -69,6 +70,7 @@ class TokenRequests:
         if isinstance(request, TokenWatch):
             self._sender.add(encode_start(seq), 0)
             self._watches.add(seq)
+        self._driver.work.done += SERVICE_STEP
         self._open[seq], self._began = None, seq
         try:
             id = self._driver.services.ask(TOKENS, request, partial(self._answered, seq), self._number)
