@@ -58,6 +58,9 @@ class Limits:
     """Unfinished long results of one connection, without watches; above it the server stops reading from it."""
     reply_bytes: int = attrs.field(default=1 << 20, validator=_above_zero)
     """Unsent replies of one connection; above it the server sends them before it reads the next request."""
+    half_bytes: int = attrs.field(default=16 << 20, validator=_above_zero)
+    """Bytes of requests of which a part came, on all connections; above it the connection whose request began first is
+    ended with `busy`. So is one whose request is not whole after a minute."""
     connections: int = attrs.field(default=4096, validator=_above_zero)
     """Open client and peer connections; further ones are closed with `busy`. A few are kept for other nodes. Where the
     process may open too few files, it takes fewer connections, and the log says how many."""

@@ -35,6 +35,7 @@ from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
+from distkv.daemon.memory import give_back_large_pieces
 from distkv.daemon.notify import ServiceManager
 from distkv.daemon.own_address import check_own_address
 from distkv.daemon.processor import ask_for_short_turns
@@ -131,6 +132,7 @@ async def _run_at(
     await manager.tell(f"STATUS=reading {config.data_dir}")
     possible = allow_files(config.limits.connections)
     config = attrs.evolve(config, limits=attrs.evolve(config.limits, connections=possible))
+    give_back_large_pieces()
     ask_for_short_turns()
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")

@@ -51,6 +51,7 @@ from distkv.engine.caller import Caller
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.faults import Faults
+from distkv.engine.follow_limits import FollowLimits
 from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
@@ -101,6 +102,7 @@ class Driver:
         self.faults = Faults(self.counters)
         self.aside = AsideKeeper(replica, self.counters)
         self.work = TurnWork()
+        self.follow_limits = FollowLimits(lambda name: name in replica.registry.nodes)
         self.tree_edges: TreeEdges | None = None
         """The server tree; None: the node is alone."""
         self.tokens: TokenMachine | None = None

@@ -60,9 +60,11 @@ async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[
         finally:
             open_count -= 1
 
-    with IdleConnections(driver.committer, driver.work) as idle:
+    limits = driver.limits
+    with IdleConnections(driver.committer, driver.work, max(limits.half_bytes, 2 * limits.request_bytes)) as idle:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(idle.run)
+            nursery.start_soon(idle.halves.run)
             nursery.start_soon(_lend_all, driver, idle, nursery)
             await trio.serve_listeners(handle, list(listeners))
 

@@ -49,14 +49,16 @@ class Follows:
         """Take on a follow; what is returned is to be `run`.
 
         Raises:
-            BusyError: this connection has too many already.
+            BusyError: this connection, or all clients, have too many already.
         """
         limit = self._driver.limits.event_waits
         if len(self._open) >= limit:
             raise BusyError(f"this connection has {len(self._open)} follows already: stop one, or open another one")
+        self._driver.follow_limits.check(request.node)
         found = self._open[request.seq] = OpenFollow(
             self._driver, request, self._send, self._send_nowait, self._heard, self._forget
         )
+        self._driver.follow_limits.begin(request.node, found)
         return found
 
     def stop(self, seq: int) -> bool:
@@ -140,6 +142,7 @@ class OpenFollow:
         finally:
             if self._streaming is not None:
                 driver.hub.followers.remove(self._streaming.follower)
+            driver.follow_limits.end(request.node, self)
             self._ended(request.seq)
 
     def _told_events(self, count: int) -> None:

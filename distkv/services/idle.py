@@ -22,6 +22,7 @@ import trio
 
 from distkv.engine.commit import Committer
 from distkv.engine.turn_work import TURN, TurnWork
+from distkv.services.half_requests import HalfRequests
 from distkv.services.sender import Sender
 
 RECEIVE_BYTES: Final = 1 << 16
@@ -55,7 +56,9 @@ class _Guest:
 class IdleConnections:
     """Serves connections at rest. A context manager, to be left when no connection is served any more."""
 
-    def __init__(self, committer: Committer, work: TurnWork) -> None:
+    def __init__(self, committer: Committer, work: TurnWork, half_bytes_max: int) -> None:
+        self.halves = HalfRequests(half_bytes_max)
+        """Of these connections, and of those that are busy."""
         self._committer = committer
         self._work = work
         self._ready: deque[int] = deque()  # descriptors that had no turn yet; the epoll would tell of others first

@@ -121,6 +121,8 @@ class Session:
         """Whether no node asked anything on it."""
         self._left: Callable[[], Awaitable[None]] | DecodeError | TooLargeError | InternalError | None = None
         """What the connection's own task has to do next."""
+        self._is_half = False
+        """Whether a part of a request waits for the rest."""
         self._has_more = False
         """Whether it had its portion of a turn, and more has come."""
         self._seq = 0
@@ -148,6 +150,7 @@ class Session:
             return await self._serve()
         finally:
             self._tokens.end()
+            self._idle.halves.drop(self)
             self._driver.clients -= self._is_client
 
     async def _serve(self) -> bool:
@@ -184,7 +187,7 @@ class Session:
 
     async def _answer_all(self) -> None:
         """Answer the requests that have come, however long it takes."""
-        work, begun = self._driver.work, self._driver.work.done
+        work, begun, is_new = self._driver.work, self._driver.work.done, False
         while self.lender is None:
             if self._has_more or work.is_used_up(begun):
                 self._has_more = False
@@ -193,7 +196,9 @@ class Session:
             if self._left is None:
                 frame = self._reader.next_frame()
                 if frame is None:
+                    self._note_half(is_new=is_new)
                     break
+                is_new = True
                 self._answer(frame)
             if self._left is not None:
                 await self._do_what_is_left()
@@ -209,15 +214,17 @@ class Session:
         if self._is_ahead_of_the_disk():
             return False
         next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
-        work, begun = self._driver.work, self._driver.work.done
+        work, begun, is_new = self._driver.work, self._driver.work.done, False
         try:
             while (frame := next_frame()) is not None:
                 self._answer(frame)
+                is_new = True
                 if self._left is not None or sender.size > reply_bytes_max:
                     return False
                 if work.is_used_up(begun):
                     self._has_more = True
                     return False
+            self._note_half(is_new=is_new)
         except (DecodeError, TooLargeError, InternalError) as error:
             self._left = error
             return False
@@ -376,6 +383,18 @@ class Session:
         """Say why the connection ends now, as far as the other side takes it in at once."""
         self._reply(encode_error(0, error))
         self.sender.flush_nowait()
+
+    def end(self, error: DistkvError) -> None:
+        """End it from outside, and say why."""
+        self.turn_away(error)
+        self._reader = FrameReader(0)  # it may last a moment until it is closed; what came of a request is not kept
+        self._nursery.cancel_scope.cancel()
+
+    def _note_half(self, *, is_new: bool) -> None:
+        """How much there is of the next request; `is_new`: the one before is whole."""
+        if (size := self._reader.left) or self._is_half:
+            self._is_half = size > 0
+            self._idle.halves.note(self, size, is_new=is_new)
 
     def _a_node_asked(self) -> None:
         """This is no client's connection."""

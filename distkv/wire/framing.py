@@ -51,6 +51,11 @@ class FrameReader:
         """Whether everything that was fed was taken as frames."""
         return self._start == len(self._data)
 
+    @property
+    def left(self) -> int:
+        """How many bytes were not taken: of a frame that is not whole, when there is no other."""
+        return len(self._data) - self._start
+
     def __iter__(self) -> Iterator[bytes]:
         """The frames that are whole; raises as `next_frame`."""
         return iter(self.next_frame, None)
