@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.broken import broken
 
 WHOLE = "tests/property/test_token_whole.py"
+KEPT = ("tests/unit/core/test_token_kept_rules.py",)
 JUMPS = ("tests/unit/core/test_number_jumps.py", "tests/property/test_token_forged.py")
 SERVERS = ("tests/unit/core/test_token_consensus.py", "tests/property/test_token_consensus.py", WHOLE)
 SERVING = ("tests/property/test_token_serving.py", WHOLE)
@@ -114,6 +115,104 @@ TOKEN_RULES = (
         "    if not claims or len(ends) < len(claims) or min(ends) <= now_ms:\n",
         "    if min(ends, default=0) <= 2**62:\n",
         "tests/unit/client/test_holding.py",
+    ),
+    # -- what only a restart, a hand-over or a lost connection shows
+    broken(
+        "loser-forgotten",
+        "a token that was broken is not granted after a restart before its loser knows (TOKEN-10)",
+        "core/tokens/serving/served_token.py",
+        "self.data, lost=tuple(self.lost.values()))\n",
+        "self.data)\n",
+        *KEPT,
+    ),
+    broken(
+        "loser-without-delay",
+        "a loser whose session ends starts the lock delay (SESSION-6)",
+        "core/tokens/serving/grants.py",
+        "            if session in token.holders or session in token.lost:\n                token.free_ms",
+        "            if session in token.holders:\n                token.free_ms",
+        *KEPT,
+    ),
+    broken(
+        "queue-left-behind",
+        "at a hand-over the queue goes along (PART-6)",
+        "core/tokens/serving/served_token.py",
+        "        return attrs.evolve(self.record(), queue=queue, free_in_ms",
+        "        return attrs.evolve(self.record(), free_in_ms",
+        *KEPT,
+    ),
+    broken(
+        "delay-left-behind",
+        "at a hand-over the lock delay goes along (SESSION-6)",
+        "core/tokens/serving/served_token.py",
+        "        self.free_ms = max(self.free_ms, now_ms + record.free_in_ms)\n",
+        "        pass\n",
+        *KEPT,
+    ),
+    broken(
+        "ticket-left-behind",
+        "a place that is handed over counts by its ticket (TOKEN-4)",
+        "core/tokens/serving/served_token.py",
+        "                place = WaitingSession(one.session, one.ticket, one.is_shared, None, until_ms=until_ms)\n",
+        "                place = WaitingSession(one.session, (2**62, 0), one.is_shared, None, until_ms=until_ms)\n"
+        "                self.queue[one.session] = place\n                continue\n",
+        *KEPT,
+    ),
+    broken(
+        "survey-frees-nobody",
+        "a survey that finds nobody frees who waits (PART-3)",
+        "core/tokens/serving/grants.py",
+        "        self._settle(token, now_ms)\n\n    def write",
+        "\n    def write",
+        *KEPT,
+    ),
+    broken(
+        "survey-keeps-losers",
+        "a survey forgets losers that are gone (PART-3)",
+        "core/tokens/serving/grants.py",
+        "        for session in [*token.holders, *token.lost]:\n",
+        "        for session in [*token.holders]:\n",
+        *KEPT,
+    ),
+    broken(
+        "dead-session-claims",
+        "a session that ends during a survey claims nothing (PART-3)",
+        "core/tokens/serving/survey.py",
+        "            if claim.version >= self._version and session in sessions:\n",
+        "            if claim.version >= self._version:\n",
+        *KEPT,
+    ),
+    broken(
+        "end-of-a-reign",
+        "an end that was proposed under one reign is proposed under the next (SESSION-7)",
+        "core/tokens/serving/sessions.py",
+        "        self._ending.clear()\n        self._ends.clear()\n",
+        "        self._ends.clear()\n",
+        *KEPT,
+    ),
+    broken(
+        "superseded-in-silence",
+        "an acquire and its release that come together are both answered (TOKEN-15)",
+        "core/tokens/proxy.py",
+        "        if isinstance(request, (TokenAcquire, TokenRelease)):\n            self._supersede(request)\n",
+        "",
+        *KEPT,
+    ),
+    broken(
+        "data-told-once",
+        "data is told again after the connection was lost (PART-9)",
+        "client/keep_alive.py",
+        "self.refused_ms, self._data_version = None, 0, None, -1\n",
+        "self.refused_ms = None, 0, None\n",
+        *KEPT,
+    ),
+    broken(
+        "write-lost-with-connection",
+        "a change of data whose answer was lost with the connection is asked again (TOKEN-19)",
+        "client/data_writes.py",
+        "        for write in self._writes.values():\n            write.call = None\n",
+        "        pass\n",
+        *KEPT,
     ),
     # -- sessions
     broken(
