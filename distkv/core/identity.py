@@ -61,6 +61,13 @@ class Identity:
         self.is_life_over |= is_stale
         return [StaleRecord(is_stale)]
 
+    def doubt(self) -> list[Record]:
+        """Keep in mind that others may have forgotten what is here. Our life goes on until the next start."""
+        if self.is_stale:
+            return []
+        self.is_stale = True
+        return [StaleRecord(True)]
+
     def reset(self) -> None:
         """There is no life any more; a download brings the next."""
         self.life, self.tick = None, Tick(0)

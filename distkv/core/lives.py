@@ -17,12 +17,11 @@ import attrs
 
 from distkv.core.old_disk import OldDisk
 from distkv.core.ready import CoreSettings, Note, Rng
-from distkv.core.registry import retired_of
+from distkv.core.registry import node_path, registration_of, retired_of
 from distkv.core.update import Store
 from distkv.core.witnesses import Witnesses
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.model.event import Event, NodeName, first_tick, life_of
-from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.wire.message import Header, Record
 
@@ -199,20 +198,22 @@ class Lives:
             return [Duty.BEGIN_LIFE]
         return self.name_claimed(mine.addr)  # it was given to somebody; is he there?
 
-    def saw_reserved(self, path: Path, *, is_serving: bool) -> list[Consequence]:
+    def saw_reserved(self, event: Event, *, is_serving: bool) -> list[Consequence]:
         """One of the system's own entries changed: whether somebody said something about us."""
         store, own = self._store, self._store.own
         if own.life is None:
             return []
-        mine, retired = store.registry.nodes.get(store.me), retired_of(path)
+        mine, retired = store.registry.nodes.get(store.me), retired_of(event.path)
         found: list[Consequence] = []
+        if self._stands_in(event):
+            found += self._doubt(is_serving=is_serving)
         if mine is not None and mine.life > own.life:
             if mine.addr == self._settings.addr:  # our next disk's, or an attempt to join that broke off
                 found += self.found_stale("later_life", is_serving=is_serving)
             elif is_serving:
                 found += self.name_claimed(mine.addr)  # a sponsor who did not know of us gave our name to somebody
-        if retired is not None and retired[0] == store.me and own.first_life <= retired[1] <= own.life:
-            # Also a life before this one: nobody asked this disk since.
+        if retired is not None and retired[0] == store.me and retired[1] >= own.first_life:
+            # Also a life before this one, or that of somebody who had our name since: nobody asked this disk meanwhile.
             found += self.found_stale("retired", is_serving=is_serving)
         return found
 
@@ -257,6 +258,21 @@ class Lives:
 
     def _damage(self) -> list[Consequence]:
         return [self._note("damaged")] if self._store.is_damaged else []
+
+    def _stands_in(self, event: Event) -> bool:
+        """Whether it gave our name to somebody else, since our data was downloaded."""
+        store, own = self._store, self._store.own
+        given = registration_of(event) if event.path == node_path(store.me) else None
+        if given is None or given.addr in ("", self._settings.addr):
+            return False
+        return given.life > own.first_life and given.life != own.life
+
+    def _doubt(self, *, is_serving: bool) -> list[Consequence]:
+        """Others may have asked whoever had our name before they forgot something (docs/protocol, NAME-5)."""
+        records = self._store.own.doubt()
+        if not records:
+            return []
+        return [Note("stood_in", {}), Keep(tuple(records)), Duty.COMPARE if is_serving else Duty.HAND_OVER]
 
     def _mark(self, is_stale: bool) -> list[Consequence]:
         return [Keep(tuple(self._store.own.mark_stale(is_stale)))]

@@ -199,7 +199,7 @@ class Node:
             self.changed_ms = turn.now_ms
         self.record(applied, turn)
         if applied.changed and event.path.is_reserved:
-            self.follow(self.lives.saw_reserved(event.path, is_serving=self.is_serving), turn)
+            self.follow(self.lives.saw_reserved(event, is_serving=self.is_serving), turn)
         return applied.is_new
 
     def merge(self, event: Event, teller: NodeName, turn: Turn) -> bool:

@@ -44,17 +44,21 @@ def lives_of(store: Store, *, restored: bool = False) -> Lives:
     return Lives(CoreSettings(ME, ADDR, START, restored=restored), store, Random(0))
 
 
-def registered_by_other(store: Store, life: int, addr: str) -> Path:
-    """Somebody registered our name; where that is written."""
-    path, value = node_path(ME), pack_value({"life": life, "addr": addr, "since": 1.0})
-    store.remote(Event(path, Kind.SET, value, ((OTHER, Tick(1)),), Tock(store.tock + 1), 1.0))
-    return path
+def registered_by_other(store: Store, life: int, addr: str) -> Event:
+    """Somebody registered our name."""
+    value = pack_value({"life": life, "addr": addr, "since": 1.0})
+    event = Event(node_path(ME), Kind.SET, value, ((OTHER, Tick(1)),), Tock(store.tock + 1), 1.0)
+    store.remote(event)
+    return event
 
 
-def retired_by_other(store: Store, name: NodeName, life: int) -> Path:
-    path = retired_path(name, life)
-    store.remote(Event(path, Kind.SET, pack_value({}), ((OTHER, Tick(1)),), Tock(store.tock + 1), 1.0))
-    return path
+def retired_by_other(store: Store, name: NodeName, life: int) -> Event:
+    event = Event(retired_path(name, life), Kind.SET, pack_value({}), ((OTHER, Tick(1)),), Tock(store.tock + 1), 1.0)
+    store.remote(event)
+    return event
+
+
+STOOD_IN = Note("stood_in", {})
 
 
 def note(why: str, store: Store) -> Note:
@@ -296,40 +300,63 @@ def test_old_disk_that_becomes_ready_begins_a_life() -> None:
 @pytest.mark.parametrize("is_serving", [False, True])
 def test_later_life_at_our_address_shows_an_old_disk(is_serving: bool) -> None:
     store = stored()
-    path = registered_by_other(store, LIFE + 1, ADDR)
-    assert lives_of(store).saw_reserved(path, is_serving=is_serving)[:2] == [note("later_life", store), STALE]
+    event = registered_by_other(store, LIFE + 1, ADDR)
+    assert lives_of(store).saw_reserved(event, is_serving=is_serving)[:2] == [note("later_life", store), STALE]
 
 
 def test_later_life_elsewhere_is_looked_for_by_who_serves() -> None:
     store = stored()
-    path = registered_by_other(store, LIFE + 1, ELSEWHERE)
+    event = registered_by_other(store, LIFE + 1, ELSEWHERE)
     lives = lives_of(store)
-    assert lives.saw_reserved(path, is_serving=False) == []
-    assert lives.saw_reserved(path, is_serving=True)[1:] == [SeekNamesake(ELSEWHERE)]
+    assert lives.saw_reserved(event, is_serving=False) == [STOOD_IN, STALE, Duty.HAND_OVER]
+    assert lives.saw_reserved(event, is_serving=True)[1:] == [SeekNamesake(ELSEWHERE)]
+
+
+@pytest.mark.parametrize(
+    ("life", "addr", "is_other"),
+    [
+        (LIFE + 1, ELSEWHERE, True),
+        (LIFE + 9, ELSEWHERE, True),
+        (LIFE + 5, ELSEWHERE, False),
+        (LIFE, ELSEWHERE, False),
+        (LIFE - 1, ELSEWHERE, False),
+        (LIFE + 1, ADDR, False),
+        (LIFE + 1, "", False),
+    ],
+)
+def test_whoever_had_our_name_since_our_download_was_asked_for_us(life: int, addr: str, is_other: bool) -> None:
+    """Whatever our own life is by now; who is told so goes on in it (docs/protocol, NAME-5)."""
+    store = stored()
+    store.own.begin_life(LIFE + 5)
+    store.register(ME, LIFE + 5, ADDR, 0.0)
+    found = lives_of(store).saw_reserved(registered_by_other(store, life, addr), is_serving=True)
+    assert (found[:3] == [STOOD_IN, STALE, Duty.COMPARE]) == is_other
+    assert store.own.is_stale == is_other
+    assert not store.own.is_life_over
 
 
 @pytest.mark.parametrize(
     ("name", "life", "is_ours"),
-    [(ME, LIFE, True), (ME, LIFE - 1, False), (ME, LIFE + 1, False), (OTHER, LIFE, False)],
+    [(ME, LIFE, True), (ME, LIFE - 1, False), (ME, LIFE + 1, True), (OTHER, LIFE, False)],
 )
 def test_retirement_counts_for_lives_of_this_disk(name: NodeName, life: int, is_ours: bool) -> None:
     store = stored()
-    path = retired_by_other(store, name, life)
-    assert bool(lives_of(store).saw_reserved(path, is_serving=False)) == is_ours
+    event = retired_by_other(store, name, life)
+    assert bool(lives_of(store).saw_reserved(event, is_serving=False)) == is_ours
 
 
 def test_earlier_life_of_this_disk_counts_too() -> None:
     store = stored()
     store.own.begin_life(LIFE + 5)
     store.register(ME, LIFE + 5, ADDR, 0.0)
-    path = retired_by_other(store, ME, LIFE)
-    assert lives_of(store).saw_reserved(path, is_serving=False)[0] == note("retired", store)
+    event = retired_by_other(store, ME, LIFE)
+    assert lives_of(store).saw_reserved(event, is_serving=False)[0] == note("retired", store)
 
 
 def test_without_a_life_nothing_is_about_us() -> None:
     store = Store(ME, 5)
-    path = registered_by_other(store, LIFE, ADDR)
-    assert lives_of(store).saw_reserved(path, is_serving=False) == []
+    event = registered_by_other(store, LIFE, ADDR)
+    assert lives_of(store).saw_reserved(event, is_serving=False) == []
 
 
 @pytest.mark.parametrize("addr", ["", ADDR])
