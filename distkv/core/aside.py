@@ -91,6 +91,8 @@ class Failed:
     path: Path | None = None
     """Of the change that it is."""
     tock: int = 0
+    content: str = ""
+    """Of the change that it is, as a hash: somebody may have lied about a tick, and then its true change is taken."""
 
     @property
     def is_hole(self) -> bool:
@@ -121,6 +123,8 @@ class Asides:
             is_other = one.is_aside and one.release != release
             self.entries[one.id] = attrs.evolve(one, is_aside=False, release=release) if is_other else one
         self._release = release
+        self._suspected: frozenset[Link] | None = None
+        """The changes that are suspected; None: to be seen anew."""
 
     @property
     def aside(self) -> list[Failed]:
@@ -148,16 +152,18 @@ class Asides:
             id = _id(what, name_of)
             found = self.entries.get(id) if id else None
             return Sifted((), refused=found) if found is not None and found.is_aside else Sifted((what,))
-        gone = tuple(event.link for event in events if self._is_aside(event.link))
-        rest = tuple(event for event in events if not self._is_aside(event.link)) if gone else events
-        suspected = {link for one in self.entries.values() if not one.is_aside for link in one.links}
-        if len(rest) > 1 and any(event.link in suspected for event in rest):
+        gone = tuple(event.link for event in events if self.is_left_out(event))
+        rest = tuple(event for event in events if not self.is_left_out(event)) if gone else events
+        if self._suspected is None:
+            self._suspected = frozenset(link for one in self.entries.values() if not one.is_aside for link in one.links)
+        if len(rest) > 1 and any(event.link in self._suspected for event in rest):
             return Sifted(tuple(_with(what, (event,), is_first=event is rest[0]) for event in rest), gone)
         return Sifted((_with(what, rest, is_first=True) if gone else what,), gone)
 
-    def is_skipped(self, event: Event) -> bool:
-        """Whether an event of the log is left out at the start."""
-        return self._is_aside(event.link)
+    def is_left_out(self, event: Event) -> bool:
+        """Whether a change is set aside, wherever it comes from."""
+        found = self.entries.get(tick_text(*event.link))
+        return found is not None and found.is_aside and found.content in ("", _content(event))
 
     # -- after a step
 
@@ -165,10 +171,12 @@ class Asides:
         """A step went well: its changes are not suspected any more. Whether that is news."""
         links = {event.link for event in _events(what) or ()}
         is_news = False
-        for one in list(self.entries.values()) if links else ():
+        if not links or (self._suspected is not None and not links & self._suspected):
+            return False
+        for one in list(self.entries.values()):
             left = tuple(link for link in one.links if link not in links)
             if not one.is_aside and len(left) < len(one.links):
-                is_news = True
+                is_news, self._suspected = True, None
                 if left:
                     self.entries[one.id] = attrs.evolve(one, links=left)
                 else:
@@ -202,10 +210,11 @@ class Asides:
         if found is None or found.is_aside:
             return False
         del self.entries[found.id]
+        self._suspected = None
         return True
 
     def _remember(self, found: Failed, now: float) -> Failed | None:
-        before = self._before(found, now)
+        before, self._suspected = self._before(found, now), None
         if before is not None:
             found = attrs.evolve(found, first=before.first, count=before.count + 1)
             found = attrs.evolve(found, is_aside=len(found.links) <= 1)
@@ -228,6 +237,7 @@ class Asides:
         """
         found = self.named(id)
         self.entries[id] = attrs.evolve(found, is_aside=False)
+        self._suspected = None
         return found
 
     def droppable(self, id: str) -> Failed:
@@ -259,13 +269,10 @@ class Asides:
         gone = [one for one in self.entries.values() if one.links and all(map(is_held, one.links))]
         for one in gone:
             del self.entries[one.id]
+        self._suspected = None
         return gone
 
     # -- inside
-
-    def _is_aside(self, link: Link) -> bool:
-        found = self.entries.get(tick_text(*link))
-        return found is not None and found.is_aside
 
     def _before(self, found: Failed, now: float) -> Failed | None:
         """What was remembered of it, or of some among which it was."""
@@ -288,8 +295,16 @@ class Asides:
 
     def _change(self, event: Event, error: str, place: str, now: float) -> Failed:
         path = event.path if len(str(event.path)) <= PATH_MAX else None
-        links, release = (event.link,), self._release
-        return Failed(tick_text(*event.link), error, place, release, now, now, links=links, path=path, tock=event.tock)
+        return Failed(
+            tick_text(*event.link), error, place, self._release, now, now, links=(event.link,), path=path,
+            tock=event.tock, content=_content(event),
+        )  # fmt: skip
+
+
+def _content(event: Event) -> str:
+    """A hash of all that a change says."""
+    parts = event.path, event.kind, event.value, event.chain, event.tock, event.time, event.ttl, event.fence
+    return _digest(repr(parts))
 
 
 def _events(what: Input) -> tuple[Event, ...] | None:

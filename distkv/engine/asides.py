@@ -67,7 +67,7 @@ class AsideKeeper:
         """Repeat a record of the log; returns the paths whose entries it may have changed. A change that failed here
         twice is left out."""
         replica, event = self._replica, record.event if isinstance(record, EventRecord) else None
-        if event is not None and self.is_watchful and self.machine.is_skipped(event):
+        if event is not None and self.is_watchful and self.machine.is_left_out(event):
             replica.skip(event)
             return [event.path]
         try:
@@ -108,11 +108,12 @@ class AsideKeeper:
                 f"{one.id} is set aside on {self._replica.name}, because it ended the node twice ({one.error}, at"
                 f" {one.place}): 'distkv client aside retry {one.id}' has it tried once more"
             )
-        reply = None
+        reply, is_news = None, False
         for part in sifted.parts:
             reply = step(part, is_awaited=is_awaited, is_sifted=True)
-            if self.machine.taken(part):
-                self._keep()
+            is_news |= self.machine.taken(part)
+        if is_news:
+            self._keep()
         if sifted.gone:
             self.counters["aside_left_out"] += len(sifted.gone)
             step(SetAside(sifted.gone), is_awaited=is_awaited, is_sifted=True)
@@ -218,7 +219,7 @@ def _row(one: Failed) -> dict[str, object]:
         "id": one.id, "error": one.error, "at": one.place, "release": one.release, "first": one.first,
         "last": one.last, "count": one.count, "aside": one.is_aside,
         "changes": [tick_text(*link) for link in one.links],
-        "path": None if one.path is None else str(one.path), "tock": one.tock,
+        "path": None if one.path is None else str(one.path), "tock": one.tock, "content": one.content,
     }  # fmt: skip
 
 
@@ -243,4 +244,5 @@ def _failed(row: Mapping[str, Any]) -> Failed:
         str(row["id"]), str(row["error"]), str(row["at"]), str(row["release"]), float(row["first"]),
         float(row["last"]), int(row["count"]), bool(row["aside"]), tuple(link for link in links if link is not None),
         None if row["path"] is None else Path.parse(row["path"]), int(row["tock"]),
+        str(row["content"]),
     )  # fmt: skip

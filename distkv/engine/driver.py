@@ -123,8 +123,8 @@ class Driver:
         """Looks at the archive for damage; None where there is none."""
         self.change_reads = trio.CapacityLimiter(limits.change_reads)
         """Held while a page of changes is built and sent."""
-        self.boot_ms: Callable[[], int] = _boot_ms
-        """The time of services, which goes on while the machine sleeps."""
+        self.boot_ms: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+        """The time of services, in milliseconds: that of the monotonic clock that goes on while the machine sleeps."""
         self._caller = caller
         self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters, self.faults)
         outlets = Outlets(
@@ -184,6 +184,8 @@ class Driver:
                     self._keep_earlier_time()
             return ready.reply
         except Exception as error:  # whoever gave the input may contain it: the node ends all the same
+            if self.settler is not None:
+                self.settler.is_void = True
             self.aside.failed(what, error)
             self._end(error)
             raise
@@ -504,8 +506,3 @@ class Driver:
         except Exception as cause:
             error = self.faults.contain(cause, "asking a node")
         self.step(PeerDone(ask.id, error))
-
-
-def _boot_ms() -> int:
-    """The monotonic clock that goes on while the machine sleeps, in milliseconds."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

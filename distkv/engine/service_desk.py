@@ -97,7 +97,11 @@ class ServiceDesk:
             raise BusyError(f"{count} requests to services of {self._replica.name} wait already: try again later")
         self._last += 1
         id, self._waiting[self._last] = self._last, (service, answered)
-        self._node.step(ServiceAsked(service, id, request, asker), is_awaited=True)
+        try:
+            self._node.step(ServiceAsked(service, id, request, asker), is_awaited=True)
+        except Exception:
+            self._waiting.pop(id, None)  # nobody answers it
+            raise
         self._node.commit_with_others()
         return id
 

@@ -25,7 +25,7 @@ from distkv.core.slots import Slot
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
-from distkv.errors import BusyError, DamagedError, DecodeError, NoSpaceError
+from distkv.errors import BusyError, DamagedError, DecodeError, InternalError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
 from distkv.model.ledger import WriterLedger
@@ -151,6 +151,9 @@ class Settler:
         """Logs a failure that nobody foresaw; what it returns says so in words. None: it is raised."""
         self.has_failed = False
         """Whether the last attempt ended in such a failure: the log keeps what it would have settled."""
+        self.is_void = False
+        """Whether a step failed, so that the state may be half of something: then nothing more of it is settled, and
+        the next start makes it anew of the log."""
         self._is_looking = False
         """Whether all paths are being looked at, which belong into one transaction."""
         self.is_short = False
@@ -469,6 +472,8 @@ class Settler:
 
     def _close(self, lsn: int) -> None:
         """What the unsettled records came to, up to `lsn`: one consistent snapshot, with what must be durable first."""
+        if self.is_void:
+            raise InternalError("a step of the node failed, and it ends")
         known = self._archive.damage
         known.forget({damage for damage in known.all() if damage.is_value and self.is_healed(damage)})
         taken = self._unsettled

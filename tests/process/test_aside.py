@@ -6,6 +6,7 @@ Knows: how a fault is injected into taking one change.  Does not know how inputs
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,9 @@ ENDED = "distkv.core.update:Store.expire"
 
 
 @contextmanager
-def faulty_cluster(directory: Path, names: tuple[str, ...], *, links: str = "") -> Iterator[tuple[Cluster, Path]]:
+def faulty_cluster(
+    directory: Path, names: tuple[str, ...], *, links: str = "", extra: str = ""
+) -> Iterator[tuple[Cluster, Path]]:
     """Some nodes; those of `names` fail on demand, when the file says so."""
     flag = directory / "flag"
 
@@ -40,7 +43,9 @@ def faulty_cluster(directory: Path, names: tuple[str, ...], *, links: str = "") 
 
     all_names = NAMES if names[0] in NAMES else (*names, "hut2")
     armed = dict.fromkeys(names, arm)
-    with open_cluster(directory / "cluster", all_names, links=links, prepare=armed, may_fail=names) as cluster:
+    with open_cluster(
+        directory / "cluster", all_names, links=links, extra=extra, prepare=armed, may_fail=names
+    ) as cluster:
         cluster.wait_equal(WITHIN_S)
         yield cluster, flag
 
@@ -111,6 +116,43 @@ def test_retry_brings_the_change_when_the_cause_is_gone(tmp_path: Path) -> None:
         cluster.wait_equal(WITHIN_S)
         assert value(cluster["b"], "poison") == 1
         assert not aside(cluster["b"])
+
+
+def tombstones(server: Server) -> int:
+    counters: Any = server.state()["counters"]
+    return int(counters["tombstones"])
+
+
+def test_node_purges_nothing_while_it_lacks_a_change(tmp_path: Path) -> None:
+    """(docs/protocol, ASIDE-3)"""
+    with faulty_cluster(tmp_path, ("b",), extra="delete: {retention: 1}\n") as (cluster, flag):
+        with cluster["a"].client() as client, failing(flag, TAKING, "poison a"):
+            client.set("door", 1)
+            client.set("poison", 1)
+            supervise(cluster, "b")
+            client.delete("door")
+            cluster.wait(lambda: tombstones(cluster["b"]) == 1, "b knows of it", WITHIN_S)
+            cluster.wait(lambda: tombstones(cluster["a"]) == 0, "a purges", WITHIN_S)
+            assert tombstones(cluster["b"]) == 1
+            with cluster["b"].client() as at_b:
+                assert at_b.drop_aside(aside(cluster["b"])[0]["id"])
+            cluster.wait(lambda: tombstones(cluster["b"]) == 0, "b purges, too", WITHIN_S)
+        cluster.wait_equal(WITHIN_S)
+        assert value(cluster["a"], "poison") is None
+
+
+def test_node_that_joins_does_so_without_the_change(tmp_path: Path) -> None:
+    with faulty_cluster(tmp_path, ("c",)) as (cluster, flag), failing(flag, TAKING, "poison"):
+        cluster["c"].kill()
+        with cluster["a"].client() as client:
+            client.set("good", 1)
+            client.set("poison", 1)
+        shutil.rmtree(cluster["c"].data_dir)
+        cluster["c"].start()
+        supervise(cluster, "c")
+        assert_all_flows(cluster)
+        assert value(cluster["c"], "good") == 1
+        assert [one["path"] for one in aside(cluster["c"])] == ["poison"]
 
 
 def test_of_many_changes_that_came_together_one_is_set_aside(tmp_path: Path) -> None:
