@@ -22,18 +22,13 @@ from distkv.config import Limits, TreeConfig
 from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
-    Ask,
-    FollowEnded,
     FollowersSeen,
-    FollowFrom,
     HeardMessage,
     Input,
     LendTo,
     LocalSet,
     MembersSeen,
     Note,
-    PeerAnswered,
-    PeerDone,
     Ready,
     Reply,
     Rng,
@@ -46,16 +41,15 @@ from distkv.core.replica import Replica
 from distkv.core.tokens.machine import TokenMachine
 from distkv.engine.arrivals import Arrivals
 from distkv.engine.asides import AsideKeeper
-from distkv.engine.asking import check_begin, check_part, request_of
 from distkv.engine.caller import Caller
 from distkv.engine.commit import Committer
 from distkv.engine.executor import Executor, Outlets
 from distkv.engine.faults import Faults
 from distkv.engine.follow_limits import FollowLimits
-from distkv.engine.followed import OpenLink
 from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
 from distkv.engine.late_commits import LateCommits
+from distkv.engine.peer_tasks import PeerTasks
 from distkv.engine.scrub import Scrub
 from distkv.engine.service_desk import ServiceDesk
 from distkv.engine.settler import Settler
@@ -63,12 +57,11 @@ from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
 from distkv.engine.tree_edges import Attacher, TreeEdges
 from distkv.engine.turn_work import TurnWork
-from distkv.errors import DistkvError, NoSpaceError, PeerError, RequestError
+from distkv.errors import NoSpaceError, PeerError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
 from distkv.transport.loans import Loans
-from distkv.wire.codec import Payload
 from distkv.wire.message import Message, Update
 from distkv.wire.records import encode_record
 from distkv.wire.room import EVENT_BYTES, events_room
@@ -126,9 +119,10 @@ class Driver:
         self.boot_ms: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
         """The time of services, in milliseconds: that of the monotonic clock that goes on while the machine sleeps."""
         self._caller = caller
+        self._peers = PeerTasks(self, caller)
         self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters, self.faults)
         outlets = Outlets(
-            self._write, self._send, self._begin_ask, self.services.say, self._begin_follow, self._begin_lend,
+            self._write, self._send, self._peers.ask, self.services.say, self._peers.follow, self._begin_lend,
             self.services.answer, self._tell, self._end, self._note, self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox, self.faults.contain)
@@ -138,8 +132,6 @@ class Driver:
         self._ready = trio.Event()
         self._fatal: Exception | None = None
         self._fatal_set = trio.Event()
-        self._nursery: trio.Nursery | None = None
-        self._follows: dict[NodeName, trio.CancelScope] = {}
         self._followers: Counter[NodeName] = Counter()
         self._traffic: dict[NodeName, LinkTraffic] = {}
         committer.listeners.append(self._landed)
@@ -308,8 +300,7 @@ class Driver:
             DistkvError: what the replica calls fatal, such as a name that is used twice.
         """
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            self._caller.begin(nursery)
+            self._peers.begin(nursery)
             nursery.start_soon(self.committer.run)
             nursery.start_soon(self._late_commits.run)
             nursery.start_soon(self.hub.run)
@@ -429,18 +420,6 @@ class Driver:
             except Exception as error:  # it may be lost on its way, too
                 self.faults.contain(error, "a message to all")
 
-    def _begin_ask(self, ask: Ask) -> None:
-        if self._nursery is not None:
-            self._nursery.start_soon(self._ask, ask)
-
-    def _begin_follow(self, follow: FollowFrom) -> None:
-        before = self._follows.pop(follow.name, None)
-        if before is not None:
-            before.cancel()
-        if follow.nodes and self._nursery is not None:
-            scope = self._follows[follow.name] = trio.CancelScope()
-            self._nursery.start_soon(self._follow, follow, scope)
-
     def _begin_lend(self, lend: LendTo) -> None:
         if self.loans is not None:
             self._offers.send_nowait(lend)
@@ -470,39 +449,3 @@ class Driver:
         """A commit is done."""
         self._executor.landed()
         self.hub.deliver(self.committer.durable)
-
-    # -- peers
-
-    async def _follow(self, follow: FollowFrom, scope: trio.CancelScope) -> None:
-        """Take what a peer tells, until it ends or another follow takes its place."""
-        followed = OpenLink(self, follow, self.traffic(follow.name))
-        with scope:
-            try:
-                request = followed.request(self.silent_s)
-                await self._caller.follow(follow.addr, request, self.silent_s, followed.hooks)
-            except (PeerError, RequestError) as error:
-                self.step(FollowEnded(follow.follow, error))
-            except Exception as error:
-                self.step(FollowEnded(follow.follow, self.faults.contain(error, "following a node")))
-            finally:
-                self.commit()
-
-    async def _ask(self, ask: Ask) -> None:
-        """Carry one request to a peer; its answers are inputs, each durable before the next is read."""
-
-        async def take(answer: Payload) -> None:
-            check_part(answer, self.has_room_for)
-            self.step(PeerAnswered(ask.id, answer))
-            await self.committer.wait_durable(self.position)
-
-        error: DistkvError | None = None
-        request = request_of(ask, self.replica)
-        await self.committer.wait_durable(self.position)  # our tick maps may show more than when the ask was decided
-        try:
-            check_begin(ask, self.has_room_for)
-            await self._caller.call(ask.addr, request, take)
-        except (PeerError, RequestError) as cause:
-            error = cause
-        except Exception as cause:
-            error = self.faults.contain(cause, "asking a node")
-        self.step(PeerDone(ask.id, error))

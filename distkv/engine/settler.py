@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -24,6 +24,7 @@ from distkv.core.ready import PathChange
 from distkv.core.slots import Slot
 from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
+from distkv.engine.log_stretch import LogStretch
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
 from distkv.errors import BusyError, DamagedError, DecodeError, InternalError, NoSpaceError
 from distkv.model.entry import Entry
@@ -34,11 +35,11 @@ from distkv.model.tick_ranges import TickRanges
 from distkv.model.tree import Tree
 from distkv.storage.archive import BACKUP_NAME, Archive, Settlement
 from distkv.storage.archive_copy import check_copy, write_copy
-from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow, SlotRow, StateRow
+from distkv.storage.archive_rows import DamagedRow, HistoryRow, LedgerRow
 from distkv.storage.base import Log
 from distkv.storage.seal import put_seal
 from distkv.wire.message import EventRecord, KnownRecord, LifeRecord, PurgeRecord, Record, ResetRecord, SlotRecord
-from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, entry_of_record, path_key, read_path_key
+from distkv.wire.states import Meta, encode_book, encode_entry, encode_meta, path_key, read_path_key
 
 log = logging.getLogger("distkv.engine")
 
@@ -95,38 +96,6 @@ class SettledState(Protocol):
         """Repeat a record that was not; returns the paths whose entries it may have changed."""
 
 
-@attrs.define(slots=True)
-class _LogStretch:
-    """What a stretch of the log brought."""
-
-    count: int = 0
-    """How many records it has."""
-    size: int = 0
-    """How many bytes they have."""
-    history: list[HistoryRow] = attrs.field(factory=list)
-    held: dict[bytes, HistoryRow | bytes | None] = attrs.field(factory=dict)
-    """What each path that it touched holds at its end: nearly always one event alone; or an entry, or nothing."""
-    slots: dict[tuple[str, str], None] = attrs.field(factory=dict)
-    """The slots that it touched; what they hold is looked up at its end."""
-    forget: bool = False
-    """Whether what was settled before is void, but for the history: the node started anew in it, or some of that was
-    damaged."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to settle."""
-        return not self.count and not self.forget
-
-    def states(self) -> Iterator[StateRow]:
-        """What is there now, in order of path; each is made when it is asked for, which is on the settling thread."""
-        new_row = tuple.__new__  # a third of the time; there may be ten thousand
-        for path in sorted(self.held):
-            held = self.held[path]
-            if held is not None:
-                entry = entry_of_record(held.record) if type(held) is HistoryRow else held
-                yield new_row(StateRow, (path, entry))
-
-
 class Settler:
     """`note` belongs to the driver's every step; `run` works until cancelled."""
 
@@ -145,8 +114,8 @@ class Settler:
         self._archive = archive
         self._log = store
         self._run_blocking = run_blocking
-        self._unsettled = _LogStretch()
-        self._closed = deque[tuple[_LogStretch, Settlement, int]]()  # on its way into the archive, or refused there
+        self._unsettled = LogStretch()
+        self._closed = deque[tuple[LogStretch, Settlement, int]]()  # on its way into the archive, or refused there
         self.contain: Callable[[Exception, str], Exception] | None = None
         """Logs a failure that nobody foresaw; what it returns says so in words. None: it is raised."""
         self.has_failed = False
@@ -481,22 +450,12 @@ class Settler:
         books = self._state.tree.ledger.writers()
         ledger = [LedgerRow(node, life, encode_book(book)) for (node, life), book in books]
         meta, count = encode_meta(self._state.meta()), len(self._state.tree)
-        slots, gone_slots = self._slots_of(taken)
+        slots, gone_slots = taken.slot_rows(self._state.slots)
         batch = Settlement(
             lsn, (), gone, taken.history, ledger, meta, taken.forget, count, slots=slots, dropped_slots=gone_slots
         )
-        self._unsettled = _LogStretch()  # not before: what fails above is tried again with all that it had
+        self._unsettled = LogStretch()  # not before: what fails above is tried again with all that it had
         self._closed.append((taken, batch, self._committer.appended))
-
-    def _slots_of(self, stretch: _LogStretch) -> tuple[list[SlotRow], list[tuple[str, str]]]:
-        """What a stretch changed of the slots: those that are kept, and those that are not any more. What was settled
-        before may be void; then all that are kept now."""
-        kept = self._state.slots
-        if stretch.forget:
-            return [SlotRow(machine, key, held[key]) for machine, held in kept.items() for key in held], []
-        touched = [(machine, key, kept.get(machine, {}).get(key)) for machine, key in stretch.slots]
-        rows = [SlotRow(machine, key, value) for machine, key, value in touched if value is not None]
-        return rows, [(machine, key) for machine, key, value in touched if value is None]
 
 
 def path_of(damage: DamagedRow) -> Path | None:

@@ -97,8 +97,8 @@ COMMITS = (
     broken(
         "ask-early",
         "an ask leaves when what it shows is durable",
-        "engine/driver.py",
-        "        await self.committer.wait_durable(self.position)  # our tick maps may show more than when the ask was"
+        "engine/peer_tasks.py",
+        "        await node.committer.wait_durable(node.position)  # our tick maps may show more than when the ask was"
         " decided\n",
         "",
         OVERLAP,
@@ -339,10 +339,10 @@ COMMITS = (
     broken(
         "answers-unbounded",
         "each part of a peer's answer is durable before the next is read",
-        "engine/driver.py",
-        "            self.step(PeerAnswered(ask.id, answer))\n"
-        "            await self.committer.wait_durable(self.position)\n",
-        "            self.step(PeerAnswered(ask.id, answer))\n",
+        "engine/peer_tasks.py",
+        "            node.step(PeerAnswered(ask.id, answer))\n"
+        "            await node.committer.wait_durable(node.position)\n",
+        "            node.step(PeerAnswered(ask.id, answer))\n",
         "tests/node/test_engine_order.py",
     ),
     broken(

@@ -167,8 +167,8 @@ MUTANTS = (
         "tock-heard",
         "a write is above every tock seen",
         "core/update.py",
-        "self.tock = max(self.tock, event.tock)",
-        "self.tock = self.tock",
+        "self.tock = max(self.tock, event.tock)\n        own = self.own\n",
+        "own = self.own\n",
     ),
     Mutant(
         "empty-delete",

@@ -121,8 +121,8 @@ TOKEN_RULES = (
         "loser-forgotten",
         "a token that was broken is not granted after a restart before its loser knows (TOKEN-10)",
         "core/tokens/serving/served_token.py",
-        "self.data, lost=tuple(self.lost.values()))\n",
-        "self.data)\n",
+        "tuple(self.holders.values()), tuple(self.lost.values())\n",
+        "tuple(self.holders.values()), ()\n",
         *KEPT,
     ),
     broken(
