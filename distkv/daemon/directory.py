@@ -12,7 +12,7 @@ import ctypes
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Final, TypeAlias
@@ -24,17 +24,18 @@ from distkv.daemon.access import check_access, explained, make_directory
 from distkv.engine.settler import SettledState, Settler, path_of
 from distkv.errors import DecodeError, LogDamagedError
 from distkv.model.entry import Entry
-from distkv.model.event import NodeName, Tick
+from distkv.model.event import Kind, Link, NodeName, Tick
 from distkv.model.path import Path
+from distkv.model.tree import Tree
 from distkv.storage.archive import ARCHIVE_NAME, BACKUP_NAME, Archive, open_archive
 from distkv.storage.archive_connection import damaged
 from distkv.storage.archive_rows import DamagedRow, StateRow
 from distkv.storage.base import Log, Recovered
 from distkv.storage.disk import DirectoryDisk
 from distkv.storage.log import open_log
-from distkv.wire.message import Record
+from distkv.wire.message import EventRecord, Record
 from distkv.wire.records import decode_record
-from distkv.wire.states import decode_book, decode_entry, decode_meta, read_path_key
+from distkv.wire.states import decode_book, decode_entry, decode_meta, path_key, read_path_key
 
 log = logging.getLogger("distkv.daemon")
 
@@ -88,8 +89,9 @@ class Directory:
         kept = None if slots is None else [(row.machine, row.key, row.value) for row in slots]
         state.load(meta, books, _decoded(archive.load()), kept)
         if archive.unread_rows:
-            history = archive.past.rows()
-            state.doubt((read_path_key(row.path), (NodeName(row.node), Tick(row.tick))) for row in history)
+            last = dict[Path, bytes]()
+            state.doubt(_seen(archive, state.tree, last))
+            _name_lost(archive, last)
             settler.rewrite()
         elif (state.tree.digest, state.tree.live_count) != (meta.digest, meta.live_count):
             raise damaged(archive.path, "its values are not those that its digest was made of")
@@ -105,6 +107,28 @@ class Directory:
                 settler.note_replayed(lsn, record, data, replay(record))
             count += len(records)
         return count
+
+
+def _seen(archive: Archive, tree: Tree, last: dict[Path, bytes]) -> Iterator[tuple[Path, Link]]:
+    """The ticks that history has, each on its path. `last` gets what last gave its value to each path without entry."""
+    for row in archive.past.rows():
+        path = read_path_key(row.path)
+        if row.won and tree.head(path) is None:
+            last[path] = row.record
+        yield path, (NodeName(row.node), Tick(row.tick))
+
+
+def _name_lost(archive: Archive, last: Mapping[Path, bytes]) -> None:
+    """Where the path of a lost value cannot be read, history tells it, if it is whole: the path had a value, and has no
+    entry any more."""
+    nameless = {damage for damage in archive.damage.all() if damage.is_value and path_of(damage) is None}
+    if not nameless or archive.past.begin:
+        return
+    for path, data in last.items():
+        record = decode_record(data)
+        if isinstance(record, EventRecord) and record.event.kind is Kind.SET:
+            archive.damage.note(DamagedRow.of_value(path_key(path)))
+    archive.damage.forget(nameless)
 
 
 def _decoded(rows: Iterator[StateRow]) -> Iterator[Entry]:

@@ -118,6 +118,11 @@ class DamagedRow:
         """A table that cannot be read to its end. What of it is lost is known when the rest was written anew."""
         return cls(f"{table}{_PAGE}")
 
+    @classmethod
+    def of_value(cls, path: bytes) -> DamagedRow:
+        """What a path held."""
+        return cls(f"{_STATE_ROW}{path!r:.80}", path)
+
     @property
     def is_page(self) -> bool:
         """Whether a page is damaged, so that the table is not to be used until it was written anew."""

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import trio
 
+from distkv.storage.archive import open_archive
 from tests.node.nodes import Client, Node, World, new_world, run
 from tests.node.test_damage import flip, of_path, stopped
 
@@ -24,9 +26,10 @@ async def restarted(world: World, node: Node) -> Node:
 
 
 def with_lost_value(
-    tmp_path: Path, test: Callable[[World, Node, Client], Awaitable[None]], *, column: str = "entry", bit: int = 20
+    tmp_path: Path, test: Callable[[World, Node, Client], Awaitable[None]], *, column: str = "entry", bit: int = 20,
+    keep: int | None = None,
 ) -> None:
-    """Run a test on a node that has all of PATHS, and has lost what stood at x."""
+    """Run a test on a node that has all of PATHS, and has lost what stood at x. `keep`: so many changes are left."""
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
@@ -36,6 +39,8 @@ def with_lost_value(
                 for path in PATHS:
                     await client.set(path, path)
             await stopped(node)
+            with closing(open_archive(str(tmp_path / "a.sqlite"))) as archive:
+                archive.prune_history(keep=keep)
             flip(tmp_path / "a.sqlite", "state", column, "hex(path) = '91A178'", bit=bit)
             again = await world.start("a", solo=True, archive=node.archive, disk=node.disk.after_kill())
             await world.ready("a")
@@ -68,7 +73,21 @@ def test_lost_value_is_damaged_and_no_other(tmp_path: Path) -> None:
     with_lost_value(tmp_path, test)
 
 
-def test_value_whose_path_cannot_be_read_may_be_any_that_is_not_there(tmp_path: Path) -> None:
+def test_history_tells_whose_value_it_was_where_the_path_cannot_be_read(tmp_path: Path) -> None:
+    async def test(world: World, node: Node, client: Client) -> None:
+        found = [await code_of(client, path) for path in ("x", "x.y", "z", "y", "nothing")]
+        assert found == ["damaged", None, None, None, None]
+        again = await restarted(world, node)
+        async with again.client() as client:
+            assert [await code_of(client, path) for path in ("x", "y")] == ["damaged", None]
+            assert [lost["path"] for lost in (await client.ask("get_state"))["scrub"]["lost"]] == ["x"]
+
+    with_lost_value(tmp_path, test, column="path", bit=0)
+
+
+def test_value_whose_path_nobody_knows_may_be_any_that_is_not_there(tmp_path: Path) -> None:
+    """History was removed."""
+
     async def test(_world: World, _node: Node, client: Client) -> None:
         found = [await code_of(client, path) for path in ("x", "x.y", "z", "nothing")]
         assert found == ["damaged", None, None, "damaged"]
@@ -76,7 +95,7 @@ def test_value_whose_path_cannot_be_read_may_be_any_that_is_not_there(tmp_path: 
         await client.set("nothing", 1)
         assert [await code_of(client, path) for path in ("x", "nothing")] == ["damaged", None]
 
-    with_lost_value(tmp_path, test, column="path", bit=0)
+    with_lost_value(tmp_path, test, column="path", bit=0, keep=2)
 
 
 @pytest.mark.parametrize("way", ["set", "delete", "delete_tree", "batch"])
