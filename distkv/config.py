@@ -154,7 +154,8 @@ class TokensConfig:
     """Tokens, which are locks. All of this must be the same on all nodes."""
 
     servers: tuple[str, ...] = attrs.field(default=())
-    """The names of the nodes that serve tokens: 1, 3, 5 or 7. A majority of them must be alive. Empty: no tokens."""
+    """The names of the nodes that serve tokens: 1, 3, 5 or 7. A majority of them must be alive. Empty: no tokens. This
+    counts until they have begun. Afterwards ``distkv client token servers --set`` changes who serves."""
     lease_s: float = attrs.field(default=5.0)
     """After so many seconds without a majority, a server grants nothing. So long it also takes to notice that a server
     is gone."""

@@ -10,23 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from time import monotonic
 from typing import Final
 
 import asyncclick as click
 
 from distkv.cli.output import Form, complain, print_items, print_result
 from distkv.cli.session import CliSession, Job, output_option
-from distkv.cli.token import read_token_name
+from distkv.cli.token import read_span, read_token_name
 from distkv.cli.watch import tell_back, tell_lost
 from distkv.client.blocking import Client
 from distkv.client.blocking_connection import SharedConnection
 from distkv.client.outages import SILENCE_S
 from distkv.client.token_watch import TokenWatching
-from distkv.errors import SettingsError
+from distkv.errors import DecodeError, NoQuorumError, SettingsError, TimedOutError
 from distkv.text.display import word
 from distkv.text.moment import utc
 from distkv.wire.fields import read_flag, read_int, read_list, read_map, read_time
+from distkv.wire.row import WAIT_S_MAX
+from distkv.wire.token_fields import read_list_of_servers
 
+CHANGE_S: Final = 60.0
+STEP_S: Final = 5.0
+"""So long one request for a change waits."""
+REPLY_S: Final = 30.0
 HEADS: Final = ("TOKEN", "FENCE", "MODE", "SESSION", "SINCE", "WAITING", "SERVER", "DATA")
 
 RESET_NEEDS_FORCE: Final = (
@@ -116,11 +123,48 @@ def break_command(session: CliSession, name: str) -> Job:
 
 
 @click.command("servers")
+@click.option("--set", "names", metavar="NAMES", help="The nodes that are to serve from now on, as 'a,b,d'.")
+@click.option("--wait", metavar="SECONDS", help=f"How long to wait until they do. [{CHANGE_S:g}]")
 @output_option
 @click.pass_obj
-def servers_command(session: CliSession, form: str | None) -> Job:
-    """Print the token servers, their states, and which one leads."""
-    return partial(_servers, session, Form(form) if form else session.form)
+def servers_command(session: CliSession, names: str | None, wait: str | None, form: str | None) -> Job:
+    """Print the token servers in force, their states, and which one leads; or change them.
+
+    The change goes on under load: what is held stays held. A majority of the servers of before and of those that are
+    named must be there meanwhile. Afterwards write the list into tokens.servers of all nodes.
+
+    Fails with 4 if the change is not done after --wait, and says what it waits for. It goes on then: give the same
+    command again, or the list of before to go back.
+    """
+    chosen = Form(form) if form else session.form
+    if names is None:
+        if wait is not None:
+            raise click.UsageError("--wait is for a change: give --set, too")
+        return partial(_servers, session, chosen)
+    return partial(_set_servers, session, _read_servers(names), read_span("--wait", wait, WAIT_S_MAX), chosen)
+
+
+def _read_servers(text: str) -> tuple[str, ...]:
+    names = tuple([name.strip() for name in text.split(",")])
+    try:
+        return tuple(read_list_of_servers([*names]))
+    except DecodeError:
+        raise SettingsError(f"--set is {text!r}: give 1, 3, 5 or 7 nodes, each once, as 'a,b,d'") from None
+
+
+def _set_servers(session: CliSession, names: tuple[str, ...], wait_s: float | None, form: Form) -> None:
+    left_s = CHANGE_S if wait_s is None else wait_s
+    end_s = monotonic() + left_s
+    with Client(session.addresses, reply_s=STEP_S + REPLY_S) as client:
+        while True:
+            try:  # step by step: while the leader changes nobody answers, and the next one has to be asked
+                step_s = max(0.0, min(STEP_S, end_s - monotonic()))
+                client.request("token_set_servers", {"servers": names, "wait": step_s}, is_read=True)
+                break
+            except (TimedOutError, NoQuorumError):
+                if monotonic() >= end_s:
+                    raise
+    _servers(session, form)
 
 
 def _servers(session: CliSession, form: Form) -> None:
@@ -135,6 +179,9 @@ def _servers(session: CliSession, form: Form) -> None:
     if found["leader"] is None:
         complain("no majority of the token servers answers: this is what was known last")
     print_items(_columns(lines), form)
+    listed, following = (",".join(map(str, read_list(found.get(name, []), name))) for name in ("list", "next"))
+    if following:
+        complain(f"the servers change from {listed} to {following}: '--set {following}' says what that waits for")
     print_result(f"term {found['term']}, version {found['version']}, {found['sessions']} sessions", form)
 
 

@@ -235,6 +235,7 @@ def check_tokens(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
     """Whether the token servers are all there and agree who they are."""
     told = {node.name: node.tokens for node in nodes if node.tokens is not None}
     complaints = [found for name, tokens in told.items() for found in _token_complaints(name, tokens)]
+    complaints += _list_complaints(nodes)
     servers = str(nodes[0].settings.get("tokens.servers", ""))
     if servers and not told:
         says = f"no token works at {nodes[0].name}: it hears none of the servers {servers}"
@@ -246,15 +247,43 @@ def check_tokens(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
 
 
 def _token_complaints(name: str, tokens: TokenFacts) -> Iterator[Finding]:
-    if tokens.differing:
-        says = f"{name} has another list of token servers than {_and(tokens.differing)}"
+    if tokens.differing and not tokens.states:
+        says = f"the settings of {name} name other token servers than those of {_and(tokens.differing)}"
         yield Finding("tokens", Level.WARN, says, "set tokens.servers alike on all nodes, and start them again")
-    if tokens.leader is None or not tokens.states:
+    elif tokens.leader is None or not tokens.states:
         says, do = f"{name} knows no leader of the token servers", "start a majority of them; for the first time, all"
         yield Finding("tokens", Level.WARN, says, do)
     away = [server for server, state in tokens.states.items() if state == "down"]
     if away and tokens.leader == name:
         yield Finding("tokens", Level.WARN, f"of the token servers {_and(away)} is down", "start it again")
+
+
+def _list_complaints(nodes: Sequence[NodeFacts]) -> Iterator[Finding]:
+    """Who has which list of token servers, until all have the same, and their settings, too."""
+    knowing = [node for node in nodes if node.token_lists]
+    having = _by({node.name: " and ".join(map(", ".join, node.token_lists)) for node in knowing})
+    if len(having) > 1:
+        shown = "; ".join(f"{_and(names)}: {lists}" for lists, names in having.items())
+        do = "wait until they hear of each other; then ask 'distkv client token servers'"
+        yield Finding("tokens", Level.WARN, f"not all know the same list of token servers ({shown})", do)
+    for node in [node for node in knowing if len(node.token_lists) > 1 and len(having) == 1][:1]:
+        old, new = (",".join(one) for one in node.token_lists)
+        do = f"'distkv client token servers --set {new}' says what it waits for, with {old} it goes back"
+        yield Finding("tokens", Level.WARN, f"the token servers change from {old} to {new}", do)
+    for node in knowing:
+        setting, last = str(node.settings.get("tokens.servers", "")), ", ".join(node.token_lists[-1])
+        if setting and setting != last:
+            says = f"tokens.servers is {setting} in the settings of {node.name}, and the list in force is {last}"
+            do = f"set it to the list in force; only 'distkv client token servers --set {setting}' changes that"
+            yield Finding("tokens", Level.WARN, says, do.replace(", ", ","))
+
+
+def _by(values: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names by what they have."""
+    found = dict[str, list[str]]()
+    for name, value in values.items():
+        found.setdefault(value, []).append(name)
+    return found
 
 
 def check_releases(nodes: Sequence[NodeFacts]) -> Finding:

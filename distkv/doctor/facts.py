@@ -122,7 +122,7 @@ class TokenFacts:
     states: Mapping[str, str] = attrs.field(factory=dict)
     """Of each server that is named; empty: they did not begin yet."""
     differing: tuple[str, ...] = ()
-    """Nodes that have another list of servers."""
+    """Nodes whose settings name other servers."""
 
 
 @attrs.frozen
@@ -152,6 +152,9 @@ class NodeFacts:
     """None: it keeps no archive, or does not tell."""
     tokens: TokenFacts | None = None
     """None: it is no token server."""
+    token_lists: tuple[tuple[str, ...], ...] = ()
+    """The list of token servers in force, as it knows, and the one that is to take its place, if there is one; empty:
+    it does not know, or there are none."""
     failed: tuple[str, ...] = ()
     """Services of it that failed, and are off until its next start."""
     aside: tuple[str, ...] = ()

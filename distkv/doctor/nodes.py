@@ -101,6 +101,7 @@ def _node(where: str, hello: Hello, state: Mapping[str, object], clock: Clock | 
         ),
         damage=_damage(read_map(state.get("scrub", {}), "scrub")),
         tokens=_tokens(read_map(state.get("tokens", {}), "tokens")),
+        token_lists=_token_lists(read_map(state.get("tokens", {}), "tokens")),
         failed=tuple(map(str, read_list(state.get("failed", []), "failed"))),
         aside=tuple(
             str(read_map(item, "aside").get("id")) for item in read_list(state.get("aside", []), "aside")
@@ -117,6 +118,11 @@ def _tokens(found: Mapping[str, object]) -> TokenFacts | None:
         {str(name): str(state) for name, state in states.items()},
         tuple(map(str, read_list(found["differing"], "differing"))),
     )
+
+
+def _token_lists(found: Mapping[str, object]) -> tuple[tuple[str, ...], ...]:
+    lists = [tuple(map(str, read_list(found.get(name, []), name))) for name in ("list", "next")]
+    return tuple([one for one in lists if one])
 
 
 def _damage(found: Mapping[str, object]) -> DamageFacts | None:

@@ -86,6 +86,7 @@ from distkv.wire.token_requests import (
     TokenRelease,
     TokenReset,
     TokenServers,
+    TokenSetServers,
     TokenShow,
     TokenWatch,
 )
@@ -345,7 +346,7 @@ class Session:
                 self._answer_long(changes.send_changes, request)
             case (
                 TokenOpen() | TokenClose() | TokenKeep() | TokenAcquire() | TokenRelease() | TokenData() | TokenShow()
-                | TokenList() | TokenWatch() | TokenBreak() | TokenServers() | TokenReset()
+                | TokenList() | TokenWatch() | TokenBreak() | TokenServers() | TokenSetServers() | TokenReset()
             ):
                 self._tokens.begin(request)
             case GetEvents() | GetPages() | GetSnapshot():

@@ -25,7 +25,7 @@ from distkv.errors import BusyError, CancelledError, DisabledError, DistkvError
 from distkv.services.sender import Sender
 from distkv.wire.replies import encode_end, encode_error, encode_result, encode_start
 from distkv.wire.token_replies import TokensChanged, reply_fields
-from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenWatch
+from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers, TokenWatch
 from distkv.wire.watch import Mark, encode_mark
 
 log = logging.getLogger("distkv.engine")
@@ -62,11 +62,12 @@ class TokenRequests:
         seq, limit = request.seq, self._driver.limits.open_requests
         if len(self._open) >= limit:
             raise BusyError(f"this connection waits for {limit} answers about tokens: wait for one, or open another")
-        if isinstance(request, TokenBreak | TokenReset):
-            if isinstance(request, TokenBreak):
-                log.warning("token_break token=%r by=%s", request.token, self._sender.peer_name)
-            else:
-                log.warning("token_reset by=%s", self._sender.peer_name)
+        if isinstance(request, TokenBreak):
+            log.warning("token_break token=%r by=%s", request.token, self._sender.peer_name)
+        elif isinstance(request, TokenSetServers):
+            log.warning("token_set_servers servers=%s by=%s", ",".join(request.servers), self._sender.peer_name)
+        elif isinstance(request, TokenReset):
+            log.warning("token_reset by=%s", self._sender.peer_name)
         if isinstance(request, TokenWatch):
             self._sender.add(encode_start(seq), 0)
             self._watches.add(seq)

@@ -367,6 +367,14 @@ class SetData:
 
 
 @attrs.frozen
+class SetServers:
+    """A client says which nodes are to be the token servers."""
+
+    node: str
+    servers: tuple[str, ...]
+
+
+@attrs.frozen
 class ResetTokens:
     """A client says that a majority of the token servers is gone for good."""
 
@@ -391,6 +399,7 @@ class FreezeClient:
 
 TokenAction: TypeAlias = (
     StartClient | AcquireToken | ReleaseToken | SetData | BreakToken | ResetTokens | CloseSession | FreezeClient
+    | SetServers
 )
 """What clients of tokens do, and what befalls them."""
 

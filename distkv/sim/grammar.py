@@ -38,6 +38,7 @@ from distkv.sim.actions import (
     Rot,
     RotSome,
     SetClock,
+    SetServers,
     Setting,
     Settings,
     Settle,
@@ -160,7 +161,7 @@ class _Parser:
 def _mentioned(action: Action) -> Iterable[str]:
     """Nodes that must be named elsewhere, too: here a name written wrong would do nothing."""
     if isinstance(action, TokenAction):
-        return (action.node,) if isinstance(action, StartClient | BreakToken | ResetTokens) else ()
+        return (action.node,) if isinstance(action, StartClient | BreakToken | ResetTokens | SetServers) else ()
     match action:
         case CutWay(sender=sender, receiver=receiver):
             return (sender, receiver)

@@ -22,6 +22,7 @@ from distkv.sim.actions import (
     ReleaseToken,
     ResetTokens,
     SetData,
+    SetServers,
     StartClient,
     TokenAction,
 )
@@ -30,7 +31,7 @@ from distkv.sim.host import Process
 from distkv.sim.token_clients import TokenClient
 from distkv.sim.token_nodes import TokenNodes
 from distkv.sim.token_standing import server_lines
-from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset
+from distkv.wire.token_requests import TokenBreak, TokenRequest, TokenReset, TokenSetServers
 
 ALL_WANTED: Final = "all tokens are wanted"
 """So it is told that all is well, and every client wants something from now on."""
@@ -38,6 +39,8 @@ LAST_MS: Final = 1000
 """So long after that each client asks."""
 LAST_HOLD_MS: Final = 200
 """In the end each client wants what it wanted last, and holds it for so long."""
+CHANGE_S: Final = 60.0
+"""So long somebody waits for a change of the servers."""
 CALM_MS: Final = 5000
 """After faults ended, messages of before are on their way for so long."""
 
@@ -66,7 +69,7 @@ class TokenCrowd:
                     return f"{name} has a session"
                 self._open(action, nodes)
                 return ""
-            case BreakToken() | ResetTokens():
+            case BreakToken() | ResetTokens() | SetServers():
                 return self._ask(action)
             case AcquireToken() | ReleaseToken() | SetData() | CloseSession() | FreezeClient():
                 pass
@@ -140,7 +143,7 @@ class TokenCrowd:
         self._opened[action.client] = action
         self._clients[action.client] = TokenClient(self._fleet, action, nodes, self._counts[action.client])
 
-    def _ask(self, action: BreakToken | ResetTokens) -> str:
+    def _ask(self, action: BreakToken | ResetTokens | SetServers) -> str:
         """What somebody asks of a node without a session."""
         name = action.node
         process = self._fleet.hosts[name].process
@@ -150,6 +153,10 @@ class TokenCrowd:
         what = "reset the tokens"
         if isinstance(action, BreakToken):
             request, what = TokenBreak(0, action.token), f"break {action.token}"
+        elif isinstance(action, SetServers):
+            hosts = self._fleet.hosts
+            request = TokenSetServers(0, tuple([hosts[one].node for one in action.servers]), CHANGE_S)
+            what = f"change the token servers to {' '.join(action.servers)}"
         self._fleet.client(name, f"is asked to {what}")
         number = process.next_request()
         process.asked[number] = partial(self._answered, name)

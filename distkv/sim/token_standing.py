@@ -30,9 +30,11 @@ def server_lines(nodes: TokenNodes, names: Mapping[str, str], tokens: Iterable[s
 
 
 def _running(nodes: TokenNodes) -> Iterator[tuple[str, TokenMachine]]:
-    for name in nodes.settings.servers:
-        if nodes.hosts[name].process is not None and name in nodes.machines:
-            yield name, nodes.machines[name]
+    for name, host in nodes.hosts.items():
+        machine = nodes.machines.get(name)
+        is_one = machine is not None and machine.consensus is not None and machine.consensus.is_server
+        if machine is not None and is_one and host.process is not None:
+            yield name, machine
 
 
 def _known(state: TokenState | None, names: Mapping[str, str], tokens: Iterable[str]) -> str:
@@ -43,6 +45,7 @@ def _known(state: TokenState | None, names: Mapping[str, str], tokens: Iterable[
         f"version {state.version}",
         f"{state.leader} leads",
         ", ".join(f"{name} {one.standing.value}" for name, one in state.servers.items()),
+        f"changes to {' '.join(state.next)}" if state.next else "",
         ", ".join(sessions) or "no sessions",
         ", ".join(f"{token} at {state.server_of(token)}" for token in sorted(tokens)),
     ]

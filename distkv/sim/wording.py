@@ -43,6 +43,7 @@ from distkv.sim.actions import (
     RotSome,
     SetClock,
     SetData,
+    SetServers,
     SettingMap,
     Settings,
     Settle,
@@ -300,6 +301,8 @@ def _of_tokens(action: TokenAction) -> Iterator[str]:
             yield from ("break", node, shlex.quote(token))
         case ResetTokens(node=node):
             yield from ("reset", node)
+        case SetServers(node=node, servers=servers):
+            yield from ("change", node, *servers)
         case CloseSession(client=client):
             yield from ("close", client)
         case FreezeClient(client=client, for_ms=for_ms):

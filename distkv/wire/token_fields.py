@@ -13,13 +13,16 @@ from typing import Final, TypeAlias
 import attrs
 
 from distkv.errors import TooLargeError
+from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence, is_token_name
 from distkv.wire import packing
-from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list
+from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_node
 from distkv.wire.values import NIL, canonical
 
 DATA_BYTES_MAX: Final = 64 << 10
 """How large the packed data of a token may be."""
+SERVERS_MAX: Final = 7
+"""No list of token servers is longer."""
 SESSION_CHARS_MAX: Final = 64
 HELD_MAX: Final = 10_000
 """How many tokens one session may hold."""
@@ -56,6 +59,22 @@ def read_token(value: object, name: str = "token") -> str:
     if type(value) is not str or not is_token_name(value):
         raise bad(name, f"a name: text of 1 to {TOKEN_BYTES_MAX} bytes without control characters", value)
     return value
+
+
+def read_names(value: object, name: str) -> tuple[NodeName, ...]:
+    """Some token servers, or none."""
+    found = tuple([read_node(one, name) for one in read_list(value, name)])
+    if len(found) > SERVERS_MAX or len(set(found)) < len(found):
+        raise bad(name, f"at most {SERVERS_MAX} nodes, each once", value)
+    return found
+
+
+def read_list_of_servers(value: object) -> tuple[NodeName, ...]:
+    """All token servers, as they are to be: 1, 3, 5 or 7."""
+    found = read_names(value, "servers")
+    if not len(found) % 2:
+        raise bad("servers", f"1, 3, 5 or {SERVERS_MAX} nodes: with an even number one more would not help", value)
+    return found
 
 
 def read_session(value: object, name: str = "session") -> str:

@@ -24,6 +24,8 @@ from distkv.wire.token_fields import (
     Ticket,
     held_list,
     read_held_list,
+    read_list_of_servers,
+    read_names,
     read_prefix,
     read_session,
     read_ticket,
@@ -33,8 +35,8 @@ from distkv.wire.token_fields import (
 from distkv.wire.token_replies import TokenItem, TokenReply, item_list, read_item_list, read_reply, reply_map
 from distkv.wire.token_requests import TOKEN_ROWS, OneTokenRequest, TokenList
 from distkv.wire.token_slots import TokenRecord, read_record_list, record_list
+from distkv.wire.token_states import JOINT_MAX, STANDINGS
 
-SERVERS_MAX: Final = 7
 RECORDS_MAX: Final = 1000
 """A piece of a hand-over has no more tokens than these."""
 TEXT_MAX: Final = 1000
@@ -149,10 +151,18 @@ class AskHolding:
     fence: Fence
 
 
-LeaderQuestion: TypeAlias = OpenSession | EndSession | KeepSession | TellLoss | AskHolding
-TokenQuestion: TypeAlias = (
-    AboutToken | LeaderQuestion | ReleaseAll | ClaimTokens | ListTokens | WatchTokens | WhereTokens | TakeTokens
-)
+@attrs.frozen(slots=True)
+class ChangeServers:
+    """For the leader: another list of servers is to come into force. Answered when it is, or after a wait."""
+
+    servers: tuple[NodeName, ...]
+    wait_ms: int
+
+
+SessionQuestion: TypeAlias = OpenSession | EndSession | KeepSession | TellLoss | AskHolding
+LeaderQuestion: TypeAlias = SessionQuestion | ChangeServers
+ServerQuestion: TypeAlias = ReleaseAll | ClaimTokens | ListTokens | WatchTokens | WhereTokens | TakeTokens
+TokenQuestion: TypeAlias = AboutToken | LeaderQuestion | ServerQuestion
 
 # -- what is answered ---------------------------------------------------------------------------------------------
 
@@ -171,6 +181,10 @@ class TokenMap:
     """How many there are."""
     is_sure: bool
     """Whether the server may grant now."""
+    list: tuple[NodeName, ...] = ()
+    """The list in force; empty: all of them."""
+    next: tuple[NodeName, ...] = ()
+    """The list that is to take its place; empty: there is none."""
 
 
 @attrs.frozen(slots=True)
@@ -257,6 +271,8 @@ def _question_fields(question: TokenQuestion) -> dict[str, object]:
             return {"ask": "loss", "session": session, "fence": [fence.epoch, fence.counter, fence.token]}
         case AskHolding(session=session, fence=fence):
             return {"ask": "holding", "session": session, "fence": [fence.epoch, fence.counter, fence.token]}
+        case ChangeServers(servers=servers, wait_ms=wait_ms):
+            return {"ask": "servers", "servers": [*servers], "wait": wait_ms}
         case AboutToken():
             raise TypeError("it is packed as its request is")
         case _:
@@ -356,6 +372,9 @@ _QUESTIONS: Final[Mapping[str, Callable[[Fields], TokenQuestion]]] = {
     "watch": _read_watch,
     "where": lambda _: WhereTokens(),
     "take": _read_take,
+    "servers": lambda fields: ChangeServers(
+        read_list_of_servers(fields.get("servers")), read_int(fields, "wait", TTL_MS_MAX)
+    ),
     "loss": lambda fields: TellLoss(*_read_of_session(fields)),
     "holding": lambda fields: AskHolding(*_read_of_session(fields)),
 }
@@ -419,21 +438,22 @@ def _read_error(parts: list[object]) -> RequestError:
 
 def _map_list(map: TokenMap) -> list[object]:
     servers = {name: [*parts] for name, parts in map.servers.items()}
-    return [map.term, map.version, map.changed, map.leader, servers, map.sessions, map.is_sure]
+    lists = [[*map.list], [*map.next]] if map.list else []
+    return [map.term, map.version, map.changed, map.leader, servers, map.sessions, map.is_sure, *lists]
 
 
 def _read_map(value: object) -> TokenMap:
     parts = read_list(value, "map")
-    if len(parts) != 7 or type(parts[6]) is not bool:
-        raise bad("map", "a list of 7", value)
+    if len(parts) not in (7, 9) or type(parts[6]) is not bool:
+        raise bad("map", "a list of 7 or 9", value)
     numbers: Fields = {"term": parts[0], "version": parts[1], "changed": parts[2], "sessions": parts[5]}
     servers = dict[NodeName, tuple[str, int, int]]()
     found = read_map(parts[4], "map")
-    if len(found) > SERVERS_MAX:
-        raise bad("map", f"of at most {SERVERS_MAX} servers", value)
+    if len(found) > JOINT_MAX:
+        raise bad("map", f"of at most {JOINT_MAX} servers", value)
     for name, one in found.items():
         three = read_list(one, "map")
-        if len(three) != 3 or three[0] not in ("down", "booting", "ready"):
+        if len(three) != 3 or three[0] not in STANDINGS:
             raise bad("map", "made of [standing, life, since]", one)
         rest: Fields = {"life": three[1], "since": three[2]}
         life, since = read_int(rest, "life"), read_int(rest, "since", FENCE_MAX)
@@ -446,6 +466,7 @@ def _read_map(value: object) -> TokenMap:
         servers,
         read_int(numbers, "sessions", FENCE_MAX),
         parts[6],
+        *[read_names(part, "map") for part in parts[7:]],
     )
 
 

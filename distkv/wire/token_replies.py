@@ -17,7 +17,7 @@ from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_time
-from distkv.wire.token_fields import HELD_MAX, read_packed_data, read_session, read_token
+from distkv.wire.token_fields import HELD_MAX, read_names, read_packed_data, read_session, read_token
 
 ITEMS_MAX: Final = 10_000
 HOLDERS_MAX: Final = 100_000
@@ -115,6 +115,10 @@ class TokenServersShown:
     term: int
     version: int
     sessions: int
+    list: tuple[NodeName, ...] = ()
+    """The list in force."""
+    next: tuple[NodeName, ...] = ()
+    """The list that is to take its place; empty: there is none."""
 
 
 TokenReply: TypeAlias = (
@@ -148,7 +152,8 @@ def reply_fields(reply: TokenReply) -> tuple[dict[str, object], dict[str, bytes]
         case TokenServersShown(servers=servers):
             shown = [{"node": name, "state": state, "life": life} for name, (state, life) in servers.items()]
             numbers = {"term": reply.term, "version": reply.version, "sessions": reply.sessions}
-            return {"servers": shown, "leader": reply.leader, **numbers}, {}
+            lists = {"list": reply.list} | ({"next": reply.next} if reply.next else {})
+            return {"servers": shown, "leader": reply.leader, **numbers, **lists}, {}
         case _:
             assert_never(reply)
 
@@ -194,7 +199,7 @@ def reply_map(reply: TokenReply) -> dict[str, object]:
         case TokensChanged(items=items, is_complete=is_complete):
             return {"changed": [item_list(item) for item in items], "complete": is_complete}
         case TokenServersShown():
-            rest = [reply.leader, reply.term, reply.version, reply.sessions]
+            rest = [reply.leader, reply.term, reply.version, reply.sessions, reply.list, reply.next]
             return {"servers": {name: [*pair] for name, pair in reply.servers.items()}, "rest": rest}
         case _:
             assert_never(reply)
@@ -248,9 +253,10 @@ def _read_servers(fields: Fields) -> TokenServersShown:
         if type(standing) is not str or len(standing) > STANDING_CHARS_MAX:
             raise bad("servers", "made of standings and lives", standing)
         servers[read_node(name, "servers")] = standing, _int(life, "servers")
-    leader, term, version, sessions = _parts(fields.get("rest"), "rest", 4)
+    leader, term, version, sessions, *lists = _parts(fields.get("rest"), "rest", 6)
     numbers = (_int(term, "rest"), _int(version, "rest"), _int(sessions, "rest"))
-    return TokenServersShown(servers, read_node(leader, "rest"), *numbers)
+    names = [read_names(one, "rest") for one in lists]
+    return TokenServersShown(servers, read_node(leader, "rest"), *numbers, *names)
 
 
 def read_item_list(value: object) -> TokenItem:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from distkv.errors import RequestError
+from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.model.lean import lean_value
 from distkv.wire import packing
@@ -20,6 +21,7 @@ from distkv.wire.token_fields import (
     Ticket,
     read_data,
     read_held,
+    read_list_of_servers,
     read_prefix,
     read_session,
     read_ticket,
@@ -157,6 +159,16 @@ class TokenServers:
 
 
 @lean_value
+class TokenSetServers:
+    """Another list of token servers is to come into force."""
+
+    seq: int
+    servers: tuple[NodeName, ...]
+    wait_s: float | None = None
+    """How long the answer may take; None: it only begins."""
+
+
+@lean_value
 class TokenReset:
     """Found the token servers anew, where a majority of them is gone for good."""
 
@@ -165,7 +177,7 @@ class TokenReset:
 
 TokenRequest: TypeAlias = (
     TokenOpen | TokenClose | TokenKeep | TokenAcquire | TokenRelease | TokenData | TokenShow | TokenList | TokenWatch
-    | TokenBreak | TokenServers | TokenReset
+    | TokenBreak | TokenServers | TokenSetServers | TokenReset
 )
 
 OneTokenRequest: TypeAlias = TokenAcquire | TokenRelease | TokenData | TokenShow | TokenBreak
@@ -335,6 +347,16 @@ def _write_reset(_: TokenReset, fields: dict[str, object], __: dict[str, bytes])
     fields["force"] = True
 
 
+def _read_set_servers(seq: int, fields: Fields, _: bytes) -> TokenSetServers:
+    return TokenSetServers(seq, read_list_of_servers(fields.get("servers")), _wait(fields))
+
+
+def _write_set_servers(request: TokenSetServers, fields: dict[str, object], _: dict[str, bytes]) -> None:
+    fields["servers"] = [*request.servers]
+    if request.wait_s is not None:
+        fields["wait"] = request.wait_s
+
+
 _LATER: Final = ReplyForm.LATER
 
 TOKEN_ROWS: Final[tuple[AnyRow[TokenRequest], ...]] = (
@@ -349,5 +371,6 @@ TOKEN_ROWS: Final[tuple[AnyRow[TokenRequest], ...]] = (
     RequestRow("token_watch", TokenWatch, _read_watch, _write_watch, ReplyForm.OPEN),
     RequestRow("token_break", TokenBreak, _read_break, _write_break, _LATER),
     RequestRow("token_servers", TokenServers, lambda seq, _, __: TokenServers(seq), lambda _, __, ___: None, _LATER),
+    RequestRow("token_set_servers", TokenSetServers, _read_set_servers, _write_set_servers, _LATER),
     RequestRow("token_reset", TokenReset, _read_reset, _write_reset),
 )

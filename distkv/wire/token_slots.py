@@ -56,6 +56,8 @@ class GainedPart:
     before: frozenset[NodeName]
     """Who was not down before."""
     after: frozenset[NodeName]
+    giver: NodeName | None = None
+    """Who hands them over, because it leaves; None: the sessions are asked."""
 
 
 @attrs.frozen(slots=True)
@@ -133,7 +135,7 @@ def encode_part(part: ServedPart) -> bytes:
             "up": part.up,
             "epoch": part.epoch,
             "ceiling": part.ceiling,
-            "gains": [[gain.version, sorted(gain.before), sorted(gain.after)] for gain in part.gains],
+            "gains": [[one.version, sorted(one.before), sorted(one.after), one.giver] for one in part.gains],
             "boot": part.boot,
             "handed": part.handed,
             "whole": part.is_whole,
@@ -171,10 +173,11 @@ def _giving(parts: list[object]) -> tuple[int, bool, bool]:
 
 
 def _gain(parts: list[object]) -> GainedPart:
-    if len(parts) != 3:
-        raise bad("gains", "made of lists of 3", parts)
-    before, after = (frozenset(read_node(name, "gains") for name in read_list(one, "gains")) for one in parts[1:])
-    return GainedPart(read_int({"gains": parts[0]}, "gains", FENCE_MAX), before, after)
+    if len(parts) != 4:
+        raise bad("gains", "made of lists of 4", parts)
+    before, after = (frozenset(read_node(name, "gains") for name in read_list(one, "gains")) for one in parts[1:3])
+    giver = None if parts[3] is None else read_node(parts[3], "gains")
+    return GainedPart(read_int({"gains": parts[0]}, "gains", FENCE_MAX), before, after, giver)
 
 
 def _holder_list(one: TokenHolder) -> list[object]:

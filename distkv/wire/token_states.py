@@ -17,16 +17,17 @@ from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, read_flag, read_hash, read_int, read_list, read_map, read_node
+from distkv.wire.token_fields import SERVERS_MAX, read_names
 
-SERVERS_MAX: Final = 7
-"""No list of token servers is longer."""
+JOINT_MAX: Final = 3 * SERVERS_MAX
+"""So many servers may have to do with a state: those of two lists, and some that were to join."""
 NUMBER_MAX: Final = 2**62 - 1
 """The highest term, version, generation, life, round and time."""
 CHANGE_SESSIONS_MAX: Final = 1 << 16
 """A change opens and ends no more sessions than these."""
 SESSION_CHARS_MAX: Final = 96
 TTL_MS_MAX: Final = 2**40
-STANDINGS: Final = ("down", "booting", "ready")
+STANDINGS: Final = ("down", "booting", "ready", "leaving")
 
 
 class StateId(NamedTuple):
@@ -65,6 +66,10 @@ class StateHead:
     leader: NodeName
     servers: Mapping[NodeName, ServerLine]
     changed: int
+    list: tuple[NodeName, ...] = ()
+    """The list in force; empty: all servers."""
+    next: tuple[NodeName, ...] = ()
+    """The list that is to take its place; empty: there is none."""
 
 
 @attrs.frozen(slots=True)
@@ -81,12 +86,12 @@ class StateChange:
 
 @attrs.frozen(slots=True)
 class Founding:
-    """With which directories the token servers began. It is an entry of the store, too."""
+    """With which directories the token servers began, or went on with another list. It is an entry of the store too."""
 
     servers: Mapping[NodeName, int]
     """All of the list, with their lives; 0: it was not known."""
     version: int
-    """That of the first state."""
+    """That of the first state, or of the one by which the list came into force."""
     generation: int
     """1, and one more with each `token reset --force`."""
 
@@ -247,7 +252,8 @@ def _change_list(change: StateChange) -> list[object]:
 
 def _head_list(head: StateHead) -> list[object]:
     servers = {name: [line.standing, line.life, line.since] for name, line in head.servers.items()}
-    return [*head.id, head.leader, servers, head.changed]
+    lists = [[*head.list], [*head.next]] if head.list else []
+    return [*head.id, head.leader, servers, head.changed, *lists]
 
 
 def _founding_list(founding: Founding) -> list[object]:
@@ -421,10 +427,18 @@ def _read_standing(data: object, name: str) -> str:
     return data
 
 
-def _read_servers(data: object, name: str) -> Fields:
+def _read_servers(data: object, name: str, limit: int = SERVERS_MAX) -> Fields:
     found = read_map(data, name)
-    if len(found) > SERVERS_MAX:
-        raise DecodeError(f"the field '{name}' names {len(found)} servers; the limit is {SERVERS_MAX}", f"bad_{name}")
+    if len(found) > limit:
+        raise DecodeError(f"the field '{name}' names {len(found)} servers; the limit is {limit}", f"bad_{name}")
+    return found
+
+
+def _read_names(data: object, servers: Mapping[NodeName, ServerLine]) -> tuple[NodeName, ...]:
+    """A list: each name once, in their order, and in the state."""
+    found = read_names(data, "state")
+    if found != tuple(sorted(found)) or not servers.keys() >= set(found):
+        raise bad("state", "of lists of its servers, by name", data)
     return found
 
 
@@ -442,10 +456,16 @@ def _read_founding(data: object) -> Founding:
 
 
 def _read_head(data: object) -> StateHead:
-    parts = _read_parts(data, "state", 5)
+    parts = read_list(data, "state")
+    if len(parts) not in (5, 7):
+        raise DecodeError(f"the field 'state' must have 5 or 7 parts, not {len(parts)}", "bad_state")
     term, version, changed = _read_numbers([*parts[:2], parts[4]], "state", 3)
-    servers = {read_node(name, "state"): _read_line(line) for name, line in _read_servers(parts[3], "state").items()}
-    return StateHead(StateId(term, version), read_node(parts[2], "state"), servers, changed)
+    found = _read_servers(parts[3], "state", JOINT_MAX)
+    servers = {read_node(name, "state"): _read_line(line) for name, line in found.items()}
+    lists = [_read_names(part, servers) for part in parts[5:]] or [(), ()]
+    if parts[5:] and not lists[0]:
+        raise bad("state", "of a list that is in force", parts[5])
+    return StateHead(StateId(term, version), read_node(parts[2], "state"), servers, changed, *lists)
 
 
 def _read_line(data: object) -> ServerLine:

@@ -70,6 +70,7 @@ EXAMPLES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("token_watch", {}),
     ("token_break", {"token": "t"}),
     ("token_servers", {}),
+    ("token_set_servers", {"servers": ["a"]}),
     ("token_reset", {"force": True}),
     ("get_changes", {"nodes": {"a": [1]}}),
     ("get_snapshot", {"node": "z", "created": 1.0, "addr": "z:1"}),

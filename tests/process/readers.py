@@ -92,6 +92,7 @@ READERS: dict[str, tuple[Reader, ...]] = {
     "docs/howto/node-lost.rst": (PASTES,),
     "docs/howto/remove.rst": (PASTES,),
     "docs/howto/systemd.rst": (UNDER_SYSTEMD,),
+    "docs/howto/token-servers.rst": (Reader(environment=FAST),),
     "docs/howto/tokens.rst": (Reader(environment=FAST, pastes=True),),
     "docs/howto/upgrade.rst": (Reader(environment=FAST),),
     "docs/shell.rst": (Reader(environment={"LC_ALL": "C"}, pastes=True),),

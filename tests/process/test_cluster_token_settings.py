@@ -1,4 +1,4 @@
-"""A node whose `tokens.servers` differ from the others': they go on, it grants nothing of its own, doctor tells.
+"""A node whose `tokens.servers` differ from the list in force: that changes nothing, and doctor tells.
 
 Knows: the settings of real nodes, which are changed by a restart.  Does not know how servers compare them.
 """
@@ -40,8 +40,38 @@ def told(cluster: Cluster, name: str) -> list[str]:
     return [one["says"] for one in found if (one["check"], one["level"]) == ("settings", "warn")]
 
 
-@pytest.mark.parametrize("servers", ["[c]", "[a, c, d]", "[]"])
-def test_node_with_another_list_grants_nothing_by_it(cluster: Cluster, servers: str) -> None:
+@pytest.mark.parametrize("servers", ["[c]", "[a, c, d]", "[d]"])
+def test_setting_that_names_other_servers_changes_nothing(cluster: Cluster, servers: str) -> None:
+    """(docs/protocol, QUORUM-20)"""
+    with Client([("127.0.0.1", cluster[name].port) for name in "ab"]) as client:
+        name = f"set{len(servers)}{servers[1]}"
+        with client.token(name, wait_s=DEADLINE_S, ttl_s=600.0) as token:
+            restart(cluster, "c", servers)
+            wait_states(cluster, dict.fromkeys("abc", "ready"))
+            cluster.wait(lambda: cluster["c"].run("token", "acquire", name).code == 4, "c knows it", DEADLINE_S)
+            assert not token.is_lost
+        (says,) = told(cluster, "a")
+        assert says.startswith("tokens.servers is ")
+        assert "token_setting_differs" in cluster["c"].errors
+    restart(cluster, "c", "[a, b, c]")
+    wait_states(cluster, dict.fromkeys("abc", "ready"))
+
+
+def test_rolling_restart_with_another_list_leaves_the_tokens_served(cluster: Cluster) -> None:
+    """(docs/protocol, QUORUM-20)"""
+    with (
+        Client([("127.0.0.1", cluster[name].port) for name in "abc"]) as client,
+        client.token("rolled", wait_s=DEADLINE_S, ttl_s=600.0) as token,
+    ):
+        for servers in ("[a, b, d]", "[a, b, c]"):
+            for name in "abc":
+                restart(cluster, name, servers)
+                wait_states(cluster, dict.fromkeys("abc", "ready"), name)
+        assert not token.is_lost
+
+
+@pytest.mark.parametrize("servers", ["[]"])
+def test_node_without_tokens_grants_nothing(cluster: Cluster, servers: str) -> None:
     with (
         Client([("127.0.0.1", cluster[name].port) for name in "ab"]) as client,
         client.token(f"job{len(servers)}", wait_s=DEADLINE_S, ttl_s=600.0) as token,

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from distkv.core.tokens.agreement.consensus import Consensus
-from distkv.errors import NotReadyError
+from distkv.errors import BusyError, NotReadyError
 from distkv.model.event import NodeName
 from tests.profiles import seeds
 from tests.property.token_servers import Site, TokenFleet
@@ -26,8 +26,10 @@ SETTLED_LEASES = 14
 class TokenPlay:
     """A fleet, and somebody who disturbs it."""
 
-    def __init__(self, count: int, seed: int) -> None:
-        self.fleet = TokenFleet(count, seed, is_encoding=seed % 10 == 0)
+    def __init__(self, count: int, seed: int, spares: int = 0) -> None:
+        self.fleet = TokenFleet(count, seed, is_encoding=seed % 10 == 0, spares=spares)
+        self.wanted = tuple(self.fleet.names)
+        """The list that is asked for, where it changes."""
         self.rng = Random(seed + 1)
         self.opened = 0
         self.stopped: list[NodeName] = []
@@ -35,7 +37,7 @@ class TokenPlay:
     def disturb(self) -> None:
         """Something goes wrong, or a little better; or a client does something."""
         fleet, rng = self.fleet, self.rng
-        name = rng.choice(fleet.names)
+        name = rng.choice(list(fleet.sites))
         site = fleet.sites[name]
         what = rng.randrange(21)
         if what < 3 and site.machine is not None:
@@ -68,7 +70,7 @@ class TokenPlay:
 
     def _part(self) -> None:
         """Two sides do not hear each other; the leader is on the smaller one, mostly."""
-        names = self.rng.sample(self.fleet.names, len(self.fleet.names))
+        names = self.rng.sample(list(self.fleet.sites), len(self.fleet.sites))
         leader = self.fleet.leader()
         if leader is not None and self.rng.random() < 0.7:
             names.remove(leader.name)
@@ -79,8 +81,8 @@ class TokenPlay:
     def _deafen(self) -> None:
         """One server does not hear the leader any more, that hears it and the others hear both."""
         leader = self.fleet.leader()
-        if leader is not None and len(self.fleet.names) > 1:
-            others = [one for one in self.fleet.names if one != leader.name]
+        if leader is not None and len(self.fleet.sites) > 1:
+            others = [one for one in self.fleet.sites if one != leader.name]
             self.fleet.cut.add((leader.name, self.rng.choice(others)))
 
     def _change_disk(self, name: NodeName) -> None:
@@ -97,13 +99,10 @@ class TokenPlay:
 
     def _may_wipe(self, name: NodeName) -> bool:
         """A majority of the disks that count is left; nothing can be promised otherwise."""
-        members = self.fleet.members()
-        if not self.fleet.observer.foundings:
-            return True
-        return len([one for one in members if one != name]) > len(self.fleet.names) // 2
+        return not self.fleet.observer.foundings or self.fleet.may_lose(name)
 
     def _cut(self, name: NodeName) -> None:
-        others = [one for one in self.fleet.names if one != name]
+        others = [one for one in self.fleet.sites if one != name]
         some = self.rng.sample(others, self.rng.randint(0, len(others)))
         way = self.rng.randrange(3)
         self.fleet.cut |= {(name, one) for one in some if way != 1} | {(one, name) for one in some if way != 2}
@@ -112,6 +111,9 @@ class TokenPlay:
         """Open some sessions, or end one, at whoever leads. The tag of one that was opened."""
         site = self.fleet.leader()
         if site is None or site.machine is None or site.paused_ms > self.fleet.now_ms:
+            return None
+        if len(self.fleet.sites) > len(self.fleet.names) and self.rng.random() < 0.5:
+            self.change(site)
             return None
         state = site.machine.effective
         if state is not None and state.sessions and self.rng.random() < 0.3:
@@ -125,6 +127,14 @@ class TokenPlay:
             self._step(site, partial(Consensus.propose_open, ttl_ms=15_000, tag=tag))
         return tags[-1]
 
+    def change(self, site: Site) -> None:
+        """Ask the leader for a list of servers: for another one, for the same again, or to go back."""
+        if self.rng.random() < 0.4:
+            count = self.rng.choice([size for size in (1, 3, 5) if size <= len(self.fleet.sites)])
+            self.wanted = tuple(self.rng.sample(list(self.fleet.sites), count))
+        with suppress(BusyError):
+            self._step(site, lambda machine: machine.propose_servers(self.wanted))
+
     def _step(self, site: Site, act: Callable[[Consensus], None]) -> None:
         def told(machine: Consensus, _own_ms: int) -> None:
             with suppress(NotReadyError):  # its last step made it a follower, and is not on its disk yet
@@ -134,7 +144,7 @@ class TokenPlay:
 
     def begin(self) -> None:
         """All start, one after the other."""
-        for name in self.fleet.names:
+        for name in self.fleet.sites:
             self.fleet.start(name)
             self.fleet.run(self.rng.randrange(200))
 
@@ -155,24 +165,26 @@ class TokenPlay:
             site.paused_ms = 0
 
 
-def play(seed: int) -> TokenPlay:
-    """One seed."""
+def play(seed: int, spares: int = 0) -> TokenPlay:
+    """One seed; with spare hosts the list of servers changes."""
     rng = Random(seed)
-    one = TokenPlay(rng.choice((1, 3, 3, 3, 5, 5)), seed)
+    one = TokenPlay(rng.choice((1, 3, 3, 3, 5, 5)), seed, spares)
     one.begin()
     if rng.random() < 0.8:
         one.fleet.settle(SETTLED_LEASES)
     one.trouble(rng.choice((5, 15, 30)))
     one.heal()
     one.fleet.run(5 * one.fleet.lease_ms)
-    one.fleet.settle(SETTLED_LEASES)
-    foundings = [site.machine.founding for site in one.fleet.sites.values() if site.machine is not None]
-    assert foundings == [foundings[0]] * len(foundings), "there are two foundings"
+    one.fleet.settle(SETTLED_LEASES if not spares else 3 * SETTLED_LEASES)
+    foundings = [site.machine.founding for site in one.fleet.listed() if site.machine is not None]
+    found = {None if founding is None else founding.generation for founding in foundings}
+    assert found == {1}, "there are two foundings"
     tag = None
     while tag is None:  # a client ends a session, now and then
         tag = one.client()
     one.fleet.run(one.fleet.lease_ms)
-    assert all(tag in _tags(site) for site in one.fleet.sites.values())
+    one.fleet.run(3 * one.fleet.lease_ms if spares else 0)
+    assert all(tag in _tags(site) for site in one.fleet.listed())
     return one
 
 
@@ -180,6 +192,13 @@ def play(seed: int) -> TokenPlay:
 def test_faults_break_no_promise_and_leave_servers_that_serve(first: int) -> None:
     for seed in range(first, first + EACH):
         play(seed)
+
+
+@pytest.mark.parametrize("first", SEEDS[::EACH])
+def test_changes_of_the_list_under_faults_break_no_promise(first: int) -> None:
+    """(docs/protocol, QUORUM-14)"""
+    for seed in range(first, first + EACH):
+        play(seed, spares=1 + seed % 3)
 
 
 # -- one thing at a time
@@ -379,13 +398,14 @@ def test_reset_with_a_shorter_list_founds_anew_above_all_versions() -> None:
         fleet.kill(name)
     fleet.names = fleet.names[:3]
     fleet.sites = {name: fleet.sites[name] for name in fleet.names}
-    for name in fleet.names:
+    for name in fleet.names[:2]:  # no majority of the list in force
         fleet.start(name)
     fleet.run(10 * fleet.lease_ms)
     assert fleet.leader() is None
     fleet.observer.states.clear()  # what was agreed is void
     _reset(fleet, fleet.names[1])
-    fleet.settle(6)
+    fleet.start(fleet.names[2])
+    fleet.settle(8)
     assert min(fleet.observer.states) > version
     assert not _tags(_leader(fleet))
     foundings = [site.machine.founding for site in fleet.sites.values() if site.machine is not None]

@@ -6,10 +6,12 @@ know how tokens are served.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
+from distkv.model.event import NodeName
 from tests.profiles import seeds
 from tests.property.holding_client import HoldingClient
 from tests.property.token_clients import LEASE_MS, LOCK_DELAY_MS, TTL_MS, Client
@@ -67,7 +69,7 @@ def disturb(fleet: WholeFleet, rng: Random) -> None:
             kill(fleet, rng, [site])
         case "reboot":
             kill(fleet, rng, [site], reboots=True)
-        case "wipe" if site.name not in fleet.servers or (len(fleet.servers) > 1 and fleet.is_ready()):
+        case "wipe" if may_wipe(fleet, site):
             site.wipe()
             fleet.later(rng.choice((50, 1500, 4000)), lambda: start_again(site))
         case "all" if rng.random() < 0.5:
@@ -90,6 +92,14 @@ def disturb(fleet: WholeFleet, rng: Random) -> None:
             fleet.loss = fleet.double = fleet.slow = fleet.slow_disk = 0.0
         case _:
             pass
+
+
+def may_wipe(fleet: WholeFleet, site: Host) -> bool:
+    """Whether a majority of the disks that count is left; during a change nobody knows which ones do."""
+    if not fleet.changes and site.name not in fleet.servers:
+        return True
+    state = fleet.state()
+    return state is not None and len(state.list) > 1 and fleet.is_ready()
 
 
 def kill(fleet: WholeFleet, rng: Random, sites: list[Host], *, reboots: bool = False) -> None:
@@ -121,6 +131,42 @@ def play(seed: int, kind: type[Client] = Client) -> WholeFleet:
     fleet.end_faults()
     check_all_is_granted(fleet, clients)
     return fleet
+
+
+def play_changes(seed: int) -> WholeFleet:
+    """The list of servers is changed again and again, while clients work and hosts fail."""
+    rng = Random(seed)
+    fleet = WholeFleet(seed, servers=rng.choice((1, 3, 3)), others=rng.randrange(2, 5))
+    fleet.settle(10 * LEASE_MS)
+    clients = [fleet.client(number) for number in range(1, rng.randrange(3, 8))]
+    for client in clients:
+        client.open()
+        live(client, Random(rng.random()))
+    fleet.run(rng.choice((100, 2000)))
+    wanted = fleet.servers
+    for _ in range(rng.randrange(6, 20)):
+        if rng.random() < 0.5:
+            sizes = [size for size in (1, 3, 5) if size <= len(fleet.sites)]
+            wanted = tuple(rng.sample(list(fleet.sites), rng.choice(sizes))) if rng.random() < 0.6 else wanted
+            fleet.change(wanted, rng.choice((None, 2.0)))
+        else:
+            disturb(fleet, rng)
+        fleet.run(rng.choice((100, 500, 2000, 4000)))
+    fleet.end_faults()
+    check_change_is_done(fleet, fleet.servers)
+    check_all_is_granted(fleet, clients)
+    return fleet
+
+
+def check_change_is_done(fleet: WholeFleet, wanted: Sequence[NodeName]) -> None:
+    """All is well: whatever was under way, this list comes into force when it is asked for."""
+    began, count = fleet.now, 0
+    while (state := fleet.state()) is None or state.list != tuple(sorted(wanted)) or not fleet.is_ready():
+        assert fleet.now < began + 4 * BOUND_MS, f"the list is not {wanted}: {fleet.describe()}"
+        if count % 20 == 0:
+            fleet.change(wanted)
+        count += 1
+        fleet.run(LEASE_MS / 10)
 
 
 def check_all_is_granted(fleet: WholeFleet, clients: list[Client]) -> float:
@@ -167,6 +213,13 @@ def test_watchers_know_in_the_end_who_holds_what(seed: int) -> None:
         client.is_idle, client.hold_ms = True, (10**6, 10**6 + 1)  # what they are granted from now on they keep
     fleet.run(BOUND_MS + TTL_MS)
     assert [watcher.seen for watcher in watchers] == [fleet.held()] * 2
+
+
+@pytest.mark.parametrize("seed", seeds(24))
+def test_changes_of_the_servers_under_faults_let_no_two_hold_and_all_is_granted_in_the_end(seed: int) -> None:
+    """(docs/protocol, QUORUM-14)"""
+    fleet = play_changes(seed)
+    assert fleet.believed.grants > 3
 
 
 def queue_up(client: Client, rng: Random) -> None:

@@ -30,6 +30,7 @@ from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,
     AskHolding,
+    ChangeServers,
     ClaimTokens,
     EndSession,
     KeepSession,
@@ -72,6 +73,7 @@ from distkv.wire.token_requests import (
     TokenRequest,
     TokenReset,
     TokenServers,
+    TokenSetServers,
     TokenShow,
     TokenWatch,
 )
@@ -119,6 +121,8 @@ REQUESTS: list[TokenRequest] = [
     TokenBreak(1, "t"),
     TokenBreak(1, "t", (3, 4)),
     TokenServers(1),
+    TokenSetServers(1, (N1,)),
+    TokenSetServers(1, (N1, N2, NodeName("c")), 5.0),
     TokenReset(1),
 ]
 QUESTIONS = [
@@ -137,6 +141,7 @@ QUESTIONS = [
     TakeTokens(7, 1, (RECORD,), True, False),
     TellLoss("1-a", Fence(0, 1, 2, "t")),
     AskHolding("1-a", Fence(0, 1, 2, "t")),
+    ChangeServers((N1, N2, NodeName("c")), 5000),
 ]
 ANSWERS = [
     SessionOpened("1-a", 15_000, 3),
@@ -149,8 +154,9 @@ ANSWERS = [
     TokensListed((), partial=True),
     TokensChanged((ITEM,)),
     TokensChanged((), is_complete=True),
-    TokenServersShown({N1: ("ready", 3)}, N1, 1, 2, 3),
+    TokenServersShown({N1: ("ready", 3)}, N1, 1, 2, 3, (N1,), (N2,)),
     MAP,
+    attrs.evolve(MAP, list=(N1,), next=(N2,)),
     AskElsewhere(MAP, (3, 4)),
     AskElsewhere(MAP),
     WatchedTokens((ITEM,), 9),

@@ -28,6 +28,8 @@ class Claim:
     leads_until_ms: int
     grants_until_ms: int
     has_parts: bool
+    parts: frozenset[str] | None = None
+    """Which of `TOKENS` it serves; None: all that are its own."""
 
 
 class Claimant(Protocol):
@@ -86,7 +88,7 @@ class Observer:
         granting = [site for site in all_of_them if _may_grant(site, now_ms)]
         if len({_version(site) for site in granting}) > 1:  # who knows the same agrees on who is responsible
             for at, token in enumerate(TOKENS):
-                grants = [site.name for site in granting if self._owner(site.claim, at) == site.name]
+                grants = [one.name for one in granting if self._owner(one.claim, at) == one.name and _has(one, token)]
                 assert len(grants) <= 1, f"{grants} grant {token} at the same time"
 
     def _owner(self, claim: Claim | None, at: int) -> NodeName | None:
@@ -112,7 +114,8 @@ class Observer:
             self._follows(state, self.states[versions[at + 1]])
         self.lives.update((name, server.life) for name, server in state.servers.items())
         for site in all_of_them:
-            if state.servers[site.name].standing is ServerStanding.DOWN and _may_grant(site, now_ms):
+            mine = state.servers.get(site.name)
+            if (mine is None or mine.standing is ServerStanding.DOWN) and _may_grant(site, now_ms):
                 claim = site.claim
                 assert claim is not None
                 assert claim.effective is not None
@@ -125,7 +128,12 @@ class Observer:
         for one in after.sessions:
             assert one in before.sessions or int(one.partition("-")[0]) > before.version, f"session {one} came back"
         for name, server in after.servers.items():
-            assert server == before.servers[name] or server.since > before.version, f"{name} changed in no version"
+            assert server == before.servers.get(name) or server.since > before.version, f"{name} changed in no version"
+        for name, server in before.servers.items():
+            is_there = name in after.servers or server.standing is ServerStanding.DOWN
+            assert is_there or after.version > before.version + 1, f"{name} served, and is in no list any more"
+        is_step = after.version > before.version + 1 or set(before.lists) & set(after.lists)
+        assert is_step, f"{before.lists} became {after.lists} at once"
 
 
 def _may_grant(site: Claimant, now_ms: float) -> bool:
@@ -133,8 +141,15 @@ def _may_grant(site: Claimant, now_ms: float) -> bool:
     claim = site.claim
     if claim is None or claim.effective is None or site.own_ms(now_ms) >= claim.grants_until_ms:
         return False
-    server = claim.effective.servers[site.name]
-    return server.standing is ServerStanding.READY and server.life == site.life and claim.has_parts
+    server = claim.effective.servers.get(site.name)
+    if server is None or server.standing is not ServerStanding.READY or server.life != site.life:
+        return False
+    return claim.has_parts
+
+
+def _has(site: Claimant, token: str) -> bool:
+    """Whether it has what it must know to grant this."""
+    return site.claim is not None and (site.claim.parts is None or token in site.claim.parts)
 
 
 def _version(site: Claimant) -> int:

@@ -19,7 +19,7 @@ import attrs
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
-from distkv.core.tokens.state import ServerStanding, TokenState
+from distkv.core.tokens.state import ServerStanding, TokenState, has_majority, state_of
 from distkv.model.event import NodeName
 from distkv.wire import packing
 from distkv.wire.fields import read_map
@@ -107,7 +107,10 @@ class Site:
 class TokenFleet:
     """All servers, and true time."""
 
-    def __init__(self, count: int, seed: int, *, is_encoding: bool = False, lease_ms: int = LEASE_MS) -> None:
+    def __init__(
+        self, count: int, seed: int, *, is_encoding: bool = False, lease_ms: int = LEASE_MS, spares: int = 0
+    ) -> None:
+        """`spares`: so many hosts more, which are in no list yet."""
         self.rng = Random(seed)
         self.now_ms = 0
         self.names = [NodeName(f"n{at}") for at in range(count)]
@@ -124,7 +127,7 @@ class TokenFleet:
         self._count = 0
         self.sites = {
             name: Site(name, self.new_life(), self.rng.choice((1 - DRIFT, 1, 1 + DRIFT)), self.rng.randrange(10**7))
-            for name in self.names
+            for name in [*self.names, *(NodeName(f"s{at}") for at in range(spares))]
         }
 
     # -- faults
@@ -180,6 +183,18 @@ class TokenFleet:
             lives = dict(self.observer.foundings[0].servers) if self.observer.foundings else {}
         return [name for name, site in self.sites.items() if "admitted" in site.disk and lives.get(name) == site.life]
 
+    def may_lose(self, name: NodeName) -> bool:
+        """Whether a majority of the disks that count is left without this one, of each list that may be in force."""
+        left, newest = [one for one in self.members() if one != name], max(self.observer.states, default=0)
+        heads = [decode_head(data) for site in self.sites.values() for data in site.heads()]
+        lists = [one for head in heads if head.id.version >= newest for one in state_of(head, {}).lists]
+        return has_majority(lists or [self.names], left)
+
+    def listed(self) -> list[Site]:
+        """Those of the newest list in force."""
+        states = self.observer.states
+        return [self.sites[name] for name in (states[max(states)].list if states else self.names)]
+
     # -- time
 
     def run(self, ms: int) -> None:
@@ -220,7 +235,10 @@ class TokenFleet:
             site.parts_written = site.parts
             effects.slots.append(SlotWrite("parts", b"%d" % site.parts))
         said += [(tell.to, tell.message) for tell in effects.tells]
-        claim = Claim(machine.effective, machine.leads_until_ms, machine.grants_until_ms, bool(site.parts))
+        servers = {} if machine.effective is None else machine.effective.servers
+        awaits = any(one.standing is ServerStanding.LEAVING for one in servers.values())  # what that hands over
+        has_parts = bool(site.parts) and not awaits
+        claim = Claim(machine.effective, machine.leads_until_ms, machine.grants_until_ms, has_parts)
         done_ms = self.now_ms + (self._delay() if effects.slots else 0)
         if site.steps:
             done_ms = max(done_ms, site.steps[-1].ms)
@@ -295,11 +313,13 @@ class TokenFleet:
     def _serve(self, site: Site, machine: Consensus) -> None:
         """What serving does with the state in effect."""
         state = machine.effective
-        mine = None if state is None else state.servers[site.name]
+        mine = None if state is None else state.servers.get(site.name)
+        if state is not None and mine is None:
+            site.collected, site.collecting, site.parts = set(), 0, 0
         if state is None or mine is None or (mine.life == site.life and mine.standing is ServerStanding.READY):
             machine.stand(ServerStanding.READY if site.parts else ServerStanding.BOOTING)
             return
-        if mine.life != site.life or mine.standing is ServerStanding.DOWN:
+        if mine.life != site.life or mine.standing in (ServerStanding.DOWN, ServerStanding.LEAVING):
             site.collected, site.collecting, site.parts = set(), 0, 0
         elif mine.since not in (site.collecting, site.parts):
             site.collected, site.collecting, site.parts = set(), mine.since, 0
@@ -334,9 +354,11 @@ class TokenFleet:
         """Whether one leads, all serve, and all know it."""
         if self.leader() is None:
             return False
-        for site in self.sites.values():
+        for site in self.listed():
             claim = site.claim
             if claim is None or claim.effective is None or site.own_ms(self.now_ms) >= claim.grants_until_ms:
+                return False
+            if claim.effective.next or len(claim.effective.servers) > len(claim.effective.list):
                 return False
             if any(server.standing is not ServerStanding.READY for server in claim.effective.servers.values()):
                 return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -36,7 +36,8 @@ from distkv.model.event import NodeName
 from distkv.sim.token_turns import Turns
 from distkv.wire.token_bodies import decode_identity
 from distkv.wire.token_fields import read_ticket
-from distkv.wire.token_requests import TokenAcquire, TokenRequest
+from distkv.wire.token_requests import TokenAcquire, TokenRequest, TokenSetServers
+from tests.property.token_claims import TOKENS as TOKENS_SEEN
 from tests.property.token_claims import Claim, Observer
 from tests.property.token_clients import (
     DRIFT,
@@ -217,7 +218,7 @@ class Host:
         done_true = self.world.now + (self.world.write_ms() if slots else 0)
         if self._steps:
             done_true = max(done_true, self._steps[-1].done_true)
-        self._steps.append(StepKept(done_true, _claim(machine), slots, rest))
+        self._steps.append(StepKept(done_true, _claim(machine, self.now_ms), slots, rest))
         if done_true > self.world.now:
             start = self._start
             self.world.at(done_true, lambda: self._flush() if start == self._start else None)
@@ -284,11 +285,12 @@ class Host:
             self._set_alarm(self.machine)
 
 
-def _claim(machine: TokenMachine) -> Claim | None:
+def _claim(machine: TokenMachine, now_ms: int) -> Claim | None:
     consensus = machine.consensus
     if consensus is None or not consensus.is_server:
         return None
-    return Claim(consensus.effective, consensus.leads_until_ms, consensus.grants_until_ms, has_parts=True)
+    parts = frozenset(token for token in TOKENS_SEEN if machine.serves(token, now_ms))
+    return Claim(consensus.effective, consensus.leads_until_ms, consensus.grants_until_ms, has_parts=True, parts=parts)
 
 
 class WholeFleet:
@@ -306,6 +308,10 @@ class WholeFleet:
         self.notes: Final = dict[str, int]()
         self.entries: Final = list[bytes]()
         """The store's, which all nodes have."""
+        self.changes = 0
+        """How often somebody asked for another list of servers."""
+        self.changed: Final = list[object]()
+        """What they were answered."""
         self.cut: Final = set[tuple[NodeName, NodeName]]()
         """From whom to whom nothing comes."""
         self.loss = self.double = self.slow = self.slow_disk = 0.0
@@ -390,14 +396,25 @@ class WholeFleet:
 
     def is_ready(self) -> bool:
         """Whether all servers serve, in the eyes of all, with the disks that they have."""
-        for name in self.servers:
+        newest = self.state()
+        for name in () if newest is None else newest.list:
             machine = self.sites[name].machine
             state = None if machine is None else machine.effective
             if machine is None or machine.consensus is None or state is None or not machine.consensus.is_member:
                 return False
+            if state.next or state.names != newest.list:
+                return False
             if any(server.standing is not ServerStanding.READY for server in state.servers.values()):
                 return False
-        return True
+        return newest is not None
+
+    def change(self, names: Sequence[NodeName], wait_s: float | None = None) -> None:
+        """Somebody asks a node that runs for another list of servers."""
+        up = [site for site in self.sites.values() if site.is_up]
+        if up:
+            self.changes += 1
+            request = TokenSetServers(0, tuple(names), wait_s)
+            self.rng.choice(up).ask(-self.changes, request, self.changed.append)
 
     def held(self) -> dict[str, tuple[str, ...]]:
         """Which sessions hold each token that somebody holds, as its server knows."""

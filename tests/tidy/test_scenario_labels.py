@@ -67,6 +67,7 @@ ELSEWHERE = {
     "TOKEN-11": "a client asks again for what it was not told: tests/unit/core/test_token_grants.py",
     "TOKEN-14": "a second request of a session takes the place of the first: tests/unit/core/test_token_calls.py",
     "TOKEN-16": "scenarios have no watches of tokens: tests/property/test_token_service.py",
+    "TOKEN-21": "no client of the simulator lists tokens: tests/property/test_token_service.py",
     "SESSION-11": "no client of the simulator goes on with what was taken: tests/unit/core/test_token_sessions.py",
     "SESSION-14": "no scenario opens so many: tests/unit/core/test_token_shares.py",
     "SESSION-5": "it needs a keep-alive in the last moment of a lease: tests/unit/core/test_token_sessions.py",

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from distkv.core.tokens.state import ServerStanding, TokenState
+from distkv.model.event import NodeName
 
 
 class Authority(Protocol):
@@ -42,6 +43,16 @@ class Authority(Protocol):
 
     def propose_end(self, sessions: Collection[str]) -> None:
         """On the leader: end these."""
+
+    def propose_servers(self, servers: Collection[NodeName]) -> None:
+        """On the leader: this list of servers is to come into force. Ask again if another node leads meanwhile.
+
+        Raises:
+            BusyError: another change is under way.
+        """
+
+    def change_waits_for(self, servers: Collection[NodeName], now_ms: int) -> str:
+        """On the leader: what that waits for, in words; empty: nothing, it is in force."""
 
     def stand(self, standing: ServerStanding) -> None:
         """What this server is ready for: it wants to boot, or has all of its part."""

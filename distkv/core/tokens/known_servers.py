@@ -8,11 +8,11 @@ Invariant: a map is replaced by a newer one only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from distkv.core.jump_limit import JumpLimit
-from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
+from distkv.core.tokens.state import SERVING, ServerStanding, TokenServer, TokenState
 from distkv.model.event import NodeName
 from distkv.wire.token_messages import TokenMap
 from distkv.wire.token_replies import TokenServersShown
@@ -22,13 +22,22 @@ class KnownServers:
     """All times are milliseconds."""
 
     def __init__(self, names: tuple[NodeName, ...]) -> None:
-        self.names: Final = names
-        """As the settings name them."""
+        self._settings: Final = names
+        self._listed: tuple[NodeName, ...] = ()
         self.sure_ms: int | None = None
         """When a server was heard last that may grant."""
         self._map: TokenMap | None = None
         self._versions: Final = JumpLimit()
         self._state: TokenState | None = None
+
+    @property
+    def names(self) -> tuple[NodeName, ...]:
+        """All that may know who serves: those of the map, of the store, and of the settings."""
+        return tuple(dict.fromkeys([*(() if self._map is None else self._map.servers), *self._listed, *self._settings]))
+
+    def listed(self, names: Iterable[NodeName]) -> None:
+        """The list that the store has."""
+        self._listed = tuple(names)
 
     @property
     def changed(self) -> int:
@@ -41,9 +50,9 @@ class KnownServers:
 
     @property
     def up(self) -> list[NodeName]:
-        """Those that are not down."""
+        """Those that are responsible for something."""
         servers: Mapping[NodeName, tuple[str, int, int]] = {} if self._map is None else self._map.servers
-        return [name for name, (standing, _, _) in servers.items() if standing != ServerStanding.DOWN.value]
+        return [name for name, (standing, _, _) in servers.items() if ServerStanding(standing) in SERVING]
 
     def server_of(self, token: str) -> NodeName | None:
         """Who serves a token."""
@@ -56,7 +65,8 @@ class KnownServers:
             return None
         servers = {name: (standing, life) for name, (standing, life, _) in found.servers.items()}
         leader = found.leader if is_sure else None
-        return TokenServersShown(servers, leader, found.term, found.version, found.sessions)
+        lists = found.list or tuple(servers), found.next
+        return TokenServersShown(servers, leader, found.term, found.version, found.sessions, *lists)
 
     def heard(self, map: TokenMap, now_ms: int) -> bool:
         """A server says what it knows; whether it is of use: who is to be asked may have changed. What is too far ahead
@@ -86,7 +96,8 @@ def map_of(state: TokenState | None, me: NodeName, *, is_sure: bool) -> TokenMap
         return TokenMap(0, 0, 0, me, {}, 0, is_sure=False)
     servers = {name: (one.standing.value, one.life, one.since) for name, one in state.servers.items()}
     numbers = (state.term, state.version, state.changed)
-    return TokenMap(*numbers, state.leader, servers, len(state.sessions), is_sure)
+    lists = ((), ()) if state.list == state.names and not state.next else (state.list, state.next)
+    return TokenMap(*numbers, state.leader, servers, len(state.sessions), is_sure, *lists)
 
 
 class OwnMap:

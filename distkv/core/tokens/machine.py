@@ -69,6 +69,8 @@ class TokenMachine:
         self._wall = 0.0
         self._consensus: Consensus | None = None
         self._service: TokenService | None = None
+        self._listed: tuple[NodeName, ...] = ()
+        """The list of servers that the store had last."""
 
     # -- reading
 
@@ -86,13 +88,21 @@ class TokenMachine:
         """A token as this server knows it, which is not to be changed; None: this node is no server."""
         return None if self._service is None else self._service.served(token)
 
+    def serves(self, token: str, boot_ms: int) -> bool:
+        """Whether this server may grant this now."""
+        return self._service is not None and self._service.serves(token, boot_ms)
+
     def statistics(self) -> dict[str, object]:
         """What people are shown: who serves, and, of a server, what it knows of the others."""
         consensus, settings = self._consensus, self.settings
         found: dict[str, object] = {
             "servers": [*settings.servers], "lease": settings.lease_ms / 1000, "ttl": settings.ttl_ms / 1000,
         }  # fmt: skip
-        if consensus is None or not consensus.is_server:
+        if consensus is None:
+            return found
+        if consensus.founding is not None:
+            found |= {"list": consensus.list, "next": consensus.next}
+        if not consensus.is_server:
             return found
         found |= {"leader": consensus.leader, "term": consensus.term, "differing": sorted(consensus.differing)}
         state = consensus.effective
@@ -111,7 +121,7 @@ class TokenMachine:
 
     def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:
         """Begin anew."""
-        self._wall = wall
+        self._wall, self._listed = wall, ()
         try:
             yield from self._begin(boot_ms, wall, ground, with_slots=True)
         except DecodeError as error:  # then it is as lost as if the disk were
@@ -182,6 +192,7 @@ class TokenMachine:
         yield KeepSlot(IDENTITY_SLOT, encode_identity(life, boot))
         for entry in ground.entries:  # before it begins: who lost its disk must not found once more
             self._founded(consensus, entry, boot_ms)
+        self._look_at_list(consensus)  # the disk may know it, too
         consensus.begin(boot_ms, max(0, int(wall - ground.created)))
         yield from self._effects(boot_ms)
 
@@ -199,6 +210,19 @@ class TokenMachine:
             consensus.founded(decode_founding(value), boot_ms)
         except DecodeError as error:
             consensus.effects.notes.append(Note("token_founding_bad", {"reason": error.reason}))
+        self._look_at_list(consensus)
+
+    def _look_at_list(self, consensus: Consensus) -> None:
+        """All nodes are to ask those that serve, whatever their settings name; it is said if that is another list."""
+        if self._service is None or consensus.founding is None:
+            return
+        names = tuple(sorted(consensus.founding.servers))
+        self._service.listed(names)
+        if names != self._listed:
+            self._listed = names
+            if names != tuple(sorted(self.settings.servers)):
+                fields = {"setting": ",".join(sorted(self.settings.servers)), "list": ",".join(names)}
+                consensus.effects.notes.append(Note("token_setting_differs", fields))
 
     def _told(self, sender: NodeName, life: int, message: TokenMessage, boot_ms: int) -> None:
         consensus, service = self._consensus, self._service

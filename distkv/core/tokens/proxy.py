@@ -2,9 +2,8 @@
 
 Knows: which requests are under way, at which servers.  Does not know what a server does with them.
 
-Invariant: a request is answered once (a watch, each time that something changed, and once at its end), or withdrawn.
-Each waits at one server only, the one that the newest map names; when no server that could grant was heard for a lease
-it is refused.
+Invariant: a request is answered once (a watch, at each change and at its end), or withdrawn. Each waits at one server
+only, the one that the newest map names; when none that could grant was heard for a lease it is refused.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from distkv.wire.token_fields import Ticket, ticket_text
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,
+    ChangeServers,
     ClaimTokens,
     EndSession,
     KeepSession,
@@ -62,6 +62,7 @@ from distkv.wire.token_requests import (
     TokenRequest,
     TokenReset,
     TokenServers,
+    TokenSetServers,
     TokenShow,
     TokenWatch,
 )
@@ -100,7 +101,8 @@ class Claimed:
     question: ClaimTokens | None
     """None: all servers have it."""
     calls: dict[NodeName, int] = attrs.field(factory=dict)
-    """Those that are not answered."""
+    """Those that are not answered. Its client may know of servers before this node does: these are asked later."""
+    asked: set[NodeName] = attrs.field(factory=set)
 
 
 class Proxy:
@@ -212,9 +214,11 @@ class Proxy:
     def map_changed(self, now_ms: int) -> None:
         """Others may have to be asked than before."""
         up = self._servers.up
-        for claim in self._claims.values() if self._claim_calls else ():
+        for session, claim in [one for one in self._claims.items() if one[1].question is not None]:
             for name in [name for name in claim.calls if name not in up and claim.version <= self._servers.changed]:
                 self._withdraw_claim(name, claim.calls.pop(name))
+            for name in [name for name in up if name not in claim.asked]:
+                self._ask_claim(session, claim, name, now_ms)
         for number, name in list(self._others.items()):
             if name not in up:
                 del self._others[number]
@@ -271,7 +275,7 @@ class Proxy:
         """Who is to be asked."""
         servers = self._servers
         match request:
-            case TokenOpen() | TokenClose() | TokenKeep():
+            case TokenOpen() | TokenClose() | TokenKeep() | TokenSetServers():
                 found = servers.leader
             case TokenAcquire() | TokenRelease() | TokenData() | TokenShow() | TokenBreak():
                 found = servers.server_of(request.token)
@@ -312,6 +316,8 @@ class Proxy:
             case TokenWatch(prefix=prefix):
                 gathered = found.gathered or GatheredAnswers()
                 return WatchTokens(prefix, gathered.positions.get(name, 0), gathered.known)
+            case TokenSetServers(servers=names, wait_s=wait_s):
+                return ChangeServers(names, int((wait_s or 0) * 1000))
             case TokenServers() | TokenReset():
                 return None
             case _:
@@ -363,6 +369,7 @@ class Proxy:
 
     def _ask_claim(self, session: str, claim: Claimed, name: NodeName, now_ms: int) -> None:
         if claim.question is not None:
+            claim.asked.add(name)
             claim.calls[name] = number = self._questions.ask(name, claim.question, now_ms)
             self._claim_calls[number] = session
 
@@ -448,11 +455,12 @@ class Proxy:
             return
         claim = self._claims[session]
         claim.calls.pop(came.peer, None)
+        again = [name for name in self._servers.names if (session, name) in self._claim_again]
         if isinstance(result, UngrantedError | BusyError):
             self._claim_again.put((session, came.peer), now_ms + AGAIN_MS)
         elif isinstance(result, RequestError):
             self._forget_claims(session)
-        elif not claim.calls and not any((session, name) in self._claim_again for name in self._servers.names):
+        elif claim.version <= self._servers.changed and not (claim.calls or again):
             claim.question = None
 
     def _merge(self, found: ClientRequest) -> None:

@@ -1,4 +1,4 @@
-"""The token service of one node: its clients' proxy, and, where it is named in the settings, a token server.
+"""The token service of one node: its clients' proxy, and, where the servers' list names it, a token server.
 
 Knows: how the two are put together.  Does not know what either does, nor how servers agree.
 
@@ -8,7 +8,7 @@ through the effects. After an input `look` has to be called, once for all of a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
 from distkv.core.ready import Rng
@@ -22,7 +22,7 @@ from distkv.core.tokens.questions import QuestionEvent, Questions, ServerAnswere
 from distkv.core.tokens.serving.served_token import ServedToken
 from distkv.core.tokens.serving.server import TokenServing
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.errors import DisabledError, NotReadyError
+from distkv.errors import RequestError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallMessage
 from distkv.wire.token_replies import TokenDone
@@ -42,9 +42,7 @@ class TokenService:
         self._questions: Final = Questions(settings.me, settings.boot, self.effects, first_call)
         self._servers: Final = KnownServers(settings.servers)
         self._proxy: Final = Proxy(settings, self._questions, self._servers, self.effects, rng)
-        self._serving: Final = (
-            TokenServing(settings, authority, self._questions, self.effects, now_ms) if settings.is_server else None
-        )
+        self._serving: Final = TokenServing(settings, authority, self._questions, self.effects, now_ms)
 
     def restore(self, slots: Mapping[str, bytes], now_ms: int) -> None:
         """What was durable when this node ended.
@@ -52,17 +50,24 @@ class TokenService:
         Raises:
             DecodeError: a slot is damaged.
         """
-        if self._serving is not None:
-            self._serving.restore(slots, now_ms)
+        self._serving.restore(slots, now_ms)
 
-    def served(self, token: str) -> ServedToken | None:
-        """A token as this server knows it, which is not to be changed; None: this node is no server."""
-        return None if self._serving is None else self._serving.served(token)
+    def listed(self, names: Iterable[NodeName]) -> None:
+        """These are the servers, as the store has it."""
+        self._servers.listed(names)
+
+    def served(self, token: str) -> ServedToken:
+        """A token as this server knows it, which is not to be changed."""
+        return self._serving.served(token)
+
+    def serves(self, token: str, now_ms: int) -> bool:
+        """Whether this server may grant it now."""
+        return self._serving.serves(token, now_ms)
 
     @property
     def claims(self) -> int:
         """How many claims of sessions are kept here: by a server, or until all servers have them."""
-        return self._proxy.claims + (0 if self._serving is None else self._serving.claims)
+        return self._proxy.claims + self._serving.claims
 
     # -- clients
 
@@ -94,13 +99,12 @@ class TokenService:
 
     def look(self, now_ms: int, wall: float | None = None) -> None:
         """Time passed, or the authority has changed. `wall` is what the clock on the wall says, in seconds."""
-        if self._serving is not None:
-            if wall is not None:
-                self._serving.set_wall(wall)
-            self._serving.look(now_ms)
-            map = self._serving.map(now_ms)
-            if map is not None and self._servers.heard(map, now_ms):
-                self._proxy.map_changed(now_ms)
+        if wall is not None:
+            self._serving.set_wall(wall)
+        self._serving.look(now_ms)
+        map = self._serving.map(now_ms)
+        if map is not None and self._servers.heard(map, now_ms):
+            self._proxy.map_changed(now_ms)
         self._proxy.woken(now_ms)
         self._do_own(now_ms)
 
@@ -112,20 +116,14 @@ class TokenService:
 
     def wake_ms(self) -> int | None:
         """When `woken` has something to do."""
-        serving_ms = None if self._serving is None else self._serving.wake_ms()
-        return earliest(self._questions.wake_ms(), self._proxy.wake_ms(), serving_ms)
+        return earliest(self._questions.wake_ms(), self._proxy.wake_ms(), self._serving.wake_ms())
 
     # -- inside
 
     def _reset(self, id: int, now_ms: int) -> None:
-        if self._serving is None:
-            names = ", ".join(self._settings.servers)
-            error = NotReadyError(f"this node is no token server: reset at one of {names}")
-            self.effects.answers.append(TokenAnswer(id, error))
-            return
         try:
             self._authority.reset(now_ms)
-        except NotReadyError as error:
+        except RequestError as error:
             self.effects.answers.append(TokenAnswer(id, error))
             return
         self.effects.note("token_reset")
@@ -140,16 +138,11 @@ class TokenService:
         serving = self._serving
         match event:
             case ServerAsked(call=call, question=question):
-                if serving is None:
-                    error = DisabledError("this node is no token server: the settings differ between nodes")
-                    self._questions.answer(call, error, 0)
-                else:
-                    serving.asked(call, question, now_ms)
+                serving.asked(call, question, now_ms)
             case QuestionGone(call=call):
-                if serving is not None:
-                    serving.call_gone(call, now_ms)
+                serving.call_gone(call, now_ms)
             case ServerAnswered():
-                if serving is not None and serving.asks(event):
+                if serving.asks(event):
                     serving.answered(event, now_ms)
                 else:
                     self._proxy.answered(event, now_ms)

@@ -20,7 +20,7 @@ class ServingSettings:
 
     me: NodeName
     servers: tuple[NodeName, ...]
-    """The names, sorted."""
+    """The names of the settings, sorted: who is asked as long as nothing else is known."""
     life: int
     """That of this node's directory."""
     boot: int
@@ -39,10 +39,6 @@ class ServingSettings:
     """How many may wait at one server."""
     requests_max: int = 65_536
     """How many requests of its clients one node has under way."""
-
-    @property
-    def is_server(self) -> bool:
-        return self.me in self.servers
 
     @property
     def grace_ms(self) -> int:

@@ -8,7 +8,7 @@ Invariant: a document never changes; of two that are in effect the one of the hi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
@@ -32,6 +32,11 @@ class ServerStanding(StrEnum):
     """It is responsible for its part, and collects what is in it."""
     READY = "ready"
     """It serves."""
+    LEAVING = "leaving"
+    """It is responsible for nothing any more, and hands over what it has."""
+
+
+SERVING: Final = (ServerStanding.BOOTING, ServerStanding.READY)
 
 
 @attrs.frozen(slots=True)
@@ -53,28 +58,51 @@ class TokenState:
     version: int
     leader: NodeName
     servers: Mapping[NodeName, TokenServer]
-    """All that are named in the settings, in the order of their names."""
+    """All that have to do with it, by name: those of the lists, and those that are about to join."""
     sessions: Mapping[str, int]
     """The ttl of each open session, in milliseconds."""
     changed: int
     """The version in which a server last changed: what clients are told, and answer to."""
+    list: tuple[NodeName, ...] = attrs.field()
+    """The list in force, by name."""
+    next: tuple[NodeName, ...] = ()
+    """The list that is to take its place; empty: there is none. Meanwhile all needs a majority of each."""
     names: tuple[NodeName, ...] = attrs.field(init=False, eq=False, repr=False)
     """Of the servers. Kept, because each request asks several times whose a token is."""
+
+    @list.default
+    def _list(self) -> tuple[NodeName, ...]:
+        return tuple(self.servers)
 
     @names.default
     def _names(self) -> tuple[NodeName, ...]:
         return tuple(self.servers)
 
+    @property
+    def lists(self) -> tuple[tuple[NodeName, ...], ...]:
+        """Those of which a majority is needed."""
+        return (self.list, self.next) if self.next else (self.list,)
+
+    @property
+    def lasting(self) -> tuple[NodeName, ...]:
+        """Who may begin to serve: whoever is in the last of the lists."""
+        return self.next or self.list
+
     def order(self, token: str) -> Iterator[NodeName]:
         """The servers in the order in which this token comes to them, which is another one for each token."""
-        return iter(_order(self.names, token))
+        return iter(token_order(self.names, token))
 
     def server_of(self, token: str) -> NodeName | None:
-        """Who is responsible for a token: the first in its order that is not down."""
-        for name in _order(self.names, token):
-            if self.servers[name].standing is not ServerStanding.DOWN:
+        """Who is responsible for a token: the first in its order that serves, or is about to."""
+        for name in token_order(self.names, token):
+            if self.servers[name].standing in SERVING:
                 return name
         return None
+
+
+def has_majority(lists: Iterable[Collection[NodeName]], names: Collection[NodeName]) -> bool:
+    """Whether these are a majority of each list (docs/protocol, QUORUM-14)."""
+    return all(sum(name in names for name in one) > len(one) // 2 for one in lists)
 
 
 def state_id(state: TokenState | None) -> StateId:
@@ -85,7 +113,9 @@ def state_id(state: TokenState | None) -> StateId:
 def state_head(state: TokenState) -> StateHead:
     """All but the sessions, as it travels and is kept."""
     servers = {name: ServerLine(one.standing.value, one.life, one.since) for name, one in state.servers.items()}
-    return StateHead(state_id(state), state.leader, servers, state.changed)
+    is_plain = state.list == state.names and not state.next
+    lists = ((), ()) if is_plain else (state.list, state.next)
+    return StateHead(state_id(state), state.leader, servers, state.changed, *lists)
 
 
 def state_of(head: StateHead, sessions: Mapping[str, int]) -> TokenState:
@@ -94,7 +124,8 @@ def state_of(head: StateHead, sessions: Mapping[str, int]) -> TokenState:
         name: TokenServer(ServerStanding(line.standing), line.life, line.since)
         for name, line in sorted(head.servers.items())
     }
-    return TokenState(head.id.term, head.id.version, head.leader, servers, sessions, head.changed)
+    lists = head.list or tuple(servers), head.next
+    return TokenState(head.id.term, head.id.version, head.leader, servers, sessions, head.changed, *lists)
 
 
 def whole_change(state: TokenState) -> StateChange:
@@ -117,8 +148,8 @@ def applied(base: TokenState | None, change: StateChange) -> TokenState | None:
 
 
 @lru_cache(maxsize=ORDERS_MAX)
-def _order(names: tuple[NodeName, ...], token: str) -> tuple[NodeName, ...]:
-    """Rendezvous hashing: a server that comes or goes moves its own tokens only."""
+def token_order(names: Collection[NodeName], token: str) -> tuple[NodeName, ...]:
+    """In which a token comes to these servers. Rendezvous hashing: one that comes or goes moves its own tokens only."""
 
     def weight(name: NodeName) -> bytes:
         return blake2b(token.encode(), digest_size=8, key=name.encode()).digest()

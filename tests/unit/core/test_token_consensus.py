@@ -21,6 +21,7 @@ from distkv.model.event import NodeName
 from distkv.wire.token_states import (
     NO_STATE,
     Founding,
+    FoundingTold,
     LeaderRound,
     OwnTime,
     ServerBeat,
@@ -29,6 +30,7 @@ from distkv.wire.token_states import (
     StateHead,
     StateId,
     StateMessage,
+    TokenHello,
     VoteAsked,
     VoteGiven,
 )
@@ -173,22 +175,41 @@ def test_node_that_is_not_in_the_list_takes_no_part() -> None:
     server.begin(0, 100)
     server.told(A, 1, _ask(1), 5000)
     assert server.wake_ms() is None
-    assert not server.effects.take().tells
+    (tell,) = server.effects.take().tells
+    assert isinstance(tell.message, TokenHello)  # it wants to know the founding
+    server.told(A, 1, FoundingTold(HASH, 1, FOUNDING), 5010)
+    server.told(A, 1, _ask(1), 5020)
+    assert server.wake_ms() is None
+    (answer,) = _told(server.effects.take(), VoteGiven)
+    assert not answer.is_given
 
 
-def test_server_with_another_list_is_not_heard_and_shown() -> None:
-    server = _server()
-    server.told(A, 1, attrs.evolve(_ask(1), servers_hash=b"another."), WAITED_MS)
+def test_fresh_server_does_not_hear_one_whose_settings_name_another_list() -> None:
+    """(docs/protocol, QUORUM-1)"""
+    server = Consensus(SETTINGS, 3, Random(1))
+    server.restore({})
+    server.begin(0, 100)
+    server.effects.take()
+    server.told(A, 1, attrs.evolve(_ask(1), generation=0, servers_hash=b"another."), WAITED_MS)
+    server.told(C, 1, attrs.evolve(_ask(1), generation=0), WAITED_MS)
     assert not server.effects.take().tells
     assert server.differing == {A: b"another."}
-    assert server.counts == {"other_list": 1}
+    assert server.counts == {"other_list": 1, "no_server": 1}
 
 
-def test_node_that_is_no_server_is_not_heard() -> None:
+def test_setting_that_differs_from_the_list_in_force_changes_nothing_and_is_shown() -> None:
+    """(docs/protocol, QUORUM-20)"""
+    disk = dict[str, bytes]()
     server = _server()
-    server.told(C, 1, _ask(1), WAITED_MS)
-    assert not server.effects.take().tells
-    assert server.counts == {"no_server": 1}
+    _beat(server, _round(1, StateChange(_head(100), None, {})), 0)
+    server = Consensus(ConsensusSettings(M, (C, M, A), LEASE_MS, 0.01), 3, Random(1))
+    server.restore(disk)
+    server.founded(FOUNDING, 0)
+    server.begin(0, 100)
+    server.effects.take()
+    assert server.list == (A, B, M)
+    assert _is_given(server, _ask(1), WAITED_MS)
+    assert server.differing == {A: HASH}
 
 
 def test_slots_of_another_life_are_void_and_removed() -> None:
@@ -397,10 +418,40 @@ def test_change_that_the_leader_cannot_have_made_is_dropped(head: StateHead) -> 
     assert server.counts == {"odd_change": 1}
 
 
-def test_change_for_other_servers_is_not_accepted() -> None:
+def test_server_that_was_away_follows_a_leader_that_its_list_does_not_name() -> None:
+    """(docs/protocol, QUORUM-19)"""
     server = _follower()
-    head = attrs.evolve(_head(103), servers={C: ServerLine("ready", 1, 1)})
-    assert _beat(server, _round(3, StateChange(head, None, {})), 20).accepted == StateId(1, 100)
+    servers = {name: ServerLine("ready", life, 103) for name, life in ((B, 2), (C, 9), (M, 3))}
+    head = attrs.evolve(_head(103, leader=C, term=2), servers=servers, list=(B, C, M))
+    assert _is_given(server, _ask(2, StateId(2, 103)), WAITED_MS + 20, C, 9)
+    told = LeaderRound(HASH, 1, 2, 1, 0, None, None, StateChange(head, None, {}))
+    server.told(C, 9, told, WAITED_MS + 30)
+    (beat,) = _told(server.effects.take(), ServerBeat, C)
+    assert beat.accepted == StateId(2, 103)
+    assert server.list == (B, C, M)
+
+
+def test_server_that_is_about_to_join_neither_stands_nor_votes() -> None:
+    """(docs/protocol, QUORUM-15)"""
+    server = Consensus(ConsensusSettings(C, (A, B, M), LEASE_MS, 0.01), 9, Random(1))
+    server.restore({})
+    server.founded(FOUNDING, 0)
+    server.begin(0, 100)
+    head = attrs.evolve(_head(101), servers={**_head(101).servers, C: ServerLine("down", 9, 101)}, list=(A, B, M))
+    beat = _beat(server, _round(1, StateChange(head, None, {})), 0)
+    assert (beat.accepted, beat.is_member) == (StateId(1, 101), False)
+    assert not _is_given(server, _ask(2, StateId(1, 101)), WAITED_MS + 10)
+    _beat(server, _round(2, effective=StateId(1, 101)), WAITED_MS + 20)
+    assert server.is_member
+    assert not any(isinstance(one, VoteAsked) for one in _run_until(server, 20 * LEASE_MS))
+
+
+def test_server_that_the_store_says_has_left_takes_no_part() -> None:
+    """(docs/protocol, QUORUM-17)"""
+    server = _follower()
+    server.founded(Founding({A: 1, B: 2, C: 9}, 200, 1), 20)
+    assert not server.is_server
+    assert server.list == (A, B, C)
 
 
 # -- leases of a follower
@@ -624,6 +675,6 @@ def test_founding_of_a_higher_generation_voids_state_and_leases() -> None:
 
 def test_second_founding_of_the_same_generation_is_not_minded() -> None:
     server = _follower()
-    server.founded(Founding(LIVES, 500, 1), 20)
+    server.founded(Founding(LIVES, 50, 1), 20)
     assert server.founding == FOUNDING
     assert server.effective is not None

@@ -22,7 +22,7 @@ from distkv.core.service_machine import (
 )
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
-from distkv.errors import NotReadyError
+from distkv.errors import NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.token_bodies import decode_body, decode_identity
 from distkv.wire.token_replies import SessionOpened, TokenDone, TokenGranted
@@ -153,7 +153,7 @@ def test_node_that_is_no_server_keeps_nothing_but_who_it_is() -> None:
     assert machine.statistics().keys() == {"servers", "lease", "ttl"}
     told = machine.step(1, WALL, ServiceAsked(TOKENS, 1, TokenReset(1)))
     (answer,) = [effect for effect in told if isinstance(effect, Answer)]
-    assert isinstance(answer.result, NotReadyError)
+    assert isinstance(answer.result, RequestError)
 
 
 def test_reset_without_a_majority_is_answered_with_why_it_is_refused() -> None:

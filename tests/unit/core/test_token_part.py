@@ -5,6 +5,9 @@ Knows: one server.  Does not know tokens' holders.
 
 from __future__ import annotations
 
+import attrs
+import pytest
+
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.questions import Questions
@@ -21,6 +24,7 @@ from distkv.wire.token_slots import TokenRecord, decode_part
 
 ME, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 DOWN, BOOTING, READY = ServerStanding.DOWN, ServerStanding.BOOTING, ServerStanding.READY
+LEAVING = ServerStanding.LEAVING
 NAMES = [f"token {count}" for count in range(200)]
 
 
@@ -101,6 +105,72 @@ def test_heirs_do_not_serve_the_part_of_a_lost_server_before_it_is_found_out() -
     part.found_out()
     assert {name for name in NAMES if part.serves(name)} > before
     assert part.next_number()[0] == 4
+
+
+def leaving() -> tuple[TokenPart, set[str]]:
+    """c leaves since version 4; what was served before."""
+    part = booted()
+    before = {name for name in NAMES if part.serves(name)}
+    assert not part.look(state(4, (READY, 3), (READY, 1), (LEAVING, 4)))
+    return part, before
+
+
+def test_part_of_a_server_that_leaves_is_served_when_that_has_handed_over() -> None:
+    """(docs/protocol, PART-10)"""
+    part, before = leaving()
+    assert {name for name in NAMES if part.serves(name)} == before
+    assert part.awaits(C, 4)
+    assert part.survey_version == 0
+    part.came(C, is_whole=True)
+    assert {name for name in NAMES if part.serves(name)} > before
+    assert part.next_number()[0] == 4
+    assert not part.look(state(5, (READY, 3), (READY, 1), (DOWN, 5)))
+    assert part.gains == ()
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_a_server_that_left_did_not_hand_over_is_asked_of_the_sessions(is_told: bool) -> None:
+    """(docs/protocol, PART-10)"""
+    part, before = leaving()
+    if is_told:
+        part.came(C, is_whole=False)
+        assert part.survey_version == 4
+    else:
+        assert part.look(state(5, (READY, 3), (READY, 1), (DOWN, 5)))
+        assert part.survey_version == 5
+    assert {name for name in NAMES if part.serves(name)} == before
+    part.found_out()
+    assert {name for name in NAMES if part.serves(name)} > before
+
+
+def test_survey_does_not_end_the_wait_for_a_server_that_left_since() -> None:
+    part = booted()
+    part.look(state(4, (READY, 3), (DOWN, 4), (READY, 1)))
+    part.look(state(5, (READY, 3), (DOWN, 4), (LEAVING, 5)))
+    part.found_out()
+    assert part.awaits(C, 5)
+
+
+def test_server_that_leaves_hands_over_to_all_and_serves_nothing() -> None:
+    """(docs/protocol, QUORUM-16)"""
+    part = booted()
+    part.look(state(4, (LEAVING, 4), (READY, 1), (READY, 1)))
+    assert not any(part.serves(name) or part.is_mine(name) for name in NAMES)
+    assert part.giving == {B: (4, True, False), C: (4, True, False)}
+    part.gave(B)
+    assert not part.has_left
+    part.gave(C)
+    assert part.has_left
+
+
+def test_server_that_left_and_is_in_no_list_any_more_is_lost_for_whoever_boots() -> None:
+    part = TokenPart(ME, TokenEffects())
+    part.begin_boot(state(2, (BOOTING, 2), (READY, 1), (READY, 1)))
+    part.handed_over(B, is_whole=True)
+    both = attrs.evolve(state(5, (BOOTING, 2), (READY, 1), (DOWN, 4)))
+    rest = {name: one for name, one in both.servers.items() if name != C}
+    assert part.has_collected(TokenState(1, 5, ME, rest, {}, 4))
+    assert len(part.gains) == 1
 
 
 def test_server_that_came_back_unseen_gets_a_hand_over_that_is_not_whole() -> None:

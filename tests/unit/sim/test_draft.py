@@ -17,7 +17,7 @@ from distkv.sim.scenario import Fault, Scenario
 from distkv.sim.token_draft import seeds_with_tokens
 
 MANY = range(40)
-OF_SCRIPTS = {"Rot", "Divert", "Decide", "TellAll", "ResetTokens"}
+OF_SCRIPTS = {"Rot", "Divert", "Decide", "TellAll", "ResetTokens", "SetServers"}
 """What only scenario files do."""
 
 

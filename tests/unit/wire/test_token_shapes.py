@@ -155,7 +155,7 @@ def test_reply_of_another_shape_is_refused(fields: Any) -> None:
 # -- slots --------------------------------------------------------------------------------------------------------
 
 PART = {
-    "version": 1, "up": {"a": 1}, "epoch": 1, "ceiling": 1, "gains": [[1, ["a"], ["b"]]], "boot": 0, "handed": [],
+    "version": 1, "up": {"a": 1}, "epoch": 1, "ceiling": 1, "gains": [[1, ["a"], ["b"], None]], "boot": 0, "handed": [],
     "whole": True, "giving": {"b": [1, True, False]},
 }  # fmt: skip
 TOKEN = ["t", [["1-a", False, 1, 1, 1.0, 0]], None, [["1-a", 1, 1, False]], 0, [], False]
@@ -181,7 +181,7 @@ def test_token_of_another_shape_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": -1}, {"up": []}, {"up": {"a": -1}}, {"gains": [[1]]}, {"gains": [[1, ["a"], [5]]]},
+        {"version": -1}, {"up": []}, {"up": {"a": -1}}, {"gains": [[1]]}, {"gains": [[1, ["a"], [5], None]]},
         {"handed": [5]}, {"whole": 1}, {"giving": {"b": [1, True]}}, {"giving": {"b": [1, 1, True]}},
     ],
 )  # fmt: skip
@@ -214,10 +214,10 @@ SHOWN = {"token": "t", "server": "a", "holders": [SHOWN_HOLDER], "waiting": 1, "
         (TokensListed(()), {"items": []}),
         (TokensChanged((ITEM,)), {"items": [SHOWN]}),
         (
-            TokenServersShown({NodeName("a"): ("ready", 7)}, NodeName("a"), 1, 2, 3),
+            TokenServersShown({NodeName("a"): ("ready", 7)}, NodeName("a"), 1, 2, 3, (NodeName("a"),)),
             {
                 "servers": [{"node": "a", "state": "ready", "life": 7}], "leader": "a", "term": 1, "version": 2,
-                "sessions": 3,
+                "sessions": 3, "list": ["a"],
             },
         ),
     ],

@@ -11,8 +11,8 @@ from distkv.errors import DecodeError
 from distkv.wire import packing
 from distkv.wire.token_states import (
     CHANGE_SESSIONS_MAX,
+    JOINT_MAX,
     NUMBER_MAX,
-    SERVERS_MAX,
     decode_founding,
     decode_head,
     decode_number,
@@ -45,8 +45,11 @@ BEAT = {
     ({"change": [HEAD, None, {}, ["1-ä"]]}, "bad_change"),
     ({"change": [[*HEAD[:3], {"a": ["asleep", 1, 2]}, 2], None, {}, []]}, "bad_state"),
     ({"change": [[*HEAD[:3], {"a": ["ready", 1]}, 2], None, {}, []]}, "bad_state"),
-    ({"change": [[*HEAD[:3], {f"n{at}": ["ready", 1, 2] for at in range(SERVERS_MAX + 1)}, 2], None, {}, []]},
+    ({"change": [[*HEAD[:3], {f"n{at}": ["ready", 1, 2] for at in range(JOINT_MAX + 1)}, 2], None, {}, []]},
      "bad_state"),
+    ({"change": [[*HEAD, ["b"], []], None, {}, []]}, "bad_state"),
+    ({"change": [[*HEAD, ["a"], ["a", "a"]], None, {}, []]}, "bad_state"),
+    ({"change": [[*HEAD, [], []], None, {}, []]}, "bad_state"),
     ({"change": [HEAD, None, {f"1-{at}": 1 for at in range(CHANGE_SESSIONS_MAX + 1)}, []]}, "bad_change"),
 ])
 def test_round_with_a_wrong_field_is_refused(changed: dict[str, object], reason: str) -> None:

@@ -49,7 +49,7 @@ class Beats:
         self.seen: Final = dict[NodeName, ServerSeen]()
         self._elected_ms: Final = elected_ms
 
-    def take(self, name: NodeName, life: int, beat: ServerBeat, server: TokenServer, now_ms: int) -> None:
+    def take(self, name: NodeName, life: int, beat: ServerBeat, server: TokenServer | None, now_ms: int) -> None:
         """A beat to this leader in its term; `server` is what the sender is in the newest state, proposed or not."""
         seen = self.seen.get(name)
         if seen is None or (seen.life != life and beat.number >= seen.newest.number):
@@ -59,8 +59,14 @@ class Beats:
                 seen.acked = max(seen.acked, beat.number)
             return
         seen.newest, seen.acked = beat, max(seen.acked, beat.number)
-        if not (server.standing is ServerStanding.READY and beat.wanted == ServerStanding.BOOTING.value):
+        has_forgotten = server is not None and server.standing is ServerStanding.READY
+        has_forgotten = has_forgotten and beat.wanted == ServerStanding.BOOTING.value
+        if not has_forgotten:
             seen.heard_ms, seen.counting = now_ms, beat.sent
+
+    def lives(self, since_ms: int) -> dict[NodeName, int]:
+        """Of all that were heard since then."""
+        return {name: seen.life for name, seen in self.seen.items() if seen.heard_ms > since_ms}
 
     def alive_ms(self, name: NodeName, server: TokenServer) -> int:
         """When the server that the state has was heard last, or may have been: a new leader counts from its

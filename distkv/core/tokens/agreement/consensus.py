@@ -22,7 +22,7 @@ from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import Tell, TokenEffects
-from distkv.core.tokens.state import ServerStanding, TokenState, state_id
+from distkv.core.tokens.state import ServerStanding, TokenState, has_majority, state_id
 from distkv.errors import BusyError, NotReadyError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.token_states import (
@@ -56,7 +56,7 @@ class Consensus:
         self.counts: Final = Counter[str]()
         """Messages that were dropped, by the reason."""
         self.differing: Final = dict[NodeName, bytes]()
-        """Who has another list of servers, and its hash."""
+        """Who has another list of servers in its settings, and its hash."""
         self._settings: Final = settings
         self.start: Final = int(rng.random() * STARTS)
         """By chance; nobody but the servers hears it."""
@@ -75,8 +75,18 @@ class Consensus:
 
     @property
     def is_server(self) -> bool:
-        """Whether this node is in the list; else it takes no part."""
-        return self._settings.is_server
+        """Whether this node is one of the servers, as far as it knows; else it takes no part."""
+        return self._memory.is_server
+
+    @property
+    def list(self) -> tuple[NodeName, ...]:
+        """The list in force, as far as this node knows; before the founding that of the settings."""
+        return self._memory.lists[0]
+
+    @property
+    def next(self) -> tuple[NodeName, ...]:
+        """The list that is to take its place; empty: there is none."""
+        return (*self._memory.lists, ())[1]
 
     @property
     def leader(self) -> NodeName | None:
@@ -116,7 +126,7 @@ class Consensus:
 
     def wake_ms(self) -> int | None:
         """When `woken` is to be called, if nothing happens before; None: never."""
-        if not self._is_running:
+        if not self._is_running or not (self.is_server or self._settings.is_server):
             return None
         if self._has_news:
             return 0
@@ -135,7 +145,7 @@ class Consensus:
     def begin(self, now_ms: int, age_s: int) -> None:
         """The server starts; `age_s` is for how long the network has existed. It does not know what it acknowledged
         before: so it waits as if that had been a moment ago."""
-        self._is_running = self.is_server
+        self._is_running = True
         if not self._memory.is_fresh:
             self._heard.promise(now_ms)
         self._elections.begin(now_ms, age_s)
@@ -143,19 +153,24 @@ class Consensus:
 
     def founded(self, founding: Founding, now_ms: int) -> None:
         """A founding is in the store, or another server told it. The first one is kept; one of a higher generation
-        takes the place of it, and all that was agreed is void: `effective` is None, and nothing may be granted."""
+        takes the place of it, and all that was agreed is void: `effective` is None, and nothing may be granted. One of
+        the same generation and a higher version only says which list came into force since."""
         known = self._memory.founding
-        if not self.is_server or (known is not None and founding.generation <= known.generation):
+        is_next = known is None or founding.generation > known.generation
+        is_newer = known is not None and (founding.generation, founding.version) > (known.generation, known.version)
+        if not is_next and not is_newer:
             return
         if not self._limits.allow_founding(founding):
             self.effects.notes.append(Note("token_founding_bad", {"reason": "too_far_ahead"}))
-            return
-        self._memory.found(founding)
-        self._begin_anew(now_ms)
+        elif is_next:
+            self._memory.found(founding)
+            self._begin_anew(now_ms)
+        else:
+            self._memory.relist(founding)
 
     def woken(self, now_ms: int) -> None:
         """The time in `wake_ms` came."""
-        if not self._is_running:
+        if self.wake_ms() is None:
             return
         if self._leading is not None:
             self._go_on_leading(now_ms)
@@ -178,10 +193,7 @@ class Consensus:
         if isinstance(message, VoteAsked | ServerBeat):
             self._elections.founders.version = max(self._elections.founders.version, message.accepted.version)
         if isinstance(message, FoundingTold):
-            if tuple(sorted(message.founding.servers)) == self._settings.servers:
-                self.founded(message.founding, now_ms)
-            else:
-                self._drop(sender, "founding_of_others")
+            self.founded(message.founding, now_ms)
             return
         generation = self._memory.generation
         if message.generation < generation and self._memory.founding is not None:
@@ -236,17 +248,17 @@ class Consensus:
         time. Servers that this one did not hear count as with a lost disk: they are admitted when they come.
 
         Raises:
-            RequestError: this node is no token server.
-            NotReadyError: it does not hear a majority of the list, which a new founding needs, too.
+            RequestError: the settings do not name this node as a token server.
+            NotReadyError: it does not hear a majority of the list of the settings, which a new founding needs, too.
         """
-        if not self.is_server:
+        if not self._settings.is_server:
             servers = ", ".join(self._settings.servers)
             raise RequestError(f"{self._settings.me} is no token server: ask one of {servers}")
         lives = self._elections.founders.lives(now_ms)
-        count = sum(life > 0 for life in lives.values())
-        if count < self._settings.majority:
+        heard = [name for name, life in lives.items() if life]
+        if not has_majority([lives], heard):
             raise NotReadyError(
-                f"{count} of {len(lives)} token servers are heard, {self._settings.majority} are needed: start them, "
+                f"{len(heard)} of {len(lives)} token servers are heard, {len(lives) // 2 + 1} are needed: start them, "
                 "or change tokens.servers everywhere and restart, then reset again"
             )
         known = self._memory.founding
@@ -256,20 +268,45 @@ class Consensus:
         self._elections.found(Founding(lives, version, generation))
         self._begin_anew(now_ms)
 
+    def propose_servers(self, servers: Collection[NodeName]) -> None:
+        """As the leader: this list is to come into force. Ask again if another server leads meanwhile.
+
+        Raises:
+            NotReadyError: this server does not lead.
+            BusyError: another change is under way.
+        """
+        leading, wanted = self._must_lead(), tuple(sorted(servers))
+        state = self._memory.accepted
+        if state is not None and state.next and wanted not in state.lists:
+            old, new = (", ".join(one) for one in state.lists)
+            raise BusyError(f"the servers change from {old} to {new}: wait until that is done, or go back to {old}")
+        leading.wanted = wanted
+        self._has_news = True
+
+    def change_waits_for(self, servers: Collection[NodeName], now_ms: int) -> str:
+        """As the leader: what a change to this list waits for, in words; empty: nothing, it is in force.
+
+        Raises:
+            NotReadyError: this server does not lead.
+        """
+        return self._must_lead().waits_for(tuple(sorted(servers)), now_ms)
+
     # -- messages
 
     def _is_of_us(self, sender: NodeName, message: StateMessage) -> bool:
-        """Whether it is from another server of the same list."""
-        if not self._is_running:
+        """Whether it counts. Who leads, or stands, may be in a list of which this server does not know yet; so once it
+        is founded it listens to all. Before, only to those with whom it can found."""
+        if not self._is_running or sender == self._settings.me:
             return False
-        if sender not in self._settings.others:
-            self._drop(sender, "no_server")
-            return False
-        if message.servers_hash != self._settings.servers_hash:
+        if message.servers_hash == self._settings.servers_hash:
+            self.differing.pop(sender, None)
+        elif sender in self._memory.others:
             self.differing[sender] = message.servers_hash
-            self._drop(sender, "other_list")
-            return False
-        self.differing.pop(sender, None)
+        if self._memory.is_fresh and not isinstance(message, FoundingTold) and not message.generation:
+            reason = "no_server" if sender not in self._settings.others else "other_list"
+            if reason == "no_server" or sender in self.differing:
+                self._drop(sender, reason)
+                return False
         return True
 
     def _told_by_equal(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
@@ -341,8 +378,9 @@ class Consensus:
         self._has_news = False
         while True:
             is_new = leading.is_newly_in_effect()
-            if is_new:
+            if is_new and leading.effective is not None:
                 self._in_effect(leading.effective)
+                self._publish(leading.effective)
             change = leading.next_change(*self._wish_now(), now_ms)
             if change is not None:
                 self._propose(leading, change)
@@ -354,6 +392,20 @@ class Consensus:
             for name, told in leading.begin_round(now_ms):
                 self._tell(name, told)
         self._heard.grant(leading.leads_until_ms)
+        if leading.effective is not None and self._settings.me not in leading.effective.servers:
+            self._step_down(now_ms)  # the others know; it has nothing to say any more
+
+    def _publish(self, state: TokenState) -> None:
+        """A list that came into force is kept in the store, for all nodes, and for servers that lost their disks."""
+        founding = self._memory.founding
+        if founding is None or state.next or tuple(sorted(founding.servers)) == state.list:
+            return
+        lives = {name: state.servers[name].life for name in state.list}
+        self.effects.founding = listed = Founding(lives, state.version, founding.generation)
+        for name in founding.servers:
+            if name not in lives and name != self._settings.me:
+                self._tell(name, FoundingTold(self._settings.servers_hash, listed.generation, listed))
+        self._memory.relist(listed)
 
     def _heard_beat(self, name: NodeName, life: int, beat: ServerBeat, now_ms: int) -> None:
         leading = self._leading
@@ -404,7 +456,8 @@ class Consensus:
         if state is None or (self.effective is not None and state_id(state) <= state_id(self.effective)):
             return
         self.effective = state
-        if state.servers[self._settings.me].life == self._memory.life:
+        mine = state.servers.get(self._settings.me)
+        if mine is not None and mine.life == self._memory.life:
             self._memory.admit()
 
     def _wish_now(self) -> tuple[ServerStanding, int]:
@@ -413,7 +466,8 @@ class Consensus:
         return standing, self._since() if standing is ServerStanding.BOOTING else since
 
     def _since(self) -> int:
-        return 0 if self.effective is None else self.effective.servers[self._settings.me].since
+        mine = None if self.effective is None else self.effective.servers.get(self._settings.me)
+        return 0 if mine is None else mine.since
 
     def _beat(self, to: NodeName, term: int, number: int, now_ms: int) -> None:
         wanted, since = self._wish_now()

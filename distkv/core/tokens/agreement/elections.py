@@ -82,7 +82,7 @@ class Elections:
         if now_ms < self.stand_ms:
             return None
         self._heard.leader = None
-        if self._memory.is_member:
+        if self._memory.is_member and self._memory.is_voter:
             return self._stand(now_ms, is_trial=True)
         self.stand_ms = now_ms + self._settings.lease_ms
         self._tell_others(self.hello())
@@ -97,9 +97,9 @@ class Elections:
             self.stand_ms = max(self.stand_ms, self._heard.promised_ms)
             return None
         term = max(self.term, self._term_seen) + 1
-        needed = self._settings.majority if lives is None else len(self._settings.servers)
-        voters = lives if lives is not None else {name: self._memory.life_of(name) for name in self._settings.servers}
-        self._candidacy = Candidacy(term, needed, voters, is_trial=is_trial)
+        lists = self._memory.lists
+        voters = lives if lives is not None else {name: self._memory.life_of(name) for one in lists for name in one}
+        self._candidacy = Candidacy(term, lists, voters, is_trial=is_trial, is_founding=lives is not None)
         if not is_trial:
             self._memory.voted(term, self._settings.me)
         asked = VoteAsked(
@@ -183,4 +183,4 @@ class Elections:
         return None
 
     def _tell_others(self, message: StateMessage) -> None:
-        self._effects.tells += [Tell(name, message) for name in self._settings.others]
+        self._effects.tells += [Tell(name, message) for name in self._memory.others]

@@ -38,7 +38,9 @@ class Founders:
         """The highest that any of the others had accepted, or said that a leader had, since this server started."""
 
     def heard(self, name: NodeName, life: int, known: int | None, now_ms: int) -> None:
-        """Any message of a server of the list, and which founding it knows, if it says that."""
+        """Any message of another server, and which founding it knows, if it says that."""
+        if name not in self._settings.servers:
+            return
         before = self._heard.get(name)
         if known is None and before is not None and before.life == life:
             known = before.known

@@ -45,6 +45,7 @@ class Remembered:
         self.accepted: TokenState | None = None
         self._admitted = False
         self._settings: Final = settings
+        self._me: Final = settings.me
         self._effects: Final = effects
 
     def restore(self, slots: Mapping[str, bytes]) -> None:
@@ -79,8 +80,8 @@ class Remembered:
 
     @property
     def generation(self) -> int:
-        """Of the founding that is for the list of the settings; 0: there is none."""
-        return self.founding.generation if self.founding is not None and self._is_for_us(self.founding) else 0
+        """Of the founding; 0: there is none."""
+        return 0 if self.founding is None else self.founding.generation
 
     @property
     def accepted_id(self) -> StateId:
@@ -88,14 +89,47 @@ class Remembered:
         return state_id(self.accepted)
 
     @property
+    def lists(self) -> tuple[tuple[NodeName, ...], ...]:
+        """Of which a majority is needed, as far as this node knows: of the newest list, or of two. What it accepted may
+        be older than what the store has, if it was away, or left."""
+        accepted, founding = self.accepted, self.founding
+        if accepted is not None and (founding is None or founding.version <= accepted.version):
+            return accepted.lists
+        return ((self._settings.servers if founding is None else tuple(sorted(founding.servers))),)
+
+    @property
+    def servers(self) -> Collection[NodeName]:
+        """Who has to do with the newest list of which this node knows; what it accepted may be older than that."""
+        accepted, founding = self.accepted, self.founding
+        if accepted is not None and (founding is None or founding.version <= accepted.version):
+            return accepted.servers
+        return self._settings.servers if founding is None else founding.servers
+
+    @property
+    def others(self) -> list[NodeName]:
+        """All that may know more: also those that the settings name."""
+        known = self.accepted.servers if self.accepted is not None else ()
+        return [name for name in dict.fromkeys([*self.servers, *known, *self._settings.servers]) if name != self._me]
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is one of them, as far as it knows."""
+        return self._me in self.servers
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether it may stand: it is in a list, and did not only begin to join."""
+        return any(self._me in one for one in self.lists)
+
+    @property
     def is_member(self) -> bool:
         """Whether it counts: its life is the one of the founding, or a state that has it was in effect."""
-        return self._admitted and bool(self.generation) and self.life_of(self._settings.me) == self.life
+        return self._admitted and bool(self.generation) and self.life_of(self._me) == self.life
 
     def life_of(self, name: NodeName) -> int:
-        """The life with which a server counts in the last state that this one accepted."""
+        """The life with which a server counts in the last state that this one accepted; 0: it does not."""
         if self.accepted is not None:
-            return self.accepted.servers[name].life
+            return self.accepted.servers[name].life if name in self.accepted.servers else 0
         return self.founding.servers.get(name, 0) if self.founding is not None else 0
 
     # -- what becomes of it
@@ -136,20 +170,21 @@ class Remembered:
             self._write("state", None)
         self.accepted, self.founding = None, founding
         self.vote = StateVote(self.vote.term, None)
-        self._admitted = founding.servers.get(self._settings.me) == self.life
+        self._admitted = founding.servers.get(self._me) == self.life
         self._write("founding", encode_founding(founding))
         self._write("vote", encode_vote(self.vote))
         self._write("admitted", encode_number(1) if self._admitted else None)
 
+    def relist(self, founding: Founding) -> None:
+        """Another list came into force: what was agreed goes on."""
+        self.founding = founding
+        self._write("founding", encode_founding(founding))
+
     def applied(self, change: StateChange) -> TokenState | None:
-        """What the accepted state becomes by a change; None: it is for another one, or for none of ours."""
-        state = applied(self.accepted, change)
-        return state if state is not None and tuple(state.servers) == self._settings.servers else None
+        """What the accepted state becomes by a change; None: it is for another one."""
+        return applied(self.accepted, change)
 
     # -- inside
-
-    def _is_for_us(self, founding: Founding) -> bool:
-        return tuple(sorted(founding.servers)) == self._settings.servers
 
     def _write(self, key: str, value: bytes | None) -> None:
         self._effects.slots.append(SlotWrite(key, value))

@@ -27,13 +27,13 @@ class ConsensusSettings:
 
     me: NodeName
     servers: tuple[NodeName, ...] = attrs.field(converter=_by_name)
-    """1, 3, 5 or 7 names."""
+    """1, 3, 5 or 7 names: the list that is founded. Afterwards the one that the servers agreed on counts."""
     lease_ms: int
     drift: float
     """By how much a clock may go wrong, as a part of the time that passes."""
     sessions_max: int = 10_000
     servers_hash: bytes = attrs.field(init=False)
-    """Of the list: servers with another list are not listened to."""
+    """Of this list: a server with another one has other settings, and does not found with this one."""
 
     @servers_hash.default
     def _hash(self) -> bytes:
@@ -41,18 +41,13 @@ class ConsensusSettings:
 
     @property
     def is_server(self) -> bool:
-        """Whether this node is one of them."""
+        """Whether this node is named."""
         return self.me in self.servers
 
     @property
     def others(self) -> tuple[NodeName, ...]:
         """All of the list but this node."""
         return tuple(name for name in self.servers if name != self.me)
-
-    @property
-    def majority(self) -> int:
-        """How many of the list are needed, whoever of them lives."""
-        return len(self.servers) // 2 + 1
 
     @property
     def short_ms(self) -> int:

@@ -1,17 +1,18 @@
-"""ServerStanding for election: who voted for this server, and when it votes for another.
+"""Standing for election: who voted for this server, and when it votes for another.
 
 Knows: one candidacy, and the rule of a voter.  Does not know when to stand, nor what a leader does.
 
-Invariant: in each term a server votes once, and a majority of the list is needed (of a founding: all), so that a term
+Invariant: in each term a server votes once, and a majority of each list is needed (of a founding: all), so that a term
 has one leader; whoever votes has accepted nothing later than the candidate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from distkv.core.tokens.agreement.remembered import Remembered
+from distkv.core.tokens.state import has_majority
 from distkv.model.event import NodeName
 from distkv.wire.token_states import VoteAsked
 
@@ -19,13 +20,17 @@ from distkv.wire.token_states import VoteAsked
 class Candidacy:
     """One try to become the leader."""
 
-    def __init__(self, term: int, needed: int, lives: Mapping[NodeName, int], *, is_trial: bool) -> None:
+    def __init__(
+        self, term: int, lists: Collection[Collection[NodeName]], lives: Mapping[NodeName, int], *, is_trial: bool,
+        is_founding: bool = False,
+    ) -> None:  # fmt: skip
         self.term: Final = term
         self.is_trial: Final = is_trial
         """Whether it only asks who would vote for it, so that nobody's term is raised in vain."""
         self.lives: Final = lives
         """With which the voters count."""
-        self._needed: Final = needed
+        self._lists: Final = lists
+        self._is_founding: Final = is_founding
         self._voters: Final = set[NodeName]()
 
     def voted(self, name: NodeName, life: int) -> None:
@@ -36,7 +41,9 @@ class Candidacy:
     @property
     def is_won(self) -> bool:
         """Whether that is enough."""
-        return len(self._voters) >= self._needed
+        if self._is_founding:
+            return self._voters == self.lives.keys()
+        return has_majority(self._lists, self._voters)
 
 
 def may_vote(asked: VoteAsked, candidate: NodeName, life: int, memory: Remembered, term: int) -> bool:

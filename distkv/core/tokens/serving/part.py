@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import attrs
+
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
-from distkv.core.tokens.state import ServerStanding, TokenState
+from distkv.core.tokens.state import SERVING, ServerStanding, TokenState, token_order
 from distkv.model.event import NodeName
 from distkv.wire.token_slots import GainedPart, ServedPart, encode_part
 
@@ -47,6 +49,18 @@ class TokenPart:
         return self._kept.gains
 
     @property
+    def survey_version(self) -> int:
+        """What the sessions are to know of that are asked what they hold; 0: none has to be asked."""
+        return max([gain.version for gain in self._kept.gains if gain.giver is None], default=0)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether this server leaves, and has handed over all that it had."""
+        mine = None if self._state is None else self._state.servers.get(self._me)
+        is_leaving = mine is not None and mine.standing is ServerStanding.LEAVING
+        return is_leaving and all(is_done for _, _, is_done in self._kept.giving.values())
+
+    @property
     def is_new(self) -> bool:
         """Whether it has done nothing yet, or forgot everything."""
         return self._kept.version == 0
@@ -75,13 +89,11 @@ class TokenPart:
         return any(self.is_gained(gain, token) for gain in self._kept.gains)
 
     def is_gained(self, gain: GainedPart, token: str) -> bool:
-        """Whether a token came to this server by that change."""
+        """Whether a token came to this server by that change. Whose it was may be in no list any more."""
         if self._state is None:
             return False
-        order = list(self._state.order(token))
-        after = next((name for name in order if name in gain.after), None)
-        before = next((name for name in order if name in gain.before), None)
-        return after == self._me and before != self._me
+        after, before = token_order(gain.after, token)[:1], token_order(gain.before, token)[:1]
+        return after == (self._me,) and before != after
 
     def serves(self, token: str) -> bool:
         """Whether all is known that must be known to grant this."""
@@ -136,11 +148,27 @@ class TokenPart:
         if self._kept.boot or (up == old.up and state.changed <= old.version):
             return False
         lost = [name for name, since in old.up.items() if name != self._me and self._was_lost(name, since, state)]
-        gains = old.gains
-        if lost:
-            gains = (*gains, GainedPart(state.changed, frozenset(old.up), frozenset(up)))
+        gains = tuple([self._as_it_comes(gain, state) for gain in old.gains])
+        before, after = frozenset(old.up), frozenset(up)
+        if lost and self._me in up:
+            gains = (*gains, GainedPart(state.changed, before, after))
+        elif self._me in up:
+            left = [name for name in old.up if name != self._me and name not in up]
+            gains = (*gains, *(GainedPart(state.servers[name].since, before, after, name) for name in left))
         self._keep(version=state.version, up=up, gains=gains, giving=self._givings(state, is_whole=not gains))
-        return bool(lost)
+        return bool(lost) or any(one.giver is None and two.giver for one, two in zip(gains, old.gains, strict=False))
+
+    def awaits(self, name: NodeName, since: int) -> bool:
+        """Whether a server that leaves since this version is to hand over still."""
+        return any((gain.giver, gain.version) == (name, since) for gain in self._kept.gains)
+
+    def came(self, name: NodeName, *, is_whole: bool) -> None:
+        """A server that leaves has told all that it had; if that is not all that there is, the sessions are asked."""
+        version = max(gain.version for gain in self._kept.gains if gain.giver == name)
+        rest = [gain for gain in self._kept.gains if gain.giver != name]
+        if not is_whole:
+            rest += [attrs.evolve(gain, giver=None) for gain in self._kept.gains if gain.giver == name]
+        self._keep(gains=tuple(rest), epoch=max(self._kept.epoch, version))
 
     def handed_over(self, name: NodeName, *, is_whole: bool) -> None:
         """A server has told all that was its part."""
@@ -151,12 +179,12 @@ class TokenPart:
         """Whether each server that was not down when this one began to boot has handed over, or is down since; then
         what it did not tell has to be found out (`gains`)."""
         kept, servers = self._kept, state.servers
-        expected, missed = list[NodeName](), list[NodeName]()
+        expected, missed = list[NodeName](), [name for name in kept.up if name not in servers]
         for name, server in servers.items():
             if name == self._me:
                 continue
-            is_ready = server.standing is ServerStanding.READY
-            gives = is_ready or (server.standing is ServerStanding.BOOTING and server.since < kept.boot)
+            has_something = server.standing in (ServerStanding.READY, ServerStanding.LEAVING)
+            gives = has_something or (server.standing is ServerStanding.BOOTING and server.since < kept.boot)
             if gives and name not in kept.handed:
                 expected.append(name)
             elif server.since >= kept.boot:  # also one that handed over: its own part may have come here since
@@ -177,10 +205,15 @@ class TokenPart:
         boot, is_whole, _ = self._kept.giving[name]
         self._keep(giving={**self._kept.giving, name: (boot, is_whole, True)})
 
+    def is_asked_for(self, token: str) -> bool:
+        """Whether the sessions are asked who holds this."""
+        return any(gain.giver is None and self.is_gained(gain, token) for gain in self._kept.gains)
+
     def found_out(self) -> None:
-        """It is known who holds what of all parts."""
-        epoch = max([self._kept.epoch, *(gain.version for gain in self._kept.gains)])
-        self._keep(gains=(), epoch=epoch)
+        """It is known who holds what of all parts; of those that came meanwhile a server is to tell that leaves."""
+        version = self.survey_version
+        later = tuple([gain for gain in self._kept.gains if gain.version > version])
+        self._keep(gains=later, epoch=max(self._kept.epoch, version))
 
     # -- inside
 
@@ -191,17 +224,25 @@ class TokenPart:
             return True
         return server.standing is ServerStanding.BOOTING and server.since != since
 
+    def _as_it_comes(self, gain: GainedPart, state: TokenState) -> GainedPart:
+        """What a server that left did not hand over is asked of the sessions."""
+        giver = None if gain.giver is None else state.servers.get(gain.giver)
+        is_coming = giver is not None and (giver.standing, giver.since) == (ServerStanding.LEAVING, gain.version)
+        return gain if is_coming or gain.giver is None else attrs.evolve(gain, version=state.changed, giver=None)
+
     def _givings(self, state: TokenState, *, is_whole: bool) -> dict[NodeName, tuple[int, bool, bool]]:
-        """To whom to hand over. A server that boots itself does so to those that began later: no two wait for each
-        other."""
+        """To whom to hand over, and by which version. A server that boots itself does so to those that began later: no
+        two wait for each other. One that leaves does so to all."""
         found = dict[NodeName, tuple[int, bool, bool]]()
         mine = state.servers[self._me]
+        is_leaving = mine.standing is ServerStanding.LEAVING
         for name, server in state.servers.items():
-            if name == self._me or server.standing is not ServerStanding.BOOTING:
+            is_booting = server.standing is ServerStanding.BOOTING
+            if name == self._me or not (is_booting or (is_leaving and server.standing is ServerStanding.READY)):
                 continue
-            if mine.standing is ServerStanding.READY or mine.since < server.since:
-                old = self._kept.giving.get(name)
-                found[name] = old if old is not None and old[0] == server.since else (server.since, is_whole, False)
+            if is_leaving or mine.standing is ServerStanding.READY or mine.since < server.since:
+                since, old = server.since if is_booting else mine.since, self._kept.giving.get(name)
+                found[name] = old if old is not None and old[0] == since else (since, is_whole, False)
         return found
 
     def _keep(
@@ -235,4 +276,4 @@ class TokenPart:
 
 
 def _up(state: TokenState) -> dict[NodeName, int]:
-    return {name: one.since for name, one in state.servers.items() if one.standing is not ServerStanding.DOWN}
+    return {name: one.since for name, one in state.servers.items() if one.standing in SERVING}

@@ -31,14 +31,7 @@ from distkv.core.tokens.serving.survey import ClaimedToken, SessionClaim, Survey
 from distkv.core.tokens.serving.watches import TokenWatches
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import ServerStanding, TokenState
-from distkv.errors import (
-    BusyError,
-    NoQuorumError,
-    NotFoundError,
-    NotHeldError,
-    RequestError,
-    SessionExpiredError,
-)
+from distkv.errors import BusyError, NoQuorumError, NotFoundError, NotHeldError, RequestError, SessionExpiredError
 from distkv.model.fence import Fence
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_messages import (
@@ -49,6 +42,7 @@ from distkv.wire.token_messages import (
     LeaderQuestion,
     ListTokens,
     ReleaseAll,
+    ServerQuestion,
     TakeTokens,
     TellLoss,
     TokenMap,
@@ -159,15 +153,10 @@ class TokenServing:
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken; asked after each step, and kept for `look`."""
-        found = earliest(
-            self._grants.wake_ms(),
-            self._sessions.wake_ms(),
-            self._survey.wake_ms(),
-            self._again_ms,
-            self._parked.wake_ms(self._settings.lease_ms),
-            None if self._state is None else self._patience.wake_ms(self._led_ms),
-            self._quiet_ms if self._is_quiet else None,
-        )
+        patience_ms = None if self._state is None else self._patience.wake_ms(self._led_ms)
+        own_ms = earliest(self._again_ms, self._quiet_ms if self._is_quiet else None, patience_ms)
+        parked_ms, grants_ms = self._parked.wake_ms(self._settings.lease_ms), self._grants.wake_ms()
+        found = earliest(grants_ms, self._sessions.wake_ms(), self._survey.wake_ms(), parked_ms, own_ms)
         self._due_ms = found or 0
         return found
 
@@ -263,12 +252,7 @@ class TokenServing:
             return
         self._sessions.asked(call, question, now_ms)
 
-    def _ask_server(
-        self,
-        call: CallKey,
-        question: ReleaseAll | ClaimTokens | ListTokens | WatchTokens | WhereTokens | TakeTokens,
-        now_ms: int,
-    ) -> None:
+    def _ask_server(self, call: CallKey, question: ServerQuestion, now_ms: int) -> None:
         match question:
             case WhereTokens():
                 self.answer(call, self._map(now_ms))
@@ -362,7 +346,9 @@ class TokenServing:
     def _look_at_state(self, state: TokenState, now_ms: int) -> None:
         old, self._state = self._state, state
         mine = state.servers.get(self._settings.me)
-        if mine is None:
+        if mine is None:  # it is in no list, or not any more
+            self._forget_all(now_ms)
+            self._ask_parked(now_ms)
             return
         if old is None or old.sessions is not state.sessions:
             before = old.sessions if old is not None else dict.fromkeys(self._grants.sessions())
@@ -391,8 +377,8 @@ class TokenServing:
         gained = part.look(state) if standing is not ServerStanding.DOWN else False
         if standing is not ServerStanding.DOWN and part.is_booting:
             part.has_collected(state)
-        if part.gains and (gained or not self._survey.is_open):
-            self._survey.begin(max(gain.version for gain in part.gains), state.sessions, now_ms)
+        if gained or not self._survey.is_open:
+            self._begin_survey(state, now_ms)
         self._give(now_ms)
         self._forget_others()
         self._grants.look(now_ms)
@@ -409,6 +395,12 @@ class TokenServing:
         moving = frozenset(self._hand_over.names())
         names = [one for one in self._grants.names() if one not in moving and not self._part.is_mine(one)]
         self._grants.forget(names, None)
+        if self._part.has_left:  # it has nothing any more, and may be said to be down
+            self._authority.stand(ServerStanding.BOOTING)
+
+    def _begin_survey(self, state: TokenState, now_ms: int) -> None:
+        if self._part.survey_version:
+            self._survey.begin(self._part.survey_version, state.sessions, now_ms)
 
     def _look_at_survey(self, now_ms: int) -> None:
         if self._survey.is_over(now_ms):
@@ -424,7 +416,7 @@ class TokenServing:
         """All sessions have said what they hold: it counts, and nothing else does."""
         claims = self._survey.claims(() if self._state is None else self._state.sessions)
         for name in dict.fromkeys([*self._grants.names(), *claims]):
-            if self._part.is_mine(name) and self._part.is_open(name):
+            if self._part.is_mine(name) and self._part.is_asked_for(name):
                 found = claims.get(name, ClaimedToken())
                 self._grants.replace_holders(name, found, now_ms)
                 for loser in found.losers:
@@ -453,17 +445,24 @@ class TokenServing:
 
     def _take(self, call: CallKey, piece: TakeTokens, now_ms: int) -> None:
         """Another server hands over; what comes for another boot than the present one is of no use any more."""
-        if self._part.boot == piece.boot and self._state is not None:
+        is_awaited = self._part.awaits(call.peer, piece.boot)
+        if (self._part.boot == piece.boot or is_awaited) and self._state is not None:
             for record in piece.records:
                 self._grants.install(record, now_ms)
                 self._grants.write(record.token)
             for session in [one for one in self._grants.sessions() if one not in self._state.sessions]:
                 self._grants.session_ended(session, now_ms, delay_ms=self._settings.lock_delay_ms)
-            if piece.is_last:
+            if piece.is_last and is_awaited:
+                self._part.came(call.peer, is_whole=piece.is_whole)
+                if not piece.is_whole:
+                    self._begin_survey(self._state, now_ms)
+                self._look_at_survey(now_ms)
+                self._grants.look(now_ms)
+                self._ask_parked(now_ms)
+            elif piece.is_last:
                 self._part.handed_over(call.peer, is_whole=piece.is_whole)
-                if self._part.has_collected(self._state) and self._part.gains:
-                    version = max(gain.version for gain in self._part.gains)
-                    self._survey.begin(version, self._state.sessions, now_ms)
+                if self._part.has_collected(self._state):
+                    self._begin_survey(self._state, now_ms)
                 self._give(now_ms)
                 self._look_at_survey(now_ms)
         self.answer(call, TokenDone())

@@ -1,6 +1,7 @@
 """The sessions of all clients, as the leader looks after them: it opens, keeps and ends them.
 
-Knows: when each was heard last, who waits for news of it, what was taken from it and it may not know yet.  Does not
+Knows: when each was heard last, who waits for news of it, what was taken from it and it may not know yet. It hands on
+what else the leader is asked (`server_change`).  Does not
 know tokens, nor how a session comes into effect: it proposes, and sees it in the common state.
 
 Invariant: a keep-alive is confirmed only while this node leads, and only to a session that is in effect and whose end
@@ -22,6 +23,7 @@ from distkv.core.tokens.authority import Authority
 from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.holding_doubts import TURNS, HoldingDoubts, is_after
+from distkv.core.tokens.serving.server_change import ServerChange
 from distkv.core.tokens.serving.session_shares import SessionShares
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
@@ -29,6 +31,7 @@ from distkv.errors import BusyError, NoQuorumError, NotHeldError, RequestError, 
 from distkv.model.fence import Fence
 from distkv.wire.token_messages import (
     AskHolding,
+    ChangeServers,
     EndSession,
     KeepSession,
     LeaderQuestion,
@@ -113,13 +116,15 @@ class Sessions:
         """Of sessions that were told of a version, and have not named it yet: that version, and when it was told."""
         self._losses: Final = dict[str, dict[str, LossUntold]]()
         self._doubts: Final = HoldingDoubts()
+        self._change: Final = ServerChange(authority, answer)
         self._calls: Final = dict[CallKey, str]()
         """What each call is about: a session, or the tag of one that is to be opened."""
 
     # -- when
 
     def wake_ms(self) -> int | None:
-        return earliest(self._waits.next_ms(), self._ends.next_ms() if self._could_confirm else None)
+        ends_ms = self._ends.next_ms() if self._could_confirm else None
+        return earliest(self._waits.next_ms(), ends_ms, self._change.wake_ms())
 
     def leads(self, now_ms: int) -> bool:
         """Whether it may confirm and propose now."""
@@ -146,6 +151,8 @@ class Sessions:
                 self.lose(call, question, now_ms)
             case AskHolding():
                 self.doubt(call, question, now_ms)
+            case ChangeServers():
+                self._change.asked(call, question, now_ms)
             case _:
                 assert_never(question)
 
@@ -239,6 +246,7 @@ class Sessions:
 
     def call_gone(self, call: CallKey) -> None:
         """Nobody waits for the answer."""
+        self._change.call_gone(call)
         key = self._calls.pop(call, None)
         if key is None:
             return
@@ -273,6 +281,7 @@ class Sessions:
 
     def woken(self, now_ms: int) -> None:
         """Time passed."""
+        self._change.look(now_ms, leads=self.leads(now_ms))
         for session in self._waits.due(now_ms):
             keep = self._keeps.get(session)
             if keep is not None:
@@ -285,7 +294,7 @@ class Sessions:
         """All that wait; they are forgotten here, and are to be answered otherwise."""
         losses = [one.call for some in self._losses.values() for one in some.values()]
         found = [*(keep.call for keep in self._keeps.values()), *(one.call for one in self._opens.values())]
-        found += [*self._closes.values(), *losses, *self._doubts.take_calls()]
+        found += [*self._closes.values(), *losses, *self._doubts.take_calls(), *self._change.take_calls()]
         for tag in [tag for tag, one in self._opens.items() if one.proposed_ms is None]:
             self._shares.drop(tag)
         self._unwanted.update({tag: None for tag, one in self._opens.items() if one.proposed_ms is not None})
