@@ -32,8 +32,10 @@ def server_lines(nodes: TokenNodes, names: Mapping[str, str], tokens: Iterable[s
 def _running(nodes: TokenNodes) -> Iterator[tuple[str, TokenMachine]]:
     for name, host in nodes.hosts.items():
         machine = nodes.machines.get(name)
-        is_one = machine is not None and machine.consensus is not None and machine.consensus.is_server
-        if machine is not None and is_one and host.process is not None:
+        if machine is None or host.process is None:
+            continue
+        consensus = machine.consensus
+        if host.node in nodes.settings.servers if consensus is None else consensus.is_server:
             yield name, machine
 
 
