@@ -138,7 +138,7 @@ class AsyncClient(AsyncNodeMethods):
         """What `path` holds; None when it has no value.
 
         With `at`, what it held on the node that is asked at this time, in seconds since 1970: what the node knew then,
-        by its own clock.
+        by its own clock. Raises DamagedError if the node lost that, or its past begins later: another one may know.
         """
         return await self._connection.ask(questions.get_value(path) if at is None else questions.get_value_at(path, at))
 
@@ -326,7 +326,7 @@ class AsyncClient(AsyncNodeMethods):
     def get_tree(
         self, path: Path | str, *, min_depth: int = 0, max_depth: int | None = None, limit: int | None = None
     ) -> Items[tuple[Path, Entry]]:
-        """The values at and below `path`, in order, while they arrive.
+        """The values at and below `path`, in order, while they arrive. Last comes DamagedError if others are lost.
 
         They come on a connection of their own, so that who reads them slowly holds up nothing else. When that breaks,
         `UnreachableError` is raised, and you may begin anew.
@@ -356,7 +356,8 @@ class AsyncClient(AsyncNodeMethods):
         self, path: Path | str, *, limit: int | None = None, after: Name | Path = None
     ) -> tuple[Listed, ...]:
         """The names directly below `path` that lead to a value, in order, `limit` at the most. Only those that come
-        after the name `after`, which need not be there; as a `Path` of one name it may also be null."""
+        after the name `after`, which need not be there; as a `Path` of one name it may also be null.
+        DamagedError with `found` if others are lost."""
         return await self._connection.ask_pages(NameListing(path, limit=limit, after=after))
 
     async def delete_tree(self, path: Path | str) -> DeletedCount:
