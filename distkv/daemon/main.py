@@ -35,7 +35,6 @@ from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
 from distkv.daemon.listeners import listener_text, open_listeners
-from distkv.daemon.memory import give_back_large_pieces
 from distkv.daemon.notify import ServiceManager
 from distkv.daemon.own_address import check_own_address
 from distkv.daemon.processor import ask_for_short_turns
@@ -43,6 +42,7 @@ from distkv.engine.asides import FILE_NAME, AsideKeeper
 from distkv.engine.commit import Committer
 from distkv.engine.driver import Driver
 from distkv.engine.retention import forget_history
+from distkv.engine.scarce import on_a_thread
 from distkv.engine.scrub import Scrub
 from distkv.engine.settler import Settler
 from distkv.errors import SettingsError, StaleError, UnreachableError
@@ -132,7 +132,6 @@ async def _run_at(
     await manager.tell(f"STATUS=reading {config.data_dir}")
     possible = allow_files(config.limits.connections)
     config = attrs.evolve(config, limits=attrs.evolve(config.limits, connections=possible))
-    give_back_large_pieces()
     ask_for_short_turns()
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
@@ -259,7 +258,7 @@ async def _keep_room(store: Log, driver: Driver) -> None:
     while True:
         if store.wants_refill:
             is_held = driver.settler is not None and driver.settler.is_short
-            is_short = is_held or not await trio.to_thread.run_sync(store.refill)
+            is_short = is_held or not await on_a_thread(store.refill)
             if is_short and not was_short:
                 reason = os.strerror(errno.ENOSPC) if is_held else store.statistics().shortage
                 log.error("no_space reason=%s: writes will be refused, reads go on", reason)

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import attrs
 import trio
 
+from distkv.engine.scarce import on_a_thread
 from distkv.errors import NoSpaceError, StorageFailedError
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES, Log
 
@@ -51,7 +52,7 @@ class Committer:
         self,
         log: Log,
         *,
-        run_blocking: RunBlocking = trio.to_thread.run_sync,
+        run_blocking: RunBlocking = on_a_thread,
         clock: Callable[[], float] = perf_counter,
         inline_s: float = INLINE_SYNC_S,
     ) -> None:

@@ -50,6 +50,7 @@ from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
 from distkv.engine.late_commits import LateCommits
 from distkv.engine.peer_tasks import PeerTasks
+from distkv.engine.scarce import has_memory_for
 from distkv.engine.scrub import Scrub
 from distkv.engine.service_desk import ServiceDesk
 from distkv.engine.settler import Settler
@@ -57,7 +58,7 @@ from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
 from distkv.engine.tree_edges import Attacher, TreeEdges
 from distkv.engine.turn_work import TurnWork
-from distkv.errors import NoSpaceError, PeerError
+from distkv.errors import BusyError, NoSpaceError, PeerError
 from distkv.model.event import Event, NodeName, Tick
 from distkv.model.tick_ranges import TickRanges
 from distkv.transport.base import Announce, Down, Gap, Heard, Members, Report, Transport, Up
@@ -225,7 +226,11 @@ class Driver:
 
         Raises:
             NoSpaceError: the disk is full.
+            BusyError: there is not enough memory.
         """
+        if not has_memory_for(size, self.committer.waiting_bytes, ran_out=self.faults.memory_ran_out):
+            self.counters["refused_memory"] += 1
+            raise BusyError(f"{self.replica.name} has not enough memory for this request now: try again later")
         self.committer.check_room(size + EVENT_BYTES)
         if self.settler is not None:
             self.settler.check_room()
@@ -371,7 +376,7 @@ class Driver:
         """Whether so many bytes of records fit; if not, what somebody tells is dropped."""
         try:
             self.check_room(size)
-        except NoSpaceError:
+        except (NoSpaceError, BusyError):
             self.counters["dropped_no_space"] += 1
             return False
         return True

@@ -11,6 +11,7 @@ driver sees to that, because what the core holds may then be half of something.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from hashlib import blake2b
 from typing import Final
@@ -30,6 +31,8 @@ log = logging.getLogger("distkv.engine")
 
 CONTAINED: Final = (RequestError, PeerError, DecodeError, TransportError)
 """Of our own errors those that are about one request, peer or message; the others end the node."""
+SCARCE_S: Final = 5.0
+"""For so long after there was not enough memory it is looked at before each write."""
 REPEAT: Final = 100
 """Of a failure at one place the first is logged, and then every so many-th."""
 
@@ -41,6 +44,12 @@ class Faults:
         """`counters`: where they are counted, as `faults_contained`."""
         self._counters: Final = counters
         self._seen = Counter[str]()
+        self._no_memory_s = -SCARCE_S
+
+    @property
+    def memory_ran_out(self) -> bool:
+        """Whether something met a lack of memory a moment ago."""
+        return time.monotonic() < self._no_memory_s + SCARCE_S
 
     def contain(self, error: Exception, where: str) -> InternalError:
         """Log and count a failure; `where` is what its victim did, in the same words each time: with the place it makes
@@ -55,6 +64,8 @@ class Faults:
         for leaf in (first, *others):
             if not isinstance(leaf, Exception) or (isinstance(leaf, DistkvError) and not isinstance(leaf, CONTAINED)):
                 raise error
+        if any(isinstance(leaf, MemoryError) for leaf in leaves(error)):
+            self._no_memory_s = time.monotonic()
         place = place_of(error)
         id = blake2b(f"{place} {where}".encode(), digest_size=4).hexdigest()
         self._counters["faults_contained"] += 1

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from distkv.config import HistoryConfig
+from distkv.engine.scarce import on_a_thread
 from distkv.engine.settler import RunBlocking
 from distkv.errors import BusyError, NoSpaceError
 from distkv.storage.archive import PRUNE_ROWS, Archive
@@ -32,7 +33,7 @@ async def forget_history(
     archive: Archive,
     kept: HistoryConfig,
     *,
-    run_blocking: RunBlocking = trio.to_thread.run_sync,
+    run_blocking: RunBlocking = on_a_thread,
     wall: Callable[[], float] = time.time,
 ) -> None:
     """Remove what need not be kept, now and every minute, until cancelled. Returns at once when all is kept.

@@ -20,6 +20,7 @@ import attrs
 import trio
 
 from distkv.config import ScrubConfig
+from distkv.engine.scarce import on_a_thread
 from distkv.engine.settler import RunBlocking, Settler
 from distkv.errors import BusyError, NoSpaceError
 from distkv.storage.archive import Archive, Scrubbed
@@ -62,7 +63,7 @@ class Scrub:
         archive: Archive,
         config: ScrubConfig,
         *,
-        run_blocking: RunBlocking = trio.to_thread.run_sync,
+        run_blocking: RunBlocking = on_a_thread,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._settler = settler

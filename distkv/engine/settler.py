@@ -26,6 +26,7 @@ from distkv.engine.changes import Changes
 from distkv.engine.commit import Committer
 from distkv.engine.log_stretch import LogStretch
 from distkv.engine.missed import MISSED_KEY, closed_links, tells_missed
+from distkv.engine.scarce import on_a_thread
 from distkv.errors import BusyError, DamagedError, DecodeError, InternalError, NoSpaceError
 from distkv.model.entry import Entry
 from distkv.model.event import Link, Writer
@@ -106,7 +107,7 @@ class Settler:
         archive: Archive,
         store: Log,
         *,
-        run_blocking: RunBlocking = trio.to_thread.run_sync,
+        run_blocking: RunBlocking = on_a_thread,
         unsettled_max: int = UNSETTLED_MAX,
     ) -> None:
         self._state = state

@@ -13,11 +13,14 @@ from typing import Final, Protocol
 import attrs
 import trio
 
+from distkv.engine.scarce import give_back_memory
 from distkv.errors import BusyError
 
 HALF_S: Final = 60.0
 """Within so long a request has to come whole."""
 LOOK_S: Final = 5.0
+MANY: Final = 32
+"""After so many connections that have ended the memory that they had goes back to the system."""
 
 
 class HalfConnection(Protocol):
@@ -44,8 +47,8 @@ class HalfRequests:
         """Those that began first come first."""
         self.size = 0
         """Bytes, of all."""
-        self.ended = 0
-        """How many connections were ended for it."""
+        self.over = 0
+        """How many connections have ended."""
 
     def note(self, connection: HalfConnection, size: int, *, is_new: bool) -> None:
         """A connection has so many bytes of a request that is not whole; 0: it has none. `is_new`: it is another one
@@ -68,10 +71,19 @@ class HalfRequests:
         if half is not None:
             self.size -= half.size
 
+    def closed(self, connection: HalfConnection) -> None:
+        """A connection has ended, whatever it had."""
+        self.over += 1
+        self.drop(connection)
+
     async def run(self) -> None:
         """Give back what nobody completes, until cancelled."""
+        given_back = 0
         while True:
             await trio.sleep(LOOK_S)
+            if self.over - given_back >= MANY:
+                given_back = self.over
+                give_back_memory()
             before_s = trio.current_time() - HALF_S
             for connection in [one for one, half in self._halves.items() if half.since_s <= before_s]:
                 self._end(connection, f"the request did not come whole within {HALF_S:g} s: ask again")
@@ -80,5 +92,4 @@ class HalfRequests:
 
     def _end(self, connection: HalfConnection, why: str) -> None:
         self.drop(connection)
-        self.ended += 1
         connection.end(BusyError(why))

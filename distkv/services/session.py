@@ -151,7 +151,7 @@ class Session:
             return await self._serve()
         finally:
             self._tokens.end()
-            self._idle.halves.drop(self)
+            self._idle.halves.closed(self)
             self._driver.clients -= self._is_client
 
     async def _serve(self) -> bool:
@@ -211,8 +211,7 @@ class Session:
 
     def take(self, data: bytes) -> bool:
         """Answer the requests that these bytes complete; False: this connection's own task has to go on."""
-        self._reader.feed(data)
-        if self._is_ahead_of_the_disk():
+        if not self._feed(data):
             return False
         next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
         work, begun, is_new = self._driver.work, self._driver.work.done, False
@@ -230,9 +229,21 @@ class Session:
             self._left = error
             return False
         except Exception as error:
-            self._left = self._driver.faults.contain(error, "reading a request")
+            self._fail_reading(self._driver.faults.contain(error, "reading a request"))
             return False
         return True
+
+    def _feed(self, data: bytes) -> bool:
+        """Take what came; whether it may be answered here."""
+        try:
+            self._reader.feed(data)
+        except MemoryError as error:
+            self._fail_reading(self._driver.faults.contain(error, "reading a request"))
+        return self._left is None and not self._is_ahead_of_the_disk()
+
+    def _fail_reading(self, error: InternalError) -> None:
+        """The connection ends, and says why; that is the answer to no request."""
+        self._left, self._seq = error, 0
 
     # -- one request
 
