@@ -229,11 +229,9 @@ class Lives:
         if other is None or other == mine:
             return []
         if (mine.time, mine.id) > (other.time, other.id):
-            return [
-                DuplicateNameError(
-                    f"another live node is called {store.me} and started earlier: give this one a name of its own"
-                )
-            ]
+            why = f"another live node is called {store.me} and started earlier"
+            do = "give this one a name and a directory of its own; a copy of a directory is of no use, remove it"
+            return [DuplicateNameError(f"{why}: {do}")]
         is_copy = store.has_data and header.life == store.own.life  # it may have used the ticks that we would use next
         return [Note("name_twice", {"start": other.time}), *([Duty.BEGIN_LIFE] if is_copy else ())]
 

@@ -8,14 +8,24 @@ Invariant: a check that finds nothing to complain of says one line; else it says
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Final
 
 from distkv.config import Limits
 from distkv.core.sponsor import CLOCK_AHEAD_S
-from distkv.doctor.facts import AgentFacts, Descriptors, DirectoryFacts, Finding, Level, NodeFacts, TokenFacts, Trouble
+from distkv.doctor.facts import (
+    AgentFacts,
+    Descriptors,
+    DirectoryFacts,
+    Finding,
+    Level,
+    NodeFacts,
+    PeerFacts,
+    TokenFacts,
+    Trouble,
+)
 from distkv.storage.archive_schema import STEPS
 from distkv.storage.log import SEGMENT_BYTES
 from distkv.transport.budget import QUEUE_SLOW
@@ -172,12 +182,22 @@ def check_peers(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Fi
         yield Finding("peers", Level.OK, says)
 
 
+def _away(peer: PeerFacts, peers: Iterable[PeerFacts]) -> Finding:
+    """A host that came back under another name has an old one that nobody answers to."""
+    says, retire = f"{peer.name} at {peer.addr} is away", f"distkv client node retire {peer.name}"
+    heir = next((other.name for other in peers if other.is_alive and peer.addr and other.addr == peer.addr), None)
+    if heir is not None:
+        says = f"{says}, and {heir} is at this address now"
+        return Finding("peers", Level.WARN, says, f"if {heir} is its new name, {retire!r}; else start it elsewhere")
+    do = f"start it, or see to the network between the two; if it is gone for good, {retire!r}"
+    return Finding("peers", Level.WARN, says, do)
+
+
 def _peer_complaints(node: NodeFacts, others: Mapping[str, NodeFacts]) -> Iterator[Finding]:
     for peer in node.peers:
         other = others.get(peer.name)
         if not peer.is_alive:
-            do = "start it, or see to the network between the two"
-            yield Finding("peers", Level.WARN, f"{peer.name} at {peer.addr} is away", do)
+            yield _away(peer, node.peers)
         elif other is None:
             continue
         elif other.failure:

@@ -54,7 +54,7 @@ class Lab(Cluster):
 
     def add(self, name: str) -> Server:
         """An agent that looks for the others, and a server beside it that is not started yet."""
-        agent = self._agent_on(name)
+        agent = self.agent_on(name)
         agent.launch()
         server = self.add_beside(agent)
         server.program = (*self.network.hosts[name].program, *CHECKOUT)
@@ -100,7 +100,8 @@ class Lab(Cluster):
         held = read_ranges(self[name].state()["held"], "held")
         return [(node, tick) for node, tick in links if node not in held or tick not in held[node]]
 
-    def _agent_on(self, name: str) -> Agent:
+    def agent_on(self, name: str) -> Agent:
+        """An agent on the host of this name, which looks for the others; not launched yet."""
         directory = self.agents.directory / name
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(dict(self.config)))
@@ -127,10 +128,14 @@ def open_lab(
     config: Mapping[str, object] = SUITED,
     clock_s: float = DEFAULT_CLOCK_S,
     extra: str = "",
+    spare: str = "",
 ) -> Iterator[Lab]:
-    """A network of ready nodes whose agents see each other; `a` founded it. `extra`: more settings of the servers."""
+    """A network of ready nodes whose agents see each other; `a` founded it. `extra`: more settings of the servers.
+
+    On the `spare` hosts are agents only.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="distkv") as sockets, open_network(names) as network:
+    with tempfile.TemporaryDirectory(prefix="distkv") as sockets, open_network(names + spare) as network:
         agents = Agents(directory / "agents")
         agents.directory.mkdir()
         servers = Servers(directory / "servers")
@@ -144,6 +149,8 @@ def open_lab(
             for server in lab.others("a"):
                 server.wait_ready(START_S)
             lab.wait_together()
+            for name in spare:
+                lab.agent_on(name).launch()
             yield lab
         finally:
             for server in lab:

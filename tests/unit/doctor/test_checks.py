@@ -178,6 +178,10 @@ def test_node_that_nobody_started_fails() -> None:
         (
             attrs.evolve(A, peers=(PeerFacts("c", "j:1", False), *A.peers)), {"b": B}, WARN, "c at j:1 is away"
         ),
+        (
+            attrs.evolve(A, peers=(PeerFacts("c", "i:1", False), *A.peers)), {"b": B}, WARN,
+            "c at i:1 is away, and b is at this address now; if b is its new name, 'distkv client node retire c'",
+        ),
         (A, {"b": NodeFacts("i:1", failure="no way")}, FAIL, "b is alive, but no way; if it runs, let i:1 through"),
         (A, {"b": attrs.evolve(B, name="a")}, FAIL, "the node at i:1 is called a, not b"),
         (A, {"b": attrs.evolve(B, network="11")}, FAIL, "b belongs to another network (11, not 00)"),
