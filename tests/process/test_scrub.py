@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 
+from distkv.errors import DamagedError
 from tests.process.servers import Server, Servers, wait_until
 
 SOLO = ("--transport", "solo")
@@ -75,8 +76,10 @@ def test_start_on_a_rotten_value_goes_on_without_it_and_says_so(solo: Server) ->
     solo.start(*SOLO).wait_ready()
     assert "row_damaged" in solo.errors
     with solo.client() as client:
-        assert client.get("kitchen") is None
+        with pytest.raises(DamagedError):
+            client.get("kitchen")
         assert [lost["path"] for lost in client.state()["scrub"]["lost"]] == ["kitchen"]  # type: ignore[index]
+        assert solo.run("get", "kitchen", "--default", "20").code == 7
         client.set("kitchen", 22)
         assert client.state()["scrub"]["lost_count"] == 0  # type: ignore[index]
 
