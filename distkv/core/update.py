@@ -375,7 +375,7 @@ class Store:
 
     def skip(self, event: Event) -> None:
         """Leave out an event of the log, which is set aside: it is missing, and what it used stays used."""
-        self.tock = max(self.tock, event.tock)
+        self.tock = max(event.tock, self.tock)
         self.hear_ticks([(event.node, [event.tick])])
         if event.node == self.me and life_of(event.tick) == self.own.life:
             self.own.tick = max(self.own.tick, event.tick)
