@@ -151,6 +151,8 @@ def test_node_that_is_away_needs_no_agent() -> None:
     [
         (A, OK, ""),
         (attrs.evolve(A, failed=("tokens",)), FAIL, "a at h:1 is ready, release 0.1.0, and its tokens failed"),
+        (attrs.evolve(A, aside=("b:5",)), FAIL, "a at h:1 is ready, release 0.1.0, and has set aside b:5, which"),
+        (attrs.evolve(A, aside=("b:5",) * 9), FAIL, "a at h:1 is ready, release 0.1.0, and has set aside 9 inputs"),
         (attrs.evolve(A, state="cut-off"), WARN, "a at h:1 is cut-off, release 0.1.0; see to the Serf agent"),
         (attrs.evolve(A, state="passive", waits_for="x"), WARN, "a at h:1 is passive, release 0.1.0: it waits for x"),
         (attrs.evolve(A, missing=("b", "c")), WARN, "a at h:1 is ready, release 0.1.0, and misses changes of b and c"),
