@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.gossip import TICKS_AHEAD
-from distkv.core.ready import FollowBegan, FollowEnded, FollowTold
+from distkv.core.ready import AskEvents, FollowBegan, FollowEnded, FollowTold
 from distkv.errors import PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
@@ -158,3 +158,33 @@ def test_changes_of_who_was_followed_through_a_frozen_node_come_within_five_seco
     assert max(waited_ms) <= 5000
     assert max(waited_ms[50:]) <= 20  # those from five seconds on
     assert fleet["a"].deliveries.events_pulled == 0
+
+
+def _told_with_a_hole(fleet: Fleet) -> int:
+    """*b* is told ticks of *a* up to 10, without the fifth, which nobody will tell; the last one before."""
+    last = fleet["b"].tree.ledger.last(A)
+    events = tuple(_event(fleet, A, ahead) for ahead in range(1, 11) if ahead != 5)
+    fleet.step("b", FollowTold(_follow(fleet, "b", A), events, {}))
+    return last
+
+
+def test_tick_that_is_missing_below_what_was_told_is_pulled() -> None:
+    """The link has gone past it, so it will not bring it (docs/protocol, LINK-8)."""
+    fleet = linked("b")
+    hole = _told_with_a_hole(fleet) + 5
+    fleet.step("b", FollowTold(_follow(fleet, "b", A), (), {}))  # that was all; from now on there is always more
+    for _ in range(30):
+        fleet.step("b", FollowTold(_follow(fleet, "b", A), (_event(fleet, A),), {}))
+        fleet.run(100)
+    pulled = [ask.what.ranges for _, name, ask in fleet.asked if name == "b" and isinstance(ask.what, AskEvents)]
+    assert any(hole in missing.get(A, Ranges()) for missing in pulled)
+
+
+def test_follow_begins_at_the_first_hole_and_not_at_what_was_heard() -> None:
+    """docs/protocol, LINK-1."""
+    fleet = linked("b")
+    last = _told_with_a_hole(fleet)
+    before = _follow(fleet, "b", A)
+    fleet.step("b", FollowEnded(before, PeerError("a:1: broken")))
+    assert fleet.run_until(lambda: _follow(fleet, "b", A) != before, 5000)
+    assert fleet["b"].following.parents[A].told == {A: last + 4}
