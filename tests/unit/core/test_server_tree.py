@@ -242,6 +242,21 @@ def test_node_below_a_lost_parent_takes_no_children_and_says_so() -> None:
     assert (tree.phase, tree.path) == (TreePhase.ATTACHED, (ME, A, C))
 
 
+def test_node_says_that_all_were_told_only_after_each_of_its_children_did() -> None:
+    """docs/protocol, TREE-3: else a node above could join below itself."""
+    tree, edge = _attached((A, B))
+    children = [_child(tree, name) for name in (C, D)]
+    tree.take()
+    tree.told(edge, ServerInfo((), 1, 5), 10)
+    effects = tree.take()
+    assert _said(effects, edge) == []
+    for at, child in enumerate(children):
+        (told,) = (item for item in _said(effects, child) if isinstance(item, ServerInfo))
+        assert told.path == ()
+        tree.told(child, SubtreeTold(told.turn), 20 + at)
+        assert _said(tree.take(), edge) == ([SubtreeTold(5)] if at else [])
+
+
 # -- children -----------------------------------------------------------------------------------------------------
 
 
