@@ -9,7 +9,7 @@ from distkv.client.claims import AGAIN_MS
 from distkv.core.ready import Answer, ServiceAsked
 from distkv.core.service_machine import ServiceWoken
 from distkv.core.tokens.machine import TOKENS
-from distkv.core.tokens.serving.survey import Survey
+from distkv.core.tokens.serving.survey import ClaimedToken, Survey
 from distkv.errors import TimedOutError
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence
@@ -117,7 +117,7 @@ def test_survey_that_finds_nobody_frees_who_waits_and_forgets_losers() -> None:
     desk.grants.install(TokenRecord("t", (holder,), None, lost=(loser,)), 0)
     second = desk.ask(S2, 0, wait_s=60)
     assert not desk.has(second)
-    desk.grants.replace_holders("t", (), None, 10)
+    desk.grants.replace_holders("t", ClaimedToken(), 10)
     assert desk.has(second)
     assert list(desk.grants.losses()) == []
 
