@@ -74,21 +74,23 @@ def _backup(session: CliSession, path: Path) -> None:
     required=True,
     help="A new directory, for 'distkv server --data-dir'.",
 )
+@click.option("--unsealed", is_flag=True, help="FILE is of a release that put no checksum at its end.")
 @output_option
 @click.pass_obj
-def restore_command(session: CliSession, file: str, data_dir: str, form: str | None) -> Job:
+def restore_command(session: CliSession, file: str, data_dir: str, unsealed: bool, form: str | None) -> Job:
     """Make a data directory from a backup.
 
     The node that starts from it begins a new life: it does not use ticks again that it used after the backup. Its later
     writes come back from the other nodes, as far as they have them. Never run the old node at the same time.
     """
-    return partial(_restore, file, Path(data_dir), Form(form) if form else session.form)
+    return partial(_restore, file, Path(data_dir), not unsealed, Form(form) if form else session.form)
 
 
-def _restore(file: str, data_dir: Path, form: Form) -> None:
+def _restore(file: str, data_dir: Path, is_sealed: bool, form: Form) -> None:
     from distkv.daemon.restore import restore
 
-    name = restore("standard input", data_dir, standard_input("backup")) if file == STDIN else restore(file, data_dir)
+    stream = standard_input("backup") if file == STDIN else None
+    name = restore("standard input" if stream else file, data_dir, stream, is_sealed=is_sealed)
     if form is Form.TEXT:
         line = f"{data_dir}: {name} as of the backup; it begins a new life when it starts, never run the old one again"
         print_result(line, form)

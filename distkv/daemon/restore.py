@@ -26,13 +26,16 @@ from distkv.wire.records import decode_record
 from distkv.wire.states import Meta, decode_book, decode_entry, decode_meta, encode_meta
 
 
-def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) -> NodeName:
+def restore(
+    backup: str | Path, data_dir: Path, stream: BinaryIO | None = None, *, is_sealed: bool = True
+) -> NodeName:
     """Make `data_dir` of a backup; returns the node's name.
 
     Args:
         backup: the file, or what to call the stream in messages.
         data_dir: a directory that is empty, or not there.
         stream: where the backup comes from when it is no file.
+        is_sealed: whether it has a checksum at its end; False: it is of a release that put none there.
 
     Raises:
         ExistsError: there is something already.
@@ -43,13 +46,13 @@ def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) 
         raise ExistsError(f"{data_dir} is not empty: name a new directory, or move this one aside")
     part, made = None, [parent for parent in data_dir.parents if not parent.exists()]
     try:
-        if stream is None:
+        if stream is None and is_sealed:
             with open(backup, "rb") as file:
                 copy_unsealed(file, None, backup)
         data_dir.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f"{data_dir.name}-", dir=data_dir.parent))
         archive = part / ARCHIVE_NAME
-        _copy(backup, archive, stream)
+        _copy(backup, archive, stream, is_sealed=is_sealed)
         os.chmod(archive, 0o600)
         _check(str(archive), backup)
         meta = _mark(str(archive), backup)
@@ -71,13 +74,16 @@ def restore(backup: str | Path, data_dir: Path, stream: BinaryIO | None = None) 
     return meta.node
 
 
-def _copy(backup: str | Path, place: Path, stream: BinaryIO | None) -> None:
+def _copy(backup: str | Path, place: Path, stream: BinaryIO | None, *, is_sealed: bool) -> None:
     with nullcontext(stream) if stream is not None else open(backup, "rb") as source, place.open("wb") as out:
-        copy_unsealed(source, out, backup)
+        if is_sealed:
+            copy_unsealed(source, out, backup)
+        else:
+            shutil.copyfileobj(source, out)
 
 
 def _check(path: str, backup: str | Path) -> None:
-    """The seal says that these bytes were sealed; whether they are an archive of whole rows is looked at as well."""
+    """A seal says that these bytes were sealed; whether they are an archive of whole rows is looked at as well."""
     try:
         archive = open_archive(path)
         try:

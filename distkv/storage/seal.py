@@ -47,7 +47,8 @@ def copy_unsealed(source: BinaryIO, to: BinaryIO | None, name: object) -> None:
             to.write(ready)
     if not kept.startswith(_MARK) or len(kept) != SEAL_BYTES:
         raise LogDamagedError(
-            f"{name} is damaged, not whole, or no backup: name what 'distkv client backup' wrote"
+            f"{name} is damaged, not whole, or no backup: name what 'distkv client backup' wrote "
+            "(with --unsealed if an earlier release did)"
         )
     if kept[len(_MARK) :] != whole.digest():
         raise LogDamagedError(

@@ -65,6 +65,14 @@ def test_backup_as_it_was_made_is_restored(backup: bytes, tmp_path: Path) -> Non
     assert archive == [len(backup) - SEAL_BYTES] * 2
 
 
+def test_backup_of_a_release_without_seals_is_restored_when_that_is_said(backup: bytes, tmp_path: Path) -> None:
+    old = backup[:-SEAL_BYTES]
+    assert "--unsealed" in refused(old, tmp_path / "place")
+    (tmp_path / "saved").write_bytes(old)
+    assert restore(tmp_path / "saved", tmp_path / "file", is_sealed=False) == "a"
+    assert restore("standard input", tmp_path / "stream", BytesIO(old), is_sealed=False) == "a"
+
+
 @pytest.mark.parametrize("seed", seeds(4))
 def test_flipped_bit_anywhere_is_refused(backup: bytes, tmp_path: Path, seed: int) -> None:
     random = Random(seed)
