@@ -703,7 +703,7 @@ TOKEN_RULES = (
         "core/tokens/proxy.py",
         "            for name in [name for name in up if name not in claim.asked]:\n",
         "            for name in ():\n",
-        "tests/property/test_token_service.py",
+        "tests/unit/core/test_token_proxy.py",
     ),
     broken(
         "broken-and-not-known",
