@@ -97,7 +97,7 @@ async def test_cancelled_request_disturbs_no_other(anyio_backend: str) -> None:
 
 async def test_requests_beyond_the_bound_are_not_sent(anyio_backend: str) -> None:
     with open_server(silence) as server:
-        bounds = {"open_max": 1, "reply_s": 0.1}
+        bounds = {"open_max": 1, "reply_s": 0.5}
         async with opened(anyio_backend, server, **bounds) as client, anyio.create_task_group() as tasks:
             for _ in range(3):
                 tasks.start_soon(_expect, UnreachableError, client.ping)
