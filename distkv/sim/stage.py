@@ -461,9 +461,9 @@ class Stage:
                 fleet.transport(host.name, up=True)
 
     def _check_fatal(self) -> None:
-        hosts = self._fleet.hosts
-        for host in hosts.values():
-            if isinstance(host.fatal, DuplicateNameError) and (namesake_of(host.name) in hosts or not host.is_ours):
+        for host in self._fleet.hosts.values():
+            is_doubled = not host.is_ours or self._strangers.is_doubled(host)
+            if isinstance(host.fatal, DuplicateNameError) and is_doubled:
                 continue  # of two servers with one name the one that started later ends (NAME-1, NAME-2)
             if host.fatal is not None:
                 raise BrokenRuleError("no server ends by itself", f"{host.name}: {host.fatal}")

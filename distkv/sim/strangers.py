@@ -38,6 +38,8 @@ class Strangers:
         self._fleet = fleet
         self._settings = settings
         self._is_foreign_over = False
+        self._gone = set[str]()
+        """Namesakes that went."""
 
     def may_have_namesake(self, host: Host) -> bool:
         """Whether a second server of this one's name may come: without data it would be refused itself."""
@@ -56,6 +58,10 @@ class Strangers:
         self._remove(namesake_of(host.name))
         if host.process is None:
             self._fleet.start(host.name, **self._settings)
+
+    def is_doubled(self, host: Host) -> bool:
+        """Whether a second server of its name runs, or did so: for some clocks others do not know that it went."""
+        return namesake_of(host.name) in self._fleet.hosts or namesake_of(host.name) in self._gone
 
     def come(self) -> bool:
         """A network that was founded elsewhere, and holds other values at our paths, comes onto our agents; False when
@@ -116,6 +122,7 @@ class Strangers:
             return False
         self._fleet.wipe(name, is_copied=True)
         del self._fleet.hosts[name]
+        self._gone.add(name)
         return True
 
 
