@@ -99,7 +99,10 @@ class TokenPlay:
 
     def _may_wipe(self, name: NodeName) -> bool:
         """A majority of the disks that count is left; nothing can be promised otherwise."""
-        return not self.fleet.observer.foundings or self.fleet.may_lose(name)
+        if not self.fleet.observer.foundings:
+            return True
+        is_asked_for = len(self.fleet.sites) > len(self.fleet.names) and name in self.wanted
+        return self.fleet.may_lose(name) and not is_asked_for  # that list may be proposed at this moment
 
     def _cut(self, name: NodeName) -> None:
         others = [one for one in self.fleet.sites if one != name]

@@ -164,7 +164,10 @@ class TokenFleet:
         self.kill(name)
         site = self.sites[name]
         site.drawer.append((site.life, site.disk, site.founding))
-        site.disk, site.founding, site.life = {}, None, self.new_life()
+        site.disk, site.life = {}, self.new_life()
+        foundings = [one.founding for one in self.sites.values() if one.founding is not None]
+        is_one_alone = len(self.names) == 1 < len(self.sites)  # it would ask nobody: but the store that it gets knows
+        site.founding = max(foundings, key=lambda one: one.version, default=None) if is_one_alone else None
 
     def put_back(self, name: NodeName) -> None:
         """An old disk, which was thought lost, takes the place of the one that is there."""

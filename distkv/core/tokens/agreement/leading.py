@@ -133,7 +133,8 @@ class Leading:
         if self.wanted == before.list and not before.next:
             self.wanted = None
         lives = self.beats.lives(now_ms - self._settings.long_ms)
-        counting = [name for name in self._counting() if self.beats.seen[name].accepted == state_id(before)]
+        having = [name for name in self._counting() if self.beats.seen[name].accepted == state_id(before)]
+        counting = [self._settings.me, *(name for name in having if name in lives)]
         return next_step(before, self.wanted, lives, counting)
 
     def _listed(self, before: TokenState, step: ListStep) -> StateChange:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
+from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState, has_majority
 from distkv.model.event import NodeName
 
 
@@ -39,7 +39,7 @@ def next_step(
         state: the state in effect.
         wanted: the list, by name.
         lives: of the servers that are heard.
-        counting: the servers that have this state, and whose vote counts.
+        counting: the servers that are heard, have this state, and whose vote counts.
     """
     if state.next:
         return _second_step(state, wanted)
@@ -54,7 +54,8 @@ def next_step(
     stays = {name: one for name, one in state.servers.items() if name in state.list or name in joining}
     if anew or len(stays) < len(state.servers):
         return ListStep(state.list, (), {**stays, **anew})
-    if all(name in state.servers and name in counting for name in joining):
+    is_majority = has_majority([wanted], counting)  # else nothing could come into effect with both lists
+    if is_majority and all(name in state.servers and name in counting for name in joining):
         return ListStep(state.list, wanted, state.servers)
     return None
 
