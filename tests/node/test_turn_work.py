@@ -19,8 +19,9 @@ from distkv.services.service_messages import SMALL
 from distkv.wire.peering import TELL_BODIES_MAX
 from tests.node.nodes import OVER_SOCKETS, Client, Node, solo_node
 
-LONGEST = TURN + 2 * (PORTION + SERVICE_STEP * SMALL)
-"""Connections at rest, one that goes on, and what the last requests of both cost."""
+LONGEST = 2 * (TURN + 2 * (PORTION + SERVICE_STEP * SMALL))
+"""Connections at rest, one that goes on, and what the last requests of both cost; twice, because whoever looks may be
+the first of a turn and the last of the next one."""
 
 
 @pytest.fixture(autouse=True)
