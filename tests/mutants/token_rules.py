@@ -693,7 +693,7 @@ TOKEN_RULES = (
         "no-list-in-the-store",
         "a list that came into force is written into the entry of the founding (QUORUM-17)",
         "core/tokens/agreement/consensus.py",
-        "                self._publish(leading.effective)\n",
+        "                self._publish(leading.effective, was_changing=was_changing)\n",
         "",
         _shown("servers_leader"),
     ),

@@ -379,8 +379,9 @@ class Consensus:
         while True:
             is_new = leading.is_newly_in_effect()
             if is_new and leading.effective is not None:
+                was_changing = self.effective is not None and bool(self.effective.next)
                 self._in_effect(leading.effective)
-                self._publish(leading.effective)
+                self._publish(leading.effective, was_changing=was_changing)
             change = leading.next_change(*self._wish_now(), now_ms)
             if change is not None:
                 self._propose(leading, change)
@@ -395,10 +396,10 @@ class Consensus:
         if leading.effective is not None and self._settings.me not in leading.effective.servers:
             self._step_down(now_ms)  # the others know; it has nothing to say any more
 
-    def _publish(self, state: TokenState) -> None:
+    def _publish(self, state: TokenState, *, was_changing: bool) -> None:
         """A list that came into force is kept in the store, for all nodes, and for servers that lost their disks."""
         founding = self._memory.founding
-        if founding is None or state.next or tuple(sorted(founding.servers)) == state.list:
+        if founding is None or state.next or (tuple(sorted(founding.servers)) == state.list and not was_changing):
             return
         lives = {name: state.servers[name].life for name in state.list}
         self.effects.founding = listed = Founding(lives, state.version, founding.generation)

@@ -114,17 +114,27 @@ class Remembered:
     @property
     def is_server(self) -> bool:
         """Whether it is one of them, as far as it knows."""
-        return self._me in self.servers
+        return self._me in self.servers or self.is_departing
+
+    @property
+    def is_departing(self) -> bool:
+        """Whether it accepted a list without itself that may not be in force yet. Perhaps nobody else has accepted it:
+        then only this server can bring it into force, as in Raft."""
+        accepted, founding = self.accepted, self.founding
+        if accepted is None or founding is None or self._me in accepted.servers:
+            return False
+        return self._admitted and founding.version < accepted.version
 
     @property
     def is_voter(self) -> bool:
         """Whether it may stand: it is in a list, and did not only begin to join."""
-        return any(self._me in one for one in self.lists)
+        return self.is_departing or any(self._me in one for one in self.lists)
 
     @property
     def is_member(self) -> bool:
         """Whether it counts: its life is the one of the founding, or a state that has it was in effect."""
-        return self._admitted and bool(self.generation) and self.life_of(self._me) == self.life
+        is_right = self.life_of(self._me) == self.life or self.is_departing
+        return self._admitted and bool(self.generation) and is_right
 
     def life_of(self, name: NodeName) -> int:
         """The life with which a server counts in the last state that this one accepted; 0: it does not."""
