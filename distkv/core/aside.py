@@ -51,7 +51,8 @@ from distkv.core.ready import (
 from distkv.errors import NotFoundError, RequestError
 from distkv.model.event import Event, Link, read_tick_text, tick_text
 from distkv.model.path import Path
-from distkv.wire.message import EventBatch, Info, PullEnd, SnapshotHead, TickMaps, Update
+from distkv.wire.gossip import kind_of
+from distkv.wire.message import EventBatch, PullEnd, SnapshotHead, TickMaps, Update
 
 ASIDE_MAX: Final = 100
 """So many inputs are set aside; one more ends the node each time that it comes."""
@@ -350,8 +351,7 @@ def _named(what: Input, name_of: Callable[[Input], str]) -> str:
         case RetireNode(node=node):
             return f"retire/{node}"
         case HeardMessage(message=message):
-            kind = "update" if isinstance(message, Update) else "info" if isinstance(message, Info) else "ping"
-            return f"{kind}/{message.header.node}"
+            return f"{kind_of(message)}/{message.header.node}"
         case PeerOffered(maps=maps):
             return f"exchange/{maps.header.node}"
         case JoinerAsked(node=node):

@@ -146,7 +146,7 @@ def test_renew_with_another_fence_than_the_session_holds_is_refused(solo: Server
 
 def test_short_ttl_is_raised_and_that_is_said(solo: Server) -> None:
     ran = solo.run("token", "acquire", "short", "--ttl", "1")
-    said = "the session lives 3 s: a ttl is at least three leases of the token servers"
+    said = "the session lives 3 s: a ttl is at least three leases (tokens.lease) of the token servers"
     assert (ran.code, ran.err) == (0, f"distkv: {said}\n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distkv.client.questions import Listed, list_names
+from distkv.client.names import Listed, NameListing
 from distkv.client.watch import Lost, Watching
 from distkv.errors import DamagedError
 from distkv.model.path import Path
@@ -12,15 +12,22 @@ from distkv.wire.replies import decode_reply, encode_names
 from distkv.wire.watch import encode_lost
 
 
+def listed(lost: DamagedError | None) -> tuple[Listed, ...]:
+    """What the list of these names is."""
+    listing = NameListing("a")
+    assert listing.question is not None
+    listing.add(listing.question.read(decode_reply(encode_names(5, [("x", True, 2)], None, lost))))
+    return listing.result()
+
+
 def test_list_that_lacks_names_is_an_error_that_has_the_others() -> None:
-    reply = decode_reply(encode_names(5, [("x", True, 2)], DamagedError("not all is here")))
     with pytest.raises(DamagedError, match="not all is here") as found:
-        list_names("a").read(reply)
+        listed(DamagedError("not all is here"))
     assert found.value.found == (Listed("x", True, 2),)
 
 
 def test_list_without_losses_is_a_list() -> None:
-    assert list_names("a").read(decode_reply(encode_names(5, [("x", True, 2)]))) == (Listed("x", True, 2),)
+    assert listed(None) == (Listed("x", True, 2),)
 
 
 @pytest.mark.parametrize("path", [None, Path(["a", 7])])
