@@ -77,7 +77,7 @@ def test_waiters_get_the_token_in_their_order_after_a_restart_of_all_servers(clu
     served = list[tuple[str, distkv.Fence | None, object]]()
     waiters = [waiter(cluster, str(number), served) for number in range(4)]
     with Client([("127.0.0.1", server.port) for server in cluster]) as client:
-        with client.token("job", data={"who": "me"}, wait_s=WAIT_MS / 1000, ttl_s=TTL_S) as token:
+        with client.token("job", data={"who": "me"}, keep_data=True, wait_s=WAIT_MS / 1000, ttl_s=TTL_S) as token:
             for count, one in enumerate(waiters, 1):
                 one.start()
                 cluster.wait(lambda n=count: show(cluster["b"], "job").get("waiting") == n, "it waits", DEADLINE_S)

@@ -146,7 +146,7 @@ def test_client_that_never_reads_costs_nobody_anything_and_is_told_the_last_stat
             send(deaf, number, "token_acquire", session=session, token="t", wait=TTL_S)
         wait_until(lambda: ask(client, "token_show", token="t")["waiting"] == WAITERS, "they wait", 60, solo.dump)
         for number in range(CHANGES):
-            ask(client, "token_data", session=holder, token="t", data=[number, b"x" * DATA_BYTES])
+            ask(client, "token_data", session=holder, token="t", data=[number, b"x" * DATA_BYTES], keep_data=True)
         ask(client, "token_release", session=holder, token="t")
         for session in waiters:
             wait_until(lambda one=session: holds(client, one), "the next one has it", 60, solo.dump)  # type: ignore[misc]
