@@ -29,6 +29,7 @@ NODES_MAX: Final = 16
 """So many connections are kept for nodes, of a quarter of all at the most."""
 NODE_S: Final = 2.0
 """Within so long a node asks something on its connection."""
+ACCEPT_AGAIN_S: Final = 0.1
 QUIET_S: Final = 30.0
 """After so long without a request a connection that is lent is given up."""
 
@@ -66,7 +67,29 @@ async def serve_listeners(driver: Driver, listeners: Sequence[trio.abc.Listener[
             nursery.start_soon(idle.run)
             nursery.start_soon(idle.halves.run)
             nursery.start_soon(_lend_all, driver, idle, nursery)
-            await trio.serve_listeners(handle, list(listeners))
+            await trio.serve_listeners(handle, [_Patient(one, driver) for one in listeners])
+
+
+class _Patient(trio.abc.Listener[trio.abc.Stream]):
+    """A listener that goes on when one connection cannot be accepted, for example because memory ran out."""
+
+    def __init__(self, listener: trio.abc.Listener[trio.abc.Stream], driver: Driver) -> None:
+        self._listener: Final = listener
+        self._driver: Final = driver
+
+    async def accept(self) -> trio.abc.Stream:
+        """The next connection; raises OSError as the listener does: of a lack of descriptors trio has its own care."""
+        while True:
+            try:
+                return await self._listener.accept()
+            except OSError:
+                raise
+            except Exception as error:
+                self._driver.faults.contain(error, "a new connection")
+                await trio.sleep(ACCEPT_AGAIN_S)
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
 
 
 def _kept_for_nodes(connections: int) -> int:
