@@ -34,6 +34,7 @@ from distkv.daemon.collector import spare_entries
 from distkv.daemon.directory import Directory, open_directory
 from distkv.daemon.failure import first_failure
 from distkv.daemon.files import allow_files
+from distkv.daemon.forced_end import ForcedEnd
 from distkv.daemon.listeners import listener_text, open_listeners
 from distkv.daemon.notify import ServiceManager
 from distkv.daemon.own_address import check_own_address
@@ -136,9 +137,10 @@ async def _run_at(
     bound = list(map(listener_text, listeners))
     addr = config.advertise or next((text for text in bound if not text.startswith(UNIX)), "")
     _check_restored(config, beginning, None)
-    with open_directory(config, cut_damage=beginning.restored) as directory:
+    with open_directory(config, cut_damage=beginning.restored) as directory, ForcedEnd() as end:
         driver = _driver(config, beginning, addr, directory)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(end.watch)
             driver.begin()
             nursery.start_soon(serve_listeners, driver, listeners)
             nursery.start_soon(_keep_room, directory.log, driver)
