@@ -85,7 +85,7 @@ def test_version_is_printed(capsys: Capture) -> None:
         ),
         (["client", "watch"], "--state --since --count -m --meta -o --output --help"),
         (["client", "backup"], "-f --file --help"),
-        (["restore"], "-f --file --data-dir -o --output --help"),
+        (["restore"], "-f --file --data-dir --unsealed -o --output --help"),
         (["completion"], "--help"),
         (["client", "load"], "-f --file --without-fences -o --output --help"),
         (["config", "show"], "--origin -o --output --help"),

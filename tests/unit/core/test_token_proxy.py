@@ -40,5 +40,5 @@ def test_session_says_what_it_holds_also_to_a_server_of_which_its_node_learns_la
 
 def claimed(effects: TokenEffects) -> set[NodeName]:
     """Who is told what a session holds."""
-    asked = {tell.to: tell.message for tell in effects.take().tells if isinstance(tell.message, CallAsked)}
-    return {to for to, one in asked.items() if isinstance(decode_question(one.body), ClaimTokens)}
+    asked = [(tell.to, tell.message) for tell in effects.take().tells if isinstance(tell.message, CallAsked)]
+    return {to for to, one in asked if isinstance(decode_question(one.body), ClaimTokens)}
