@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from distkv.engine.scarce import on_a_thread
-from distkv.errors import NoSpaceError, StorageFailedError
+from distkv.errors import NoSpaceError
 from distkv.storage.base import BATCH_OVERHEAD_BYTES, RECORD_OVERHEAD_BYTES, Log
 
 INLINE_SYNC_S: Final = 0.001
@@ -63,7 +63,7 @@ class Committer:
         self._next = _CommitGroup()
         self._flying: _CommitGroup | None = None
         self._work = trio.Event()
-        self._failure: StorageFailedError | None = None
+        self._failure: Exception | None = None
         self._sync_s = 0.0
         self.last_writer: object = None
         """Who waited for a commit the last time, or hurried one. What nobody waits for is committed in his name: that
@@ -190,8 +190,9 @@ class Committer:
         batch, mark = self._take()
         try:
             self._append(batch.records)
-        except StorageFailedError as error:
+        except Exception as error:
             self._fail(error, batch)
+            raise
         self.inline_count += 1
         self._land(batch, mark)
 
@@ -199,8 +200,9 @@ class Committer:
         batch, mark = self._take()
         try:
             await self._run_blocking(self._append, batch.records)
-        except StorageFailedError as error:
+        except Exception as error:
             self._fail(error, batch)
+            raise
         self.thread_count += 1
         self._land(batch, mark)
 
@@ -221,10 +223,11 @@ class Committer:
         for listener in self.listeners:
             listener()
 
-    def _fail(self, error: StorageFailedError, batch: _CommitGroup) -> None:
+    def _fail(self, error: Exception, batch: _CommitGroup) -> None:
+        """Whatever it is, nobody knows what the disk holds: the node ends, also when who met it is a client's session,
+        which contains what it does not foresee."""
         self._failure = error
         self._flying = None
         batch.done.set()
         self._next.done.set()
         self._work.set()
-        raise error

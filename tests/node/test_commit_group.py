@@ -301,6 +301,25 @@ async def test_failure_of_an_inline_commit_ends_the_committer_too(autojump_clock
 
 
 @pytest.mark.trio
+async def test_unforeseen_failure_of_an_inline_commit_ends_the_committer_though_its_writer_contains_it(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> int:
+        raise KeyError("unforeseen")
+
+    with pytest.RaisesGroup(KeyError):
+        async with bench(0.0005) as b:
+            writer = object()
+            await b.write(0, writer)
+            await trio.sleep(SHARED_S)
+            monkeypatch.setattr(b.timed, "append", fail, raising=True)
+            with pytest.raises(KeyError):
+                await b.write(1, writer)
+            await trio.sleep(60)
+            pytest.fail("the committer goes on, and nobody knows what the disk holds")
+
+
+@pytest.mark.trio
 async def test_waiting_bytes_count_what_is_queued_and_what_is_under_way(autojump_clock: MockClock) -> None:
     async with bench(0.01) as b:
         idle = b.committer.waiting_bytes
