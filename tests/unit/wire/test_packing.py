@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -155,3 +157,25 @@ def test_plain_objects_are_packed_without_a_chance_for_another_thread() -> None:
         plain, deep = [{"name": plain}], _Names([deep])
     assert _collections_within(packing.pack_plain, plain) == 0
     assert _collections_within(packing.pack, deep) > 0  # the measure works
+
+
+WITHOUT_MEMORY = """
+import resource
+from distkv.wire import packing
+big = b"x" * (32 << 20)
+size = int(open("/proc/self/status").read().partition("VmSize:")[2].split()[0]) << 10
+failed = 0
+for room in range(0, 160, 4):
+    resource.setrlimit(resource.RLIMIT_AS, (size + (room << 20), resource.RLIM_INFINITY))
+    try:
+        packing.pack_plain(big)
+    except MemoryError:
+        failed += 1
+    assert packing.pack_plain([1]) == b"\\x91\\x01", room
+print(failed > 1)
+"""
+
+
+def test_what_could_not_be_packed_for_lack_of_memory_is_not_before_what_is_packed_next() -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
