@@ -27,6 +27,8 @@ log = logging.getLogger("distkv.engine")
 
 FILE_NAME: Final = "aside.json"
 FORMAT: Final = 1
+BLAMELESS: Final = (DistkvError, MemoryError)
+"""What says nothing of the input: the node ends on purpose, or because of the disk, or memory ran out."""
 
 
 class Keeping(Protocol):
@@ -72,8 +74,8 @@ class AsideKeeper:
             return [event.path]
         try:
             paths = replica.replay(record)
-        except DistkvError:
-            raise  # the disk is another node's, or damaged
+        except BLAMELESS:
+            raise
         except Exception as error:
             text, place = _text(error), place_of(error)
             found = None if event is None else self.machine.not_replayed(event, text, place, time.time())
@@ -123,8 +125,8 @@ class AsideKeeper:
         """A step failed, and the node ends: remember which input it took."""
         leaf = next(leaves(error))
         self._has_failed = self.is_watchful = True
-        if isinstance(leaf, DistkvError):
-            return  # it ends on purpose, or because of the disk
+        if isinstance(leaf, BLAMELESS):
+            return
         text, place = _text(leaf), place_of(error)
         found = self.machine.failed(what, self._name_of, text, place, time.time(), self._replica.ending)
         self._tell_failed(found, type(what).__name__, text, place)
