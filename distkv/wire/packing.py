@@ -41,9 +41,6 @@ def pack_plain(value: object) -> bytes:
         raise
 
 
-pack_scalar: Final = pack_plain
-"""The name of it where only scalars come."""
-
 _FAILURES: Final = (ValueError, TypeError, msgpack.UnpackException)
 """What unpacking raises: bad format, depth, text, timestamps and ext codes; unhashable keys; too few bytes."""
 
@@ -215,7 +212,7 @@ def pack_map(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:
     header = bytes((0x80 | count,)) if count < 16 else b"\xde" + count.to_bytes(2, "big")
     parts = [header, packed[1 if len(fields) < 16 else 3 :]]
     for name, value in raw.items():
-        parts += (pack_scalar(name), value)
+        parts += (pack_plain(name), value)
     return b"".join(parts)
 
 

@@ -269,12 +269,12 @@ def _raw_field(frame: bytes, name: str) -> bytes:
 
 def encode_get_value(seq: int, path: Path, nchain: int) -> bytes:
     """The frame of the usual read; the same as by `asking.encode_request`, in a third of the time."""
-    return _GET % (packing.pack_scalar(seq), packing.pack_plain([*path.names]), packing.pack_scalar(nchain))
+    return _GET % (packing.pack_plain(seq), packing.pack_plain([*path.names]), packing.pack_plain(nchain))
 
 
 def encode_set_value(seq: int, path: Path, value: bytes) -> bytes:
     """The frame of the usual write, which asks for one link of the chain; the same as by `asking.encode_request`."""
-    return _SET % (packing.pack_scalar(seq), packing.pack_plain([*path.names]), value)
+    return _SET % (packing.pack_plain(seq), packing.pack_plain([*path.names]), value)
 
 
 def _write_op(request: GetValue | SetValue, fields: dict[str, object], raw: dict[str, bytes]) -> None:

@@ -42,7 +42,7 @@ def pack_value(value: object) -> bytes:
     """
     try:
         if type(value) in _SCALARS:
-            return _fitting(packing.pack_scalar(value))
+            return _fitting(packing.pack_plain(value))
         raw = packing.pack(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadValueError(f"the value cannot be stored: {_packing_failure(error)}") from None
