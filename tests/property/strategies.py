@@ -31,6 +31,7 @@ from distkv.model.path import Name, Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, up_to
 from distkv.wire.codec import Payload
+from distkv.wire.edges import FramesAcked, SignOfLife, SubtreeHeight
 from distkv.wire.message import (
     CeilingRecord,
     EventBatch,
@@ -59,6 +60,7 @@ from distkv.wire.message import (
     Update,
 )
 from distkv.wire.request import (
+    Attach,
     Backup,
     Batch,
     DecideAside,
@@ -80,6 +82,7 @@ from distkv.wire.request import (
     HeldRequest,
     Lend,
     ListNames,
+    LookForDamage,
     NodeTell,
     PingRequest,
     ReplicatedWrite,
@@ -88,6 +91,8 @@ from distkv.wire.request import (
     RetireNodeRequest,
     SetValue,
     Stop,
+    TraceSteps,
+    TreeSay,
     Watch,
 )
 from distkv.wire.values import ExtType, Timestamp, pack_value
@@ -277,7 +282,7 @@ def set_requests(draw: st.DrawFn, seq: st.SearchStrategy[int] = seqs) -> SetValu
 
 operations = st.one_of(st.builds(GetValue, st.just(0), paths, nchains), set_requests(st.just(0)))
 
-requests: st.SearchStrategy[Request] = st.one_of(
+request_kinds: Sequence[st.SearchStrategy[Request]] = (
     st.builds(Batch, seqs, st.lists(operations, max_size=5).map(tuple)),
     st.builds(
         GetTree, seqs, paths, st.integers(0, 65), st.integers(0, 64), nchains, st.none() | st.integers(0, 2**31 - 1)
@@ -314,6 +319,14 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(PingRequest, seqs),
     st.builds(RetireNodeRequest, seqs, node_names, st.booleans()),
     st.builds(DecideAside, seqs, st.text(max_size=20), st.booleans()),
+    st.builds(LookForDamage, seqs, st.booleans()),
+    st.builds(TraceSteps, seqs),
+    st.builds(Attach, seqs, node_names, st.integers(0, LIFE_MAX), st.floats(0.1, 3600)),
+    st.builds(
+        TreeSay, seqs, seqs,
+        st.just(SignOfLife()) | st.builds(FramesAcked, st.integers(0, TICK_MAX)) | st.builds(SubtreeHeight, st.just(2)),
+        st.booleans(),
+    ),
     st.builds(
         GetEvents,
         seqs,
@@ -354,6 +367,9 @@ requests: st.SearchStrategy[Request] = st.one_of(
     st.builds(GetSnapshot, seqs, node_names, times, addresses),
     st.builds(ExchangeRequest, seqs, tick_map_snapshots),
 )
+"""One for each kind; those about tokens are in `test_wire_tokens`."""
+
+requests: st.SearchStrategy[Request] = st.one_of(*request_kinds)
 
 records: st.SearchStrategy[Record] = st.one_of(
     st.builds(EventRecord, events(), times),

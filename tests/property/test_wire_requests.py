@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, RequestError, TooLargeError
 from distkv.wire import packing
 from distkv.wire.asking import encode_request
-from distkv.wire.frames import BadRequest, decode_request
+from distkv.wire.frames import ROWS, BadRequest, decode_request
 from distkv.wire.framing import FrameReader
 from distkv.wire.request import Request
+from distkv.wire.token_requests import TOKEN_ROWS
 from tests.profiles import examples
-from tests.property.strategies import mutated, odd_objects, requests
+from tests.property.strategies import mutated, odd_objects, request_kinds, requests
 
 pytestmark = pytest.mark.slow
 
@@ -52,9 +53,19 @@ def _next_or_none(reader: FrameReader) -> bytes | None:
     return None
 
 
-@given(requests)
-def test_request_comes_back_as_it_was(request: Request) -> None:
+@pytest.mark.parametrize("kind", request_kinds, ids=map(str, range(len(request_kinds))))
+@given(data=st.data())
+@examples(8)
+def test_request_comes_back_as_it_was(kind: st.SearchStrategy[Request], data: st.DataObject) -> None:
+    request = data.draw(kind)
     assert repr(decode_request(encode_request(request))) == repr(request)
+
+
+def test_each_request_is_drawn() -> None:
+    once = settings(max_examples=1, phases=[Phase.generate], database=None)
+    drawn = {type(find(kind, lambda _: True, settings=once)) for kind in request_kinds}
+    of_tokens = {row.type for row in TOKEN_ROWS}
+    assert {row.type for row in ROWS if row.write is not None} - of_tokens <= drawn
 
 
 @given(st.lists(encoded, max_size=6), cuts)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import BadValueError
-from distkv.wire.json_form import from_json, packed_to_json, to_json
+from distkv.wire.json_form import exact_float, from_json, from_plain, packed_to_json, to_json, to_plain
 from distkv.wire.values import NESTING_MAX, ExtType, Timestamp, pack_value
 
 scalars = (
@@ -34,6 +34,22 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(k
 @given(values)
 def test_value_comes_back_as_it_was(value: object) -> None:
     assert pack_value(from_json(to_json(value))) == pack_value(value)
+
+
+@given(values)
+def test_value_comes_back_as_it_was_by_way_of_another_language(value: object) -> None:
+    assert pack_value(from_plain(to_plain(value))) == pack_value(value)
+
+
+@pytest.mark.parametrize("word", ["0.1", "-1.5e300", "0.10000000000000001", "2"])
+def test_number_that_a_float_keeps_is_that_number(word: str) -> None:
+    assert exact_float(word) == float(word)
+
+
+@pytest.mark.parametrize("word", ["0.10000000000000000001", "9007199254740993.0", "1.234567890123456789"])
+def test_number_with_more_digits_than_a_float_keeps_is_refused(word: str) -> None:
+    with pytest.raises(BadValueError, match="more digits"):
+        exact_float(word)
 
 
 @given(values | st.floats())
