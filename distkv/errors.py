@@ -193,6 +193,10 @@ class PeerError(DistkvError):
     code = "internal"
 
 
+class LoanOverError(PeerError):
+    """Another node can be dialled, so the connection that it lent is used no more. It is well and can be reached."""
+
+
 class TransportError(DistkvError):
     """The messenger beside us (the Serf agent) refused, failed or is gone."""
 

@@ -17,7 +17,7 @@ from distkv.core.asks import Why
 from distkv.core.gossip import is_near, jump_of
 from distkv.core.node import Node, Turn
 from distkv.core.ready import FollowBegan, FollowEnded, FollowFrom, FollowTold, LendEnded, LendTo, LineLent
-from distkv.errors import PeerError, UnknownActionError
+from distkv.errors import LoanOverError, PeerError, UnknownActionError
 from distkv.model.event import Link, NodeName, Tick, life_of
 from distkv.model.tick_ranges import ranges_of
 
@@ -86,10 +86,12 @@ class Links:
         parent = node.following.parent_of(what.follow)
         if parent is not None:
             node.deliveries.links_lost += node.following.parents[parent].is_up
-            if isinstance(what.error, PeerError):  # it was silent, or nobody answers: that counts more than a tag
+            is_well = isinstance(what.error, LoanOverError)
+            if isinstance(what.error, PeerError) and not is_well:  # silent, or nobody answers: counts more than a tag
                 node.recovery.unreachable(parent, turn.now_ms)
             is_unknown = isinstance(what.error, UnknownActionError)
-            node.following.ended(what.follow, str(what.error), turn.now_ms, is_unknown=is_unknown)
+            reason = "" if is_well else str(what.error)
+            node.following.ended(what.follow, reason, turn.now_ms, is_unknown=is_unknown)
             turn.ready.note("link_lost", node=parent, error=str(what.error))
 
     def lent(self, what: LineLent, turn: Turn) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 import trio
 
-from distkv.errors import BusyError, PeerError, RequestError
+from distkv.errors import BusyError, LoanOverError, PeerError, RequestError
 from distkv.model.event import NodeName
 from distkv.transport.peer_line import CONNECT_S, IDLE_S, Connect, PeerCall, PeerLine, connected, receive
 from distkv.wire.asking import encode_request
@@ -175,7 +175,7 @@ class Loans:
                 continue
             else:
                 self._forget(loan)
-                loan.line.leave(PeerError(f"{loan.lender.addr}: it can be dialled again"))
+                loan.line.leave(LoanOverError(f"{loan.lender.addr}: it can be dialled again"))
                 return
 
     def _forget(self, loan: Loan) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from distkv.core.gossip import TICKS_AHEAD
 from distkv.core.ready import AskEvents, FollowBegan, FollowEnded, FollowTold
-from distkv.errors import PeerError
+from distkv.errors import LoanOverError, PeerError
 from distkv.model.event import Event, Kind, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
@@ -107,6 +107,16 @@ def test_item_of_a_follow_that_is_over_changes_nothing() -> None:
     ready = fleet.step("b", FollowTold(follow, (event,), {}))
     assert not ready.records
     assert not fleet.step("b", FollowBegan(follow)).follows
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(PeerError("a:1: broken"), "a:1: broken"), (LoanOverError("a:1: it can be dialled again"), "")],
+)
+def test_node_that_lends_no_more_since_it_can_be_dialled_is_no_complaint(error: PeerError, reason: str) -> None:
+    fleet = linked("b")
+    fleet.step("b", FollowEnded(_follow(fleet, "b", A), error))
+    assert fleet["b"].following.parents[A].reason == reason
 
 
 def test_link_that_breaks_is_counted_and_begun_again_where_it_was() -> None:
