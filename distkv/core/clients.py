@@ -176,7 +176,7 @@ class Clients:
                 next_fence(op, head)
                 if has_condition(op):
                     store.check_here(op.path)
-                check_conditions(op, head if head is not None and head.kind is Kind.SET else None)
+                    check_conditions(op, head if head is not None and head.kind is Kind.SET else None)
             except RequestError as error:
                 raise error.at_op(index) from None
             first[op.path.key] = index

@@ -85,7 +85,8 @@ def decided_fence(request: Restore | Dismiss, head: Event) -> Fence:
 
 
 def has_condition(request: SetValue) -> bool:
-    """Whether a write asks for something of what is there."""
+    """Whether a write asks for something of what is there. The usual one does not, and making its path's text would
+    cost more than all its checks."""
     return request.new or request.chain is not None or request.prev is not None
 
 
@@ -95,8 +96,6 @@ def check_conditions(request: SetValue, before: Event | None) -> None:
     Raises:
         RequestError: one does not.
     """
-    if not has_condition(request):
-        return  # the usual write asks for nothing; making its path's text would cost more than its checks
     where = f"{request.path}"
     if request.new and before is not None:
         raise ExistsError(f"{where} exists already, written by {tick_text(*before.link)}")

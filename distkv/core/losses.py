@@ -24,9 +24,8 @@ class Losses:
         self._paths: dict[PathKey, Path] = {}
         self.is_one_anywhere = False
         """Whether there is one whose path cannot be read, so that it may be any."""
-
-    def __bool__(self) -> bool:
-        return self.is_one_anywhere or bool(self._paths)
+        self.are_any = False
+        """Whether there are some; kept, because each write asks."""
 
     def add(self, path: Path | None) -> None:
         """What a path held is lost; None: nobody knows which."""
@@ -34,15 +33,17 @@ class Losses:
             self.is_one_anywhere = True
         else:
             self._paths[path.key] = path
+        self.are_any = True
 
     def found(self, path: Path) -> None:
         """Something stands there."""
         self._paths.pop(path.key, None)
+        self.are_any = self.is_one_anywhere or bool(self._paths)
 
     def forget(self) -> None:
         """Nothing is lost any more."""
         self._paths.clear()
-        self.is_one_anywhere = False
+        self.is_one_anywhere = self.are_any = False
 
     def has(self, path: Path | None) -> bool:
         """Whether it is lost; None: what cannot be named."""

@@ -126,7 +126,7 @@ class Store:
         Raises:
             DamagedError: nothing stands at the path, and something may be lost there.
         """
-        if self.losses and self.tree.head(path) is None:
+        if self.losses.are_any and self.tree.head(path) is None:
             self.losses.check(path)
 
     # -- a client's write
@@ -143,7 +143,7 @@ class Store:
         fence, here = next_fence(request, head), NO_FENCE if head is None else head.fence
         if has_condition(request):
             self.check_here(request.path)
-        check_conditions(request, before)
+            check_conditions(request, before)
         if request.value is None:
             is_lost = head is None and self.losses.may_hold(request.path)
             if before is None and not is_lost and (fence == here or not (here.holds or fence.holds)):
@@ -209,7 +209,7 @@ class Store:
         else:
             event = new_event(path, kind, value, chain, tock, wall, truncated, ttl, fence)
         applied = self.tree.apply(event, entry)
-        if self.losses:
+        if self.losses.are_any:
             self.losses.found(path)
         if kind is not Kind.SET or ttl is not None:
             self.pending_expiry.append(event)
@@ -230,7 +230,7 @@ class Store:
         if event.node == self.me and life_of(event.tick) == own.life:
             own.tick = max(own.tick, event.tick)  # our own, from the log, or back from others
         applied = self.tree.apply(event)
-        if self.losses:
+        if self.losses.are_any:
             self.losses.found(event.path)
             self._see_whether_whole()
         if applied.changed:
@@ -452,7 +452,7 @@ class Store:
 
     def _see_whether_whole(self) -> None:
         """What was lost is a missing tick: where none is missing, nothing is lost."""
-        if self.losses and self.tree.ledger.is_whole:
+        if self.losses.are_any and self.tree.ledger.is_whole:
             self.losses.forget()
 
     def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:

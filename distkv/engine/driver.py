@@ -50,7 +50,7 @@ from distkv.engine.hub import Hub
 from distkv.engine.journal import Journal
 from distkv.engine.late_commits import LateCommits
 from distkv.engine.peer_tasks import PeerTasks
-from distkv.engine.scarce import has_memory_for
+from distkv.engine.scarce import LARGE_BYTES, has_memory_for
 from distkv.engine.scrub import Scrub
 from distkv.engine.service_desk import ServiceDesk
 from distkv.engine.settler import Settler
@@ -228,7 +228,8 @@ class Driver:
             NoSpaceError: the disk is full.
             BusyError: there is not enough memory.
         """
-        if not has_memory_for(size, self.committer.waiting_bytes, ran_out=self.faults.memory_ran_out):
+        is_doubtful = size >= LARGE_BYTES or self.faults.memory_ran_out
+        if is_doubtful and not has_memory_for(size, self.committer.waiting_bytes):
             self.counters["refused_memory"] += 1
             raise BusyError(f"{self.replica.name} has not enough memory for this request now: try again later")
         self.committer.check_room(size + EVENT_BYTES)

@@ -24,11 +24,9 @@ SPARE_BYTES: Final = 4 << 20
 log = logging.getLogger("distkv.engine")
 
 
-def has_memory_for(size: int, waiting: int, *, ran_out: bool) -> bool:
-    """Whether there is memory for a request of `size` bytes, and to write it with `waiting` others; `ran_out`: it was
-    not enough for something a moment ago."""
-    if size < LARGE_BYTES and not ran_out:
-        return True
+def has_memory_for(size: int, waiting: int) -> bool:
+    """Whether there is memory for a request of `size` bytes, and to write it with `waiting` others. To be asked when it
+    is large, or when memory ran out a moment ago."""
     try:
         bytearray(TIMES * size + 2 * waiting + SPARE_BYTES)  # never touched: it costs a request to the system
     except MemoryError:

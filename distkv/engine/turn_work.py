@@ -30,9 +30,9 @@ class TurnWork:
         """Units, since the start."""
         self._turn: Final = trio.Lock()
 
-    def is_used_up(self, begun: int, units: int = PORTION) -> bool:
-        """Whether so much has been done since `begun`."""
-        return self.done - begun >= units
+    def end_of(self, units: int = PORTION) -> int:
+        """What `done` will be when so much more has been done."""
+        return self.done + units
 
     async def give_way(self) -> None:
         """Let all others have a turn. Those that wait here go on in their order, one in a turn."""

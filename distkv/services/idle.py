@@ -100,8 +100,8 @@ class IdleConnections:
             else:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
                 self._ready.extend(fd for fd, _ in self._epoll.poll(0, ROUND_MAX))
-            begun = self._work.done
-            while self._ready and not self._work.is_used_up(begun, TURN):
+            end = self._work.end_of(TURN)
+            while self._ready and self._work.done < end:
                 guest = self._guests.get(self._ready.popleft())
                 if guest is not None:  # else it has ended meanwhile
                     self._serve(guest)

@@ -39,7 +39,7 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     """
     head = driver.replica.tree.head(request.path)
     if head is None:
-        if driver.replica.losses:
+        if driver.replica.losses.are_any:
             driver.replica.losses.check(request.path)
         return encode_reply(request.seq, {}), True
     if head.kind is not Kind.SET:

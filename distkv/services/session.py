@@ -114,6 +114,7 @@ class Session:
         """The other side, if it wants to be asked from now on; then `serve` has ended, and the stream is still good."""
         self.sender = Sender(driver.committer, stream, nursery)
         self._driver = driver
+        self._work = driver.work
         self._stream = stream
         self._idle = idle
         self._reader = FrameReader(driver.limits.request_bytes)
@@ -188,16 +189,17 @@ class Session:
 
     async def _answer_all(self) -> None:
         """Answer the requests that have come, however long it takes."""
-        work, begun, is_new = self._driver.work, self._driver.work.done, False
+        work, end, is_new = self._work, self._work.end_of(), False
         while self.lender is None:
-            if self._has_more or work.is_used_up(begun):
+            if self._has_more or work.done >= end:
                 self._has_more = False
                 await work.give_way()
-                begun = work.done
+                end = work.end_of()
             if self._left is None:
                 frame = self._reader.next_frame()
                 if frame is None:
-                    self._note_half(is_new=is_new)
+                    if self._is_half or self._reader.left:
+                        self._note_half(is_new=is_new)
                     break
                 is_new = True
                 self._answer(frame)
@@ -214,17 +216,18 @@ class Session:
         if not self._feed(data):
             return False
         next_frame, sender, reply_bytes_max = self._reader.next_frame, self.sender, self._driver.limits.reply_bytes
-        work, begun, is_new = self._driver.work, self._driver.work.done, False
+        work, end, is_new = self._work, self._work.end_of(), False
         try:
             while (frame := next_frame()) is not None:
                 self._answer(frame)
                 is_new = True
                 if self._left is not None or sender.size > reply_bytes_max:
                     return False
-                if work.is_used_up(begun):
+                if work.done >= end:
                     self._has_more = True
                     return False
-            self._note_half(is_new=is_new)
+            if self._is_half or self._reader.left:
+                self._note_half(is_new=is_new)
         except (DecodeError, TooLargeError, InternalError) as error:
             self._left = error
             return False
@@ -250,7 +253,7 @@ class Session:
     def _answer(self, frame: bytes) -> None:
         """Answer a request; one that takes its time, and must be answered before the next one, is left."""
         request = decode_request(frame)
-        self._driver.work.done += REQUEST
+        self._work.done += REQUEST
         if isinstance(request, BadRequest):
             self._refuse(request.seq, request.error)
             self._seq = max(self._seq, request.seq)
@@ -404,9 +407,9 @@ class Session:
 
     def _note_half(self, *, is_new: bool) -> None:
         """How much there is of the next request; `is_new`: the one before is whole."""
-        if (size := self._reader.left) or self._is_half:
-            self._is_half = size > 0
-            self._idle.halves.note(self, size, is_new=is_new)
+        size = self._reader.left
+        self._is_half = size > 0
+        self._idle.halves.note(self, size, is_new=is_new)
 
     def _a_node_asked(self) -> None:
         """This is no client's connection."""

@@ -24,7 +24,13 @@ pack: Final[Callable[[object], bytes]] = msgpack.packb
 """Raises TypeError, ValueError (too deep, not UTF-8) or OverflowError; safe in any thread."""
 
 _SHARED: Final = msgpack.Packer()
-_pack: Final[Callable[[object], bytes]] = _SHARED.pack
+pack_of_few: Final[Callable[[object], bytes]] = _SHARED.pack
+"""As `pack_plain`, for whoever calls it several times at once, and `forget_packed` when memory ran out."""
+
+
+def forget_packed() -> None:
+    """Memory ran out while `pack_of_few` packed something: else what is packed next begins with that."""
+    _SHARED.reset()
 
 
 def pack_plain(value: object) -> bytes:
@@ -35,9 +41,9 @@ def pack_plain(value: object) -> bytes:
     the garbage collector tracks, so no thread can come between.
     """
     try:
-        return _pack(value)
+        return pack_of_few(value)
     except MemoryError:
-        _SHARED.reset()  # else what is packed next begins with this one
+        forget_packed()
         raise
 
 

@@ -75,21 +75,33 @@ def encode_reply(seq: int, fields: Mapping[str, object], value: bytes | None = N
 
 def encode_found(seq: int, event: Event) -> bytes:
     """The reply to the usual read, which asks for no chain; the same as by `encode_reply`, in a third of the time."""
-    pack = packing.pack_plain
-    return _FOUND % (pack(seq), pack(event.tock), pack(event.time), event.value)
+    pack = packing.pack_of_few
+    try:
+        return _FOUND % (pack(seq), pack(event.tock), pack(event.time), event.value)
+    except MemoryError:
+        packing.forget_packed()
+        raise
 
 
 def encode_found_with_link(seq: int, event: Event) -> bytes:
     """The reply to a read that asks for the chain, of an event whose chain is one link, as most are."""
-    pack = packing.pack_plain
-    seq_tock_time = pack(seq), pack(event.tock), pack(event.time)
-    return _FOUND_WITH_LINK % (*seq_tock_time, pack(event.node), pack(event.tick), event.value)
+    pack = packing.pack_of_few
+    try:
+        seq_tock_time = pack(seq), pack(event.tock), pack(event.time)
+        return _FOUND_WITH_LINK % (*seq_tock_time, pack(event.node), pack(event.tick), event.value)
+    except MemoryError:
+        packing.forget_packed()
+        raise
 
 
 def encode_written(seq: int, event: Event, *, changed: bool) -> bytes:
     """The reply to the usual write, which asks for no chain nor the old value; the same as by `encode_reply`."""
-    pack = packing.pack_plain
-    return _WRITTEN % (pack(seq), pack(changed), pack(event.tick), pack(event.tock))
+    pack = packing.pack_of_few
+    try:
+        return _WRITTEN % (pack(seq), pack(changed), pack(event.tick), pack(event.tock))
+    except MemoryError:
+        packing.forget_packed()
+        raise
 
 
 def encode_result(fields: Mapping[str, object], raw: Mapping[str, bytes]) -> bytes:
