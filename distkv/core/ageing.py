@@ -118,3 +118,7 @@ class Ageing:
             turn.ready.records += store.purge(stone.path)
         if found:
             turn.ready.note("purged", count=len(found))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._expiry.check()

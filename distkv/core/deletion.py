@@ -21,6 +21,7 @@ from distkv.core.ready import Rng
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Kind, Link, NodeName, first_tick, is_above, life_of
 from distkv.model.fence import NO_FENCE
+from distkv.model.invariant import must
 from distkv.model.ledger import Ledger
 from distkv.model.tick_ranges import TickRanges, without
 from distkv.model.tree import Tree
@@ -211,6 +212,14 @@ class Deletion:
         else:  # few more will be old enough soon, and a round asks everybody
             low, high = (self._clock_ms // 2, self._clock_ms) if found else (2 * self._clock_ms, 3 * self._clock_ms)
         self._next_ms = now_ms + low + int(self._rng.random() * (high - low))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._old) <= LOOKED_AT + BATCH, "those that are old enough are bounded")
+        asked = self._round
+        if asked is not None:
+            must(0 < len(asked.stones) <= BATCH, "a round is about some tombstones, and not about too many")
+            must(asked.reports.keys() <= asked.was_asked.keys(), "who has reported was asked")
 
 
 def outlives(tree: Tree, stones: Iterable[Tombstone]) -> Iterator[Link]:

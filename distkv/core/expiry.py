@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from distkv.model.event import Event
+from distkv.model.invariant import must
 from distkv.model.tree import Tree
 
 DUE_MAX: Final = 64
@@ -60,3 +61,9 @@ class Expiry:
             event = heapq.heappop(self._heap)[2]
             if tree.head(event.path) is event:
                 yield event
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        due = [ms for ms, _, _ in self._heap]
+        must(all(due[(at - 1) // 2] <= due[at] for at in range(1, len(due))), "the next one is the first")
+        must(len(due) <= self._compact_at, "what was replaced does not pile up")

@@ -17,6 +17,7 @@ import attrs
 from distkv.core.ready import Rng
 from distkv.core.rings import RingChoice, Rings
 from distkv.model.event import TICK_MAX, NodeName
+from distkv.model.invariant import must
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges, joined
 
@@ -342,3 +343,9 @@ class Following:
         """Who broke is tried again before the next look."""
         later = [parent.retry_ms for parent in self.parents.values() if (parent.retry_ms or 0) > now_ms]
         self._check_ms = min([self._check_ms, *(ms for ms in later if ms is not None)])
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        followed = {parent.follow: name for name, parent in self.parents.items() if parent.writers}
+        must(self._by_follow == followed, "each follow is known by its number")
+        must(self._me not in self.parents, "nobody follows himself")

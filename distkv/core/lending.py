@@ -16,6 +16,7 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 
 PATIENCE_MS: Final = 5000
 """So long a node that could be asked does not follow, before it is offered a connection: it may be about to."""
@@ -97,3 +98,8 @@ class Lending:
         return [*(name for name in alive if name > self._me), *(name for name in alive if name < self._me)][
             : self._fanout
         ]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        count = sum(one.is_open for one in self._borrowers.values())
+        must(count <= self._fanout, f"at most {self._fanout} connections are lent, not {count}")

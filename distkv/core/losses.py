@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from distkv.errors import DamagedError
+from distkv.model.invariant import must
 from distkv.model.path import NAMES_MAX, Path, PathKey
 
 SHOWN_MAX: Final = 3
@@ -63,7 +64,7 @@ class Losses:
             and (top.is_reserved or not path.is_reserved)
         ]
 
-    def check(self, path: Path) -> None:
+    def refuse(self, path: Path) -> None:
         """
         Raises:
             DamagedError: nobody can say here that the path has no value.
@@ -87,6 +88,10 @@ class Losses:
                 f"perhaps not all is here, the disk damaged a value whose path cannot be read: {_AFTER}"
             )
         return None
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self.are_any == (self.is_one_anywhere or bool(self._paths)), "it is known whether there are some")
 
 
 _AFTER: Final = "ask another node, or set it again"

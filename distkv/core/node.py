@@ -315,3 +315,11 @@ class Node:
         left = self.following.coming() | expected.keys()
         ticks |= {name: [last_tick(life_of(tick)) for tick in ticks[name]] for name in left & ticks.keys()}
         return AskEvents(without(missing, expected), doubted, ticks, self.settings.pull_events_max), left
+
+    def check(self) -> None:
+        """
+        Raises:
+            BrokenInvariantError: what one of these machines promises does not hold.
+        """
+        for machine in (self.store, self.recovery, self.deletion, self.following, self.lending):
+            machine.check()

@@ -16,6 +16,7 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.model.tick_ranges import TickRanges, common, is_within, joined, overlap, without
 from distkv.wire.message import Header
 
@@ -330,3 +331,9 @@ class Recovery:
             return failed, not self.is_alive(peer.name, now_ms), has, self.rng.random()
 
         return min((peer for peer in self.peers.values() if peer.addr), key=cost, default=None)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self.peers) <= PEERS_MAX, "there are not too many peers")
+        must(all(name == peer.name for name, peer in self.peers.items()), "each peer is known by its name")
+        must(self.me not in self.peers, "nobody is his own peer")

@@ -459,3 +459,13 @@ class Replica:
             if node.is_too_much(missing) and not peer.holds(missing):
                 recovery.exchange_soon(now_ms, peer.name)  # what it lacks need not be asked for piece by piece
             node.ask(peer.name, peer.addr, AskEvents(missing), Why.PULL, turn)
+
+    def check(self) -> None:
+        """Look at everything.
+
+        Raises:
+            BrokenInvariantError: what one of the machines promises does not hold.
+        """
+        self._node.check()
+        self._ageing.check()
+        self._services.check()

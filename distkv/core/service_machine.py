@@ -97,3 +97,10 @@ class ServiceMachine(Protocol):
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken, if nothing happens before, by the clock of `boot_ms`; None: not at all."""
+
+    def check(self) -> None:
+        """For tests: whether what it promises holds.
+
+        Raises:
+            BrokenInvariantError: it does not.
+        """

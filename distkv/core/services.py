@@ -30,6 +30,7 @@ from distkv.core.service_machine import (
 )
 from distkv.errors import InternalError, NotReadyError, RequestError, place_of
 from distkv.model.event import Event, Kind
+from distkv.model.invariant import must
 
 
 class Services:
@@ -234,3 +235,10 @@ class Services:
             turn.ready.answers.append(answer)
             if answer.is_last:
                 del self._open[answer.id]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for machine in self._machines.values():
+            machine.check()
+        must(self._machines.keys().isdisjoint(self._failed), "what failed is off")
+        must(set(self._open.values()) <= self._machines.keys(), "whoever waits, waits for a service that is there")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
+from distkv.model.invariant import must
 from distkv.wire.message import SlotRecord
 
 Slot: TypeAlias = tuple[str, str, bytes]
@@ -81,3 +82,7 @@ class Slots:
         held.pop(key, None)
         if not held:
             del self._held[machine]
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(all(self._held.values()), "no service is remembered that keeps nothing")

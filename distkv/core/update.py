@@ -44,6 +44,7 @@ from distkv.model.event import (
     same,
 )
 from distkv.model.fence import NO_FENCE, Fence
+from distkv.model.invariant import must
 from distkv.model.ledger import WriterLedger
 from distkv.model.path import ROOT, Path
 from distkv.model.ranges import Ranges
@@ -127,7 +128,7 @@ class Store:
             DamagedError: nothing stands at the path, and something may be lost there.
         """
         if self.losses.are_any and self.tree.head(path) is None:
-            self.losses.check(path)
+            self.losses.refuse(path)
 
     # -- a client's write
 
@@ -462,6 +463,21 @@ class Store:
             if head.kind is not Kind.SET or head.ttl is not None:
                 self.pending_expiry.append(head)
             yield entry
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self.losses.check()
+        self.kept.check()
+        again = Registry(self.tree)
+        for entry in self.tree.reserved():
+            again.changed(entry.head.path)
+        retired = [{name: sorted(lives) for name, lives in one.retired.items()} for one in (self.registry, again)]
+        must(self.registry.nodes == again.nodes, "the registry says what the tree has")
+        must(retired[0] == retired[1], "whoever the tree retires is retired")
+        must(not any(self.tree.head(path) for path in self.losses.below(ROOT)), "nothing stands where one is lost")
+        own = [event for entry in self.tree.entries() for event in (entry.head, *entry.losers) if event.node == self.me]
+        mine = [event.tick for event in own if life_of(event.tick) == self.own.life]
+        must(max(mine, default=0) <= self.own.tick, "no change of this life is above its last tick")
 
 
 def _is_there(request: SetValue, before: Event) -> bool:

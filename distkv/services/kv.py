@@ -40,7 +40,7 @@ def get_value(driver: Driver, request: GetValue) -> tuple[bytes, bool]:
     head = driver.replica.tree.head(request.path)
     if head is None:
         if driver.replica.losses.are_any:
-            driver.replica.losses.check(request.path)
+            driver.replica.losses.refuse(request.path)
         return encode_reply(request.seq, {}), True
     if head.kind is not Kind.SET:
         return encode_reply(request.seq, {}), driver.is_durable(head)

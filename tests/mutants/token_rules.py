@@ -126,6 +126,14 @@ TOKEN_RULES = (
         *KEPT,
     ),
     broken(
+        "held-is-idle",
+        "beyond the limit only a token that nobody holds is forgotten (TOKEN-7)",
+        "core/tokens/serving/grants.py",
+        "        self._touched(token.name)\n        self._settle(token, now_ms)\n",
+        "        self._touched(token.name)\n        self._advance(token, now_ms)\n",
+        "tests/unit/core/test_token_grants.py",
+    ),
+    broken(
         "loser-without-delay",
         "a loser whose session ends starts the lock delay (SESSION-6)",
         "core/tokens/serving/grants.py",
@@ -534,8 +542,8 @@ TOKEN_RULES = (
         "grants-after-start",
         "a server that served before and has started again grants nothing for a long lease (LEASE-4)",
         "core/tokens/serving/server.py",
-        "        self._quiet_ms = now_ms + max(settings.long_ms(settings.lease_ms), settings.lock_delay_ms)\n",
-        "        self._quiet_ms = now_ms\n",
+        "now_ms + max(self._settings.long_ms(self._settings.lease_ms), self._settings.lock_delay_ms)\n",
+        "now_ms\n",
         _shown("restart"),
     ),
     broken(

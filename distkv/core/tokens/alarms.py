@@ -10,6 +10,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
+from distkv.model.invariant import must
+
 Key = TypeVar("Key")
 
 SPARE: Final = 64
@@ -70,3 +72,8 @@ class Alarms(Generic[Key]):
             del self._moments[key]
             found.append(key)
         return found
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        here = {(ms, count, key) for ms, count, key in self._heap}
+        must(all((ms, count, key) in here for key, (ms, count) in self._moments.items()), "no moment is missed")

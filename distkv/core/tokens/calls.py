@@ -18,6 +18,7 @@ import attrs
 
 from distkv.core.tokens.effects import Tell, TokenEffects
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.calls import (
     NUMBERS_MAX,
     CallAnswered,
@@ -113,6 +114,11 @@ class _CallsIn:
 
     def forget(self, number: int) -> None:
         self.size -= len(self.answers.pop(number, None) or b"")
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self.size == sum(len(body or b"") for body in self.answers.values()), "the size is that of all answers")
+        must(self.pending.keys().isdisjoint(self.answers), "what is answered does not wait")
 
 
 class Calls:
@@ -348,6 +354,15 @@ class Calls:
 
     def _tell(self, peer: NodeName, message: CallMessage) -> None:
         self._effects.tells.append(Tell(peer, message))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for peer, out in self._out.items():
+            must([*out.bodies] == sorted(out.bodies), f"the questions to {peer} are in the order of their numbers")
+            must(out.bodies.keys().isdisjoint(out.cancelled), "what is cancelled is not asked")
+            must(out.unknown.keys() <= out.bodies.keys(), "what a peer does not know is asked")
+        for asked in self._in.values():
+            asked.check()
 
 
 def _portions(numbers: Iterable[int]) -> Iterator[tuple[int, ...]]:

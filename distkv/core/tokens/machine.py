@@ -258,3 +258,9 @@ class TokenMachine:
         for tell in effects.tells:
             yield TellNode(tell.to, encode_body(self._life, tell.message), tell.waits)
         yield from effects.notes
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        if self._consensus is not None and self._service is not None:
+            self._consensus.check()
+            self._service.check()

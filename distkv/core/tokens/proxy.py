@@ -14,6 +14,7 @@ import attrs
 
 from distkv.core.ready import Rng
 from distkv.core.tokens.alarms import Alarms, earliest
+from distkv.core.tokens.client_requests import Claimed, ClientRequest
 from distkv.core.tokens.effects import TokenAnswer, TokenEffects, must_wait
 from distkv.core.tokens.gathered import GatheredAnswers
 from distkv.core.tokens.known_servers import KnownServers
@@ -30,7 +31,8 @@ from distkv.errors import (
     UngrantedError,
 )
 from distkv.model.event import NodeName
-from distkv.wire.token_fields import Ticket, ticket_text
+from distkv.model.invariant import must
+from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,
@@ -71,38 +73,6 @@ AGAIN_MS: Final = 100
 """After so long a request is sent again to a server that could not answer it yet."""
 CLAIMS_MAX: Final = 20_000
 """Of so many sessions it is remembered what they claimed last."""
-
-
-@attrs.define(slots=True)
-class ClientRequest:
-    """One that is under way."""
-
-    id: int
-    request: TokenRequest
-    asked_ms: int
-    tag: str = ""
-    """Names the session that is to be opened."""
-    ticket: Ticket | None = None
-    """The place in the queue that it has kept."""
-    at: dict[NodeName, int] = attrs.field(factory=dict)
-    """Where it waits, by the number of the call."""
-    gathered: GatheredAnswers | None = None
-    """Of a list, or a watch, which all servers are asked for."""
-    fence: tuple[int, int] | None = None
-    """Of a break: the highest fence of the holders that it means. They are asked for first. So it takes the token from
-    nobody who got it since, if it has to be asked again because its answer was lost with a server."""
-
-
-@attrs.define(slots=True)
-class Claimed:
-    """What a session claimed last, as it says with a keep-alive."""
-
-    version: int
-    question: ClaimTokens | None
-    """None: all servers have it."""
-    calls: dict[NodeName, int] = attrs.field(factory=dict)
-    """Those that are not answered. Its client may know of servers before this node does: these are asked later."""
-    asked: set[NodeName] = attrs.field(factory=set)
 
 
 class Proxy:
@@ -498,3 +468,12 @@ class Proxy:
         number = found.at.pop(name)
         self._by_call.pop(number, None)
         self._questions.cancel(name, number)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        requests = self._requests
+        at = {number: one.id for one in requests.values() for number in one.at.values()}
+        must(self._by_call == at, "each call is known for the request that waits for it")
+        must(all(one.gathered or len(one.at) <= 1 for one in requests.values()), "a request waits at one server")
+        must(set(self._acquires.values()) <= requests.keys(), "what a session asks for is under way")
+        must(self._shows.keys() <= requests.keys(), "who wants to see the servers waits")

@@ -143,3 +143,7 @@ class Questions:
             self._effects.note("token_answer_bad", peer=came.peer, reason=error.reason)
             result, changed = NotReadyError("a token server answered what could not be read: see its log"), 0
         return ServerAnswered(came.number, came.peer, result, changed)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._calls.check()

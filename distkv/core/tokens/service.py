@@ -148,3 +148,9 @@ class TokenService:
                     self._proxy.answered(event, now_ms)
             case _:
                 assert_never(event)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._questions.check()
+        self._proxy.check()
+        self._serving.check()

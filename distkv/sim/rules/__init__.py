@@ -9,6 +9,7 @@ from distkv.sim.rules.contents import OneContent
 from distkv.sim.rules.covered import SupersededIsCovered
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.durable import NothingUndone
+from distkv.sim.rules.kept import PromisesAreKept
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import NoBusyLoop, ReadyStays
 from distkv.sim.rules.purged import PurgedStays
@@ -33,6 +34,7 @@ def always() -> list[Observer]:
         NoBusyLoop(),
         NothingUndone(),
         PurgedStays(),
+        PromisesAreKept(),
         ReadyStays(),
         ReadyInTime(),
         TakesTurns(),

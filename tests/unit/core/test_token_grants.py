@@ -337,6 +337,17 @@ def test_beyond_the_limit_the_oldest_free_token_with_data_is_forgotten() -> None
     assert desk.grants.names() == ["b", "c"]
 
 
+def test_token_that_was_free_and_is_held_again_is_not_forgotten_beyond_the_limit() -> None:
+    """Its holder would go on, and somebody else would get it beside him."""
+    desk = Desk(tokens=1)
+    desk.ask(S1, token="a", data=b"\x01", keeps_data=True)
+    desk.grants.release(S1, "a", None, 0)
+    assert isinstance(desk.rules.answers[desk.ask(S2, token="a")], TokenGranted)
+    assert isinstance(desk.rules.answers[desk.ask(S1, token="b")], BusyError)
+    assert desk.grants.holds(S2, "a")
+    desk.grants.check()
+
+
 def test_beyond_the_limit_of_held_tokens_another_one_is_refused() -> None:
     desk = Desk(tokens=1)
     desk.ask(S1, token="a")

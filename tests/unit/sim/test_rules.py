@@ -24,6 +24,7 @@ from distkv.sim.rules.alike import AllAlike, is_at_rest
 from distkv.sim.rules.contents import OneContent
 from distkv.sim.rules.disk import DiskKeeps
 from distkv.sim.rules.durable import NothingUndone
+from distkv.sim.rules.kept import WHOLE_EVERY, PromisesAreKept
 from distkv.sim.rules.ledger import LedgerPartition
 from distkv.sim.rules.progress import WAKES_MAX, NoBusyLoop, ReadyStays
 from distkv.sim.rules.ring import RingStays
@@ -77,6 +78,13 @@ def test_ready_that_is_left_is_noticed() -> None:
     process.replica = fleet.start("n1", up=False).live
     with pytest.raises(BrokenRuleError, match="n0 served clients and is passive now"):
         process.step(Wake())
+
+
+def test_machine_that_breaks_its_promise_is_noticed() -> None:
+    fleet = _fleet(PromisesAreKept(), "n0")
+    fleet.hosts["n0"].live.losses.are_any = True
+    with pytest.raises(BrokenRuleError, match="n0: it does not hold that it is known whether there are some"):
+        fleet.run(WHOLE_EVERY * 60_000)
 
 
 def test_process_that_spins_is_noticed() -> None:

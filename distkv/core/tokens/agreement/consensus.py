@@ -485,3 +485,7 @@ class Consensus:
     def _drop(self, sender: NodeName, reason: str) -> None:
         self.counts[reason] += 1
         self.effects.notes.append(Note("token_message_dropped", {"node": sender, "reason": reason}))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._memory.check()

@@ -16,6 +16,7 @@ from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import TokenState, applied, state_id, state_of
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_states import (
     Founding,
     StateChange,
@@ -198,3 +199,8 @@ class Remembered:
 
     def _write(self, key: str, value: bytes | None) -> None:
         self._effects.slots.append(SlotWrite(key, value))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        accepted = self.accepted
+        must(accepted is None or self.founding is not None, "what was accepted belongs to a founding")

@@ -22,7 +22,6 @@ from distkv.core.tokens.serving.token_index import TokenIndex
 from distkv.core.tokens.serving.unsure_grants import UnsureGrants
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import (
-    BusyError,
     HeldError,
     NoQuorumError,
     NotHeldError,
@@ -31,6 +30,7 @@ from distkv.errors import (
     UngrantedError,
 )
 from distkv.model.fence import Fence
+from distkv.model.invariant import must
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import AskElsewhere, TokenMap, TokenResult
 from distkv.wire.token_replies import TokenDone, TokenHolder, TokenItem
@@ -108,7 +108,7 @@ class Grants:
             self._let_go(token, session, now_ms)
         place = token.queue.get(session)
         if place is None:
-            refusal = self._refusal(token)
+            refusal = token.refusal(self._settings, len(self._tokens), self._waiters)
             if refusal is not None:
                 self._rules.answer(call, refusal)
                 self._settle(token, now_ms)
@@ -126,7 +126,7 @@ class Grants:
         place.until_ms = since_ms + wait_ms
         self._calls[call] = token.name, session
         self._touched(token.name)
-        self._advance(token, now_ms)
+        self._settle(token, now_ms)
 
     def release(self, session: str, name: str, fence: tuple[int, int] | None, now_ms: int) -> TokenResult:
         """A session gives up a token, or its place in the queue; with a fence, only what it holds with that."""
@@ -296,7 +296,7 @@ class Grants:
                 if place.call is not None and elsewhere is not None:
                     self._rules.answer(place.call, elsewhere)
             self._waiters -= len(token.queue)
-            for call in [*token.grants.values(), *(one.call for one in token.queue.values() if one.call)]:
+            for call, _ in token.calls():
                 self._calls.pop(call, None)
             sessions = list(token.sessions())
             token.holders.clear()
@@ -326,17 +326,6 @@ class Grants:
             if len(self._tokens) > self._settings.tokens_max and self._idle:
                 self.forget([next(iter(self._idle))], None)
         return token
-
-    def _refusal(self, token: ServedToken) -> RequestError | None:
-        """Why nobody may join the queue."""
-        limits = self._settings
-        if len(self._tokens) > limits.tokens_max:
-            return BusyError(f"the server has {limits.tokens_max} tokens: release some, or raise limits.tokens")
-        if len(token.queue) >= limits.waiters_max:
-            return token.too_many(limits.waiters_max)
-        if self._waiters >= limits.all_waiters_max:
-            return BusyError(f"{limits.all_waiters_max} sessions wait at this server: ask again later")
-        return None
 
     def _answer_holder(
         self, token: ServedToken, call: CallKey, holder: TokenHolder, now_ms: int, *, is_shared: bool
@@ -405,13 +394,11 @@ class Grants:
             self._refuse(place, TimedOutError(f"{token.name!r} was not free in time"), now_ms + self._settings.grace_ms)
 
     def _set_alarm(self, token: ServedToken, now_ms: int) -> None:
-        moments = [one.until_ms for one in token.queue.values()]
-        if now_ms < token.free_ms:
-            moments.append(token.free_ms)
-        if moments:
-            self._alarms.put(token.name, min(moments))
-        else:
+        due_ms = token.due_ms(now_ms)
+        if due_ms is None:
             self._alarms.drop(token.name)
+        else:
+            self._alarms.put(token.name, due_ms)
 
     def _grant(self, token: ServedToken, place: WaitingSession, now_ms: int) -> None:
         call = place.call
@@ -498,3 +485,15 @@ class Grants:
             self._unsure.end(token.name, session)
         if not (session in token.holders or session in token.lost or session in token.queue):
             self._index.drop(session, token.name)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        tokens = self._tokens
+        for token in tokens.values():
+            token.check()
+        self._index.check(tokens)
+        self._alarms.check()
+        must(self._waiters == sum(len(token.queue) for token in tokens.values()), "all that wait are counted")
+        calls = {call: (name, session) for name, token in tokens.items() for call, session in token.calls()}
+        must(self._calls == calls, "each call that waits, or was told, is known")
+        must(all(not tokens[name].is_held for name in self._idle), "what is idle is free")

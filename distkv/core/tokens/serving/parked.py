@@ -11,6 +11,7 @@ from typing import Final
 
 from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.calls import CallKey
+from distkv.model.invariant import must
 from distkv.wire.token_messages import TokenQuestion
 
 
@@ -53,3 +54,9 @@ class ParkedQuestions:
     def wake_ms(self, wait_ms: int) -> int | None:
         """When one may have waited so long."""
         return None if self._first_ms is None else self._first_ms + wait_ms
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(len(self._found) <= self._limit, "not too many wait")
+        first_ms = min((since_ms for _, since_ms in self._found.values()), default=None)
+        must(first_ms is None or (self._first_ms is not None and self._first_ms <= first_ms), "the first is looked at")

@@ -20,6 +20,7 @@ import attrs
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import SERVING, ServerStanding, TokenState, token_order
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_slots import GainedPart, ServedPart, encode_part
 
 PART_SLOT: Final = "part"
@@ -273,6 +274,12 @@ class TokenPart:
         )
         if self._kept != old:
             self._effects.slots.append(SlotWrite(PART_SLOT, encode_part(self._kept)))
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        kept = self._kept
+        must(self._number <= kept.ceiling, "no number is above the ceiling that is kept")
+        must(all(gain.version <= kept.version for gain in kept.gains), "no part came by a version that is not known")
 
 
 def _up(state: TokenState) -> dict[NodeName, int]:

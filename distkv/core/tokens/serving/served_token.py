@@ -14,9 +14,12 @@ from typing import Final
 
 import attrs
 
+from distkv.core.tokens.alarms import earliest
 from distkv.core.tokens.calls import CallKey
+from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, NotHeldError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.invariant import must
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_replies import TokenGranted, TokenHolder, TokenItem
 from distkv.wire.token_requests import TokenAcquire, TokenData
@@ -107,16 +110,36 @@ class ServedToken:
             return False
         return not self.holders or (waiter.is_shared and not self.is_exclusive)
 
-    def too_many(self, waiters_max: int) -> BusyError:
-        """Why nobody may join a queue that is so long."""
-        text = f"{waiters_max} sessions wait for {self.name!r}: ask again later, or raise limits.token_waiters"
-        return BusyError(text)
+    def due_ms(self, now_ms: int) -> int | None:
+        """When a wait or a delay is over; None: nothing waits."""
+        free_ms = self.free_ms if now_ms < self.free_ms else None
+        return earliest(free_ms, *(one.until_ms for one in self.queue.values()))
+
+    def refusal(self, limits: ServingSettings, tokens: int, waiters: int) -> BusyError | None:
+        """Why nobody may join the queue, with so many tokens at the server and so many who wait there; None: who wants
+        to may."""
+        if tokens > limits.tokens_max:
+            return BusyError(f"the server has {limits.tokens_max} tokens: release some, or raise limits.tokens")
+        if len(self.queue) >= limits.waiters_max:
+            text = f"{limits.waiters_max} sessions wait for {self.name!r}: ask again later"
+            return BusyError(f"{text}, or raise limits.token_waiters")
+        if waiters >= limits.all_waiters_max:
+            return BusyError(f"{limits.all_waiters_max} sessions wait at this server: ask again later")
+        return None
 
     def sessions(self) -> Iterator[str]:
         """All that have to do with it."""
         yield from self.holders
         yield from self.lost
         yield from self.queue
+
+    def calls(self) -> Iterator[tuple[CallKey, str]]:
+        """Those that wait, or whose grant nobody asked about since, with their sessions."""
+        for session, call in self.grants.items():
+            yield call, session
+        for place in self.queue.values():
+            if place.call is not None:
+                yield place.call, place.session
 
     def holders_up_to(self, fence: tuple[int, int] | None) -> list[TokenHolder]:
         """Those with a fence that is not above this; None: all."""
@@ -226,3 +249,11 @@ class ServedToken:
     def _note_write(self) -> None:
         self._writes += 1
         self._write = self._writes
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(not self.is_exclusive or len(self.holders) == 1, f"an exclusive holder of {self.name!r} is alone")
+        must(self.holders.keys().isdisjoint(self.lost), "whoever lost it does not hold it")
+        must(self.grants.keys() <= self.holders.keys(), "whoever was told of a grant holds it")
+        must(self.replaced.keys() <= self.holders.keys(), "whose grant brought data holds it")
+        must(all(session == one.session for session, one in self.queue.items()), "each place is known by its session")

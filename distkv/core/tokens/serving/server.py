@@ -103,8 +103,7 @@ class TokenServing:
         if PART_SLOT not in slots:
             return
         self._part.restore(decode_part(slots[PART_SLOT]))
-        settings = self._settings
-        self._quiet_ms = now_ms + max(settings.long_ms(settings.lease_ms), settings.lock_delay_ms)
+        self._quiet_ms = now_ms + max(self._settings.long_ms(self._settings.lease_ms), self._settings.lock_delay_ms)
         for key, value in slots.items():
             if key.startswith(TOKEN_SLOT):
                 record = decode_token(value)
@@ -202,10 +201,8 @@ class TokenServing:
 
     def call_gone(self, call: CallKey, now_ms: int) -> None:
         """Nobody waits for the answer any more."""
-        self._parked.call_gone(call)
-        self._sessions.call_gone(call)
-        self._survey.call_gone(call)
-        self._watches.call_gone(call)
+        for waiting in (self._parked, self._sessions, self._survey, self._watches):
+            waiting.call_gone(call)
         self._grants.call_gone(call, now_ms)
         self._tell_watches()
 
@@ -476,8 +473,8 @@ class TokenServing:
             self.taken(holder, name, now_ms)
 
     def _page(self, request: TokenList) -> TokensListed:
-        names = [one for one in self._grants.names() if one.startswith(request.prefix) and one > request.after]
-        mine = sorted(one for one in names if self._part.is_mine(one))
+        names = (one for one in self._grants.names() if one.startswith(request.prefix) and one > request.after)
+        mine = sorted(filter(self._part.is_mine, names))
         items = tuple([self._grants.item(name) for name in mine[: request.limit]])
         return TokensListed(items, len(mine) > request.limit, not self._knows_all)
 
@@ -496,3 +493,8 @@ class TokenServing:
     def map(self, now_ms: int) -> TokenMap | None:
         """What it knows; None: nothing."""
         return None if self._state is None else self._map(now_ms)
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        for machine in (self._part, self._grants, self._sessions, self._survey, self._parked):
+            machine.check()

@@ -29,6 +29,7 @@ from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NoQuorumError, NotHeldError, RequestError, SessionExpiredError
 from distkv.model.fence import Fence
+from distkv.model.invariant import must
 from distkv.wire.token_messages import (
     AskHolding,
     ChangeServers,
@@ -454,6 +455,13 @@ class Sessions:
         if session not in self._ending:
             self._ending[session] = None
             self._authority.propose_end([session])
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        self._ends.check()
+        self._waits.check()
+        waiting = [one.call for some in (self._keeps, self._opens) for one in some.values()]
+        must({*waiting, *self._closes.values()} <= self._calls.keys(), "each call that waits is known")
 
 
 def _answer_ms(now_ms: int, wait_ms: int, longest_ms: int) -> int:

@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 
 from distkv.core.tokens.calls import CallKey
+from distkv.model.invariant import must
 from distkv.wire.token_fields import HeldToken
 from distkv.wire.token_replies import TokenHolder
 
@@ -141,6 +142,10 @@ class Survey:
         for session in found:
             del self._claims[session]
         return list(found.values())
+
+    def check(self) -> None:
+        """For tests; raises BrokenInvariantError when what is promised here does not hold."""
+        must(self._waiting is None or self._waiting.keys() <= self._open.keys(), "who is to claim did not end")
 
 
 def _settled(claims: list[tuple[str, HeldToken]]) -> ClaimedToken:

@@ -8,10 +8,11 @@ Invariant: as `grants` says after each change of a token; a session without any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from distkv.core.tokens.serving.served_token import ServedToken
+from distkv.model.invariant import must
 
 
 class TokenIndex:
@@ -58,3 +59,14 @@ class TokenIndex:
             self._losing[token.name] = token
         else:
             self._losing.pop(token.name, None)
+
+    def check(self, tokens: Mapping[str, ServedToken]) -> None:
+        """
+        Raises:
+            BrokenInvariantError: it is not in line with these, which are all.
+        """
+        here = {(session, name) for name, token in tokens.items() for session in token.sessions()}
+        known = {(session, name) for session, names in self._by_session.items() for name in names}
+        must(here == known, "all are found")
+        must({name for name, token in tokens.items() if token.lost} == self._losing.keys(), "all losses are found")
+        must(all(self._by_session.values()), "no session is in it without a token")
