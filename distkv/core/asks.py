@@ -44,7 +44,7 @@ class Asked:
     ask: Ask
     why: Why
     missing: TickRanges
-    """What was missing here when it was asked, if that was more than one pull asks for (GAP-4)."""
+    """What was missing here when it was asked, if that was more than one pull asks for (GAP-5)."""
     left: frozenset[NodeName] = frozenset()
     """The writers that a pull leaves to links (LINK-8)."""
     heard_ms: int = 0

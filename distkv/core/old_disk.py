@@ -4,7 +4,7 @@ Knows: who held just what it holds, and for how long a good node did not.  Does 
 follows from it.
 
 Invariant: one good node, or all others together, may say that it is good; that it is old one says for half a clock at
-least (docs/protocol, LIFE-10 and LIFE-11).
+least (docs/protocol, LIFE-10, LIFE-15 to LIFE-17).
 """
 
 from __future__ import annotations

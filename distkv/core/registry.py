@@ -109,7 +109,7 @@ class Registry:
     def next_life(self, name: NodeName, started: float, rng: Rng, mine: int = 0) -> int:
         """The life of a directory made at `started`: above any life heard of for its name, where there is one.
 
-        Seconds since the network's creation (docs/protocol, TICK-3), or a random step above the lives heard of: one
+        Seconds since the network's creation (docs/protocol, TICK-7), or a random step above the lives heard of: one
         that was lost before it was heard of here must not be given again.  `mine` is the present one.
         """
         created = self.network.created if self.network is not None else started

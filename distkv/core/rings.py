@@ -8,7 +8,7 @@ that begins behind the writer, which is place 0. The node at place d > `fanout` 
 its own, nothing is agreed upon, and a node has few connections: to the `fanout` nodes just before it, and to every s-th
 one before it, each of which brings the s writers before itself.
 
-Invariant: whom it names for a writer stands before this node in that writer's ring (docs/protocol, LINK-2, LINK-3). A
+Invariant: whom it names for a writer stands before this node in that writer's ring (docs/protocol, LINK-2, LINK-12). A
 question about one writer takes steps for its depth, never for the size of the network.
 """
 

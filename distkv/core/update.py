@@ -272,7 +272,7 @@ class Store:
         """Whether of two contents of one tick the one that is here gives way to the one that `teller` holds.
 
         What the writer holds counts. While it belongs to the network nobody else decides, so nothing that it holds
-        gives way to anything else; the hash decides where nobody can tell any more (ORDER-4, SYNC-4).
+        gives way to anything else; the hash decides where nobody can tell any more (ORDER-4, SYNC-6).
         """
         if same(here, event) or here.path != event.path or event.node == self.me:
             return False

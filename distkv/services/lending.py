@@ -3,7 +3,7 @@
 Knows: who may lend one.  Does not know how it is used (`transport.loans`), nor to whom this node lends one.
 
 Invariant: only another registered node of this network, in its present life, lends a connection, as far as its words
-can be believed; and only when an attempt to dial it has just failed (docs/protocol, LINK-9).
+can be believed; and only when an attempt to dial it has just failed (docs/protocol, LINK-18).
 """
 
 from __future__ import annotations

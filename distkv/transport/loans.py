@@ -4,7 +4,7 @@ Knows: which nodes lend one here, whether they can be dialled after all, and how
 not know what is asked on it (`pull`), nor to whom one is to be lent (the core).
 
 Invariant: there is one for each address at the most, and it is used only after its other end has greeted as the node
-that lends it; as soon as that node can be dialled, nothing new is asked on it (docs/protocol, LINK-9).
+that lends it; as soon as that node can be dialled, nothing new is asked on it (docs/protocol, LINK-19, LINK-20).
 """
 
 from __future__ import annotations

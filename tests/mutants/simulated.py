@@ -356,7 +356,7 @@ SIMULATED = (
     ),
     _of(
         "stale-sponsor",
-        "who downloads from an old disk has one (LIFE-11)",
+        "who downloads from an old disk has one (LIFE-18)",
         "core/download.py",
         "        node.follow(node.lives.downloading(is_stale=head.is_stale), turn)\n",
         "",

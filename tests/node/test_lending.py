@@ -150,6 +150,7 @@ def _others(node: Node) -> list[NodeName]:
 
 @pytest.mark.trio
 async def test_node_that_nobody_can_dial_is_a_parent_in_the_tree(autojump_clock: MockClock) -> None:
+    """(docs/protocol, LINK-19)"""
     async with trio.open_nursery() as nursery:
         world = new_world(nursery)
         tree = TreeConfig(announce_s=5.0)
@@ -180,6 +181,7 @@ def _parents(world: World) -> dict[str, str | None]:
 
 @pytest.mark.trio
 async def test_node_that_can_be_dialled_again_is_asked_on_an_own_connection(autojump_clock: MockClock) -> None:
+    """(docs/protocol, LINK-20)"""
     async with walled() as world:
         await lent(world)
         world.shut.clear()
@@ -256,6 +258,7 @@ async def offered(node: Node, fields: dict[str, Any], *, before: bool = False, b
 async def test_offer_of_somebody_else_is_refused(
     autojump_clock: MockClock, fields: dict[str, Any], says: str
 ) -> None:
+    """(docs/protocol, LINK-18)"""
     async with walled(follow=False) as world:
         reply = await offered(world.nodes["a"], lend(world.nodes["u"], **fields))
         assert says in reply["error"]
@@ -263,6 +266,7 @@ async def test_offer_of_somebody_else_is_refused(
 
 @pytest.mark.trio
 async def test_offer_of_a_node_that_can_be_dialled_is_refused(autojump_clock: MockClock) -> None:
+    """(docs/protocol, LINK-18)"""
     async with walled(follow=False) as world:
         reply = await offered(world.nodes["a"], lend(world.nodes["b"], "b"))
         assert "can be dialled" in reply["error"]
@@ -270,6 +274,7 @@ async def test_offer_of_a_node_that_can_be_dialled_is_refused(autojump_clock: Mo
 
 @pytest.mark.trio
 async def test_second_offer_of_a_node_is_refused(autojump_clock: MockClock) -> None:
+    """(docs/protocol, LINK-18)"""
     async with walled() as world:
         await lent(world)
         reply = await offered(world.nodes["a"], lend(world.nodes["u"]))
@@ -312,6 +317,7 @@ def hello(world: World, **changes: Any) -> bytes:
 async def test_connection_on_which_somebody_else_greets_is_closed_and_not_used(
     autojump_clock: MockClock, said: str
 ) -> None:
+    """(docs/protocol, LINK-19)"""
     async with walled(follow=False) as world:
         greetings = {
             "another node": hello(world, node=NodeName("b")),
@@ -347,6 +353,7 @@ async def test_of_two_connections_that_were_taken_at_once_one_is_used(autojump_c
 
 @pytest.mark.trio
 async def test_connection_that_is_not_used_is_closed_after_a_while(autojump_clock: MockClock) -> None:
+    """(docs/protocol, LINK-21)"""
     async with walled(follow=False) as world, taken(world) as client:
         await client.stream.send_all(hello(world))
         with trio.fail_after(3 * LINGER_S):
@@ -415,6 +422,7 @@ class Taker:
 async def test_connection_on_which_nothing_more_is_asked_is_given_up_and_offered_again(
     autojump_clock: MockClock, asks: bool
 ) -> None:
+    """(docs/protocol, LINK-21)"""
     async with walled() as world:
         await lent(world)
         a, u = world.nodes["a"], world.nodes["u"]

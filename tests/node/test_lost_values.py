@@ -67,6 +67,7 @@ async def tree_of(client: Client, path: list[str]) -> tuple[list[object], object
 
 
 def test_lost_value_is_damaged_and_no_other(tmp_path: Path) -> None:
+    """(docs/protocol, LIFE-22)"""
     async def test(_world: World, _node: Node, client: Client) -> None:
         assert [await code_of(client, path) for path in ("x", "x.y", "z", "nothing")] == ["damaged", None, None, None]
 
@@ -74,6 +75,7 @@ def test_lost_value_is_damaged_and_no_other(tmp_path: Path) -> None:
 
 
 def test_history_tells_whose_value_it_was_where_the_path_cannot_be_read(tmp_path: Path) -> None:
+    """(docs/protocol, LIFE-23)"""
     async def test(world: World, node: Node, client: Client) -> None:
         found = [await code_of(client, path) for path in ("x", "x.y", "z", "y", "nothing")]
         assert found == ["damaged", None, None, None, None]
@@ -86,7 +88,7 @@ def test_history_tells_whose_value_it_was_where_the_path_cannot_be_read(tmp_path
 
 
 def test_value_whose_path_nobody_knows_may_be_any_that_is_not_there(tmp_path: Path) -> None:
-    """History was removed."""
+    """History was removed (docs/protocol, LIFE-23)."""
 
     async def test(_world: World, _node: Node, client: Client) -> None:
         found = [await code_of(client, path) for path in ("x", "x.y", "z", "nothing")]
@@ -135,6 +137,7 @@ def test_lost_value_stays_lost_over_restarts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("condition", [{"new": True}, {"prev": 1}, {"chain": None}])
 def test_condition_on_a_lost_value_is_refused(tmp_path: Path, condition: dict[str, object]) -> None:
+    """(docs/protocol, LIFE-22)"""
     async def test(_world: World, _node: Node, client: Client) -> None:
         assert (await client.set("x", 7, **condition))["code"] == "damaged"
         op = {"action": "set_value", "path": ["x"], "value": 7, **condition}

@@ -62,6 +62,7 @@ def _has_circle(parents: dict[NodeName, set[NodeName]]) -> bool:
 
 
 def test_everybody_follows_each_writer_itself_up_to_seventeen_nodes() -> None:
+    """(docs/protocol, LINK-10)"""
     names = NAMES[:17]
     for me in names:
         others = [name for name in names if name != me]
@@ -75,6 +76,7 @@ def test_eighteenth_node_has_one_writer_through_another_node() -> None:
 
 
 def test_each_writer_reaches_all_in_at_most_three_hops() -> None:
+    """(docs/protocol, LINK-10)"""
     for count in (3, 17, 18, 100):
         names = NAMES[:count]
         for me in names[:: max(1, count // 10)]:
@@ -101,6 +103,7 @@ def _distance(parents: dict[NodeName, NodeName], me: NodeName, writer: NodeName)
 
 
 def test_node_of_a_large_network_follows_few_others() -> None:
+    """(docs/protocol, LINK-10)"""
     for count, parents in ((18, 16), (100, 21), (300, 31), (1000, 33)):
         names = [NodeName(f"n{number:04}") for number in range(count)]
         for me in (names[0], names[count // 2]):
@@ -126,6 +129,7 @@ def test_newcomer_moves_few_writers_at_once_and_the_others_when_nobody_comes_any
 
 
 def test_who_is_alive_is_seen_once_in_a_second_in_a_large_network() -> None:
+    """(docs/protocol, LINK-11)"""
     following = _new(NAMES[99], 16)
     _begun(following, NAMES[:50])
     assert following.plan(CHECK_MS - 1, NAMES[:51]) == {}
@@ -138,6 +142,7 @@ def test_who_is_alive_is_seen_once_in_a_second_in_a_large_network() -> None:
 def test_whatever_nodes_believe_and_whoever_is_cut_off_there_is_no_circle(
     count: int, fanout: int, data: st.DataObject
 ) -> None:
+    """(docs/protocol, LINK-12)"""
     names = NAMES[:count]
     beliefs = {
         me: [name for name in names if name != me and data.draw(st.sampled_from([True, True, False]))] for me in names
@@ -176,6 +181,7 @@ def _next_try(following: Following, now_ms: int) -> tuple[int, int]:
 
 
 def test_node_that_breaks_is_tried_again_after_longer_and_longer() -> None:
+    """(docs/protocol, LINK-13)"""
     following, now_ms, waits = _new(NAMES[0], 16), 0, list[int]()
     for _ in range(10):
         begin = now_ms
@@ -199,7 +205,16 @@ def test_node_that_told_something_is_tried_soon_when_it_breaks() -> None:
         following.ended(follow, "broken", now_ms)
 
 
+def test_writer_whose_changes_a_pull_brings_is_followed_when_that_is_over() -> None:
+    """(docs/protocol, LINK-16)"""
+    (me, writer), alive = NAMES[:2], NAMES[1:2]
+    following = _new(me, 16)
+    assert following.plan(0, alive, {writer}) == {}
+    assert [*following.plan(1, alive)] == [writer]
+
+
 def test_node_of_an_older_release_is_not_tried_at_once_when_it_is_heard() -> None:
+    """(docs/protocol, LINK-17)"""
     following, now_ms, waits = _new(NAMES[0], 16), 0, list[int]()
     for _ in range(10):
         begin = now_ms

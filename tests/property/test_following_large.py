@@ -181,6 +181,7 @@ def test_hundred_followers_of_a_node_that_restarts_dial_it_apart_and_more_and_mo
 
 
 def test_node_of_many_that_hears_one_of_many_dead_ones_dials_the_others_apart_and_not_again_soon() -> None:
+    """(docs/protocol, LINK-17)"""
     me, dead = NAMES[0], set(NAMES[1::2])
     others = NAMES[1:]
     following = Following(me, 16, random.Random(3), is_on=True)

@@ -1,4 +1,4 @@
-"""Every rule of the protocol that a small network can show has a scenario file that shows it.
+"""Every rule of the protocol that a small network can show has a scenario file that shows it, and is a short one.
 
 Knows: which sections of docs/protocol are told sentence by sentence, and which other rules are traps into which a model
 fell.  Does not know whether a scenario shows its rule: whoever writes it does.
@@ -52,8 +52,24 @@ ELSEWHERE = {
     "TREE-11": "no scenario says 256 things: tests/unit/core/test_flood.py",
     "TREE-13": "nor 4,096: tests/unit/core/test_flood.py",
     "LINK-9": "no connection of the simulator has ends that could change places: tests/node/test_lending.py",
+    "PING-15": "it is told to people only: tests/unit/core/test_bounds.py",
+    "PING-16": "it is told to people only: tests/unit/core/test_bounds.py",
+    "TREE-5": "no scenario measures round trips: tests/unit/core/test_server_tree.py",
+    "TREE-14": "no scenario has so many nodes: tests/unit/core/test_server_tree.py",
     "FENCE-6": "the simulator has one release only: tests/unit/wire/test_fences.py",
     "LIFE-13": "no client of a scenario reads a single path: tests/node/test_lost_values.py",
+    "LIFE-15": "no scenario writes for so long: tests/unit/core/test_old_disk.py",
+    "LIFE-16": "no disk of a scenario stays old: tests/unit/core/test_old_disk.py",
+    "LIFE-17": "a trace does not tell the mark: tests/unit/core/test_old_disk.py",
+    "LIFE-21": "what rots in a scenario is a winner: tests/unit/core/test_damaged.py",
+    "LIFE-22": "no client of a scenario reads a single path: tests/node/test_lost_values.py",
+    "LIFE-23": "no client of a scenario reads a single path: tests/node/test_lost_values.py",
+    "NAME-10": "a trace does not tell what a node would write: tests/unit/core/test_lives.py",
+    "PURGE-8": "a round is over in a moment: tests/unit/core/test_deletion.py",
+    "GAP-5": "no scenario misses so many ticks: tests/unit/core/test_recovery_fleet.py",
+    "GAP-6": "no scenario misses so many ticks: tests/unit/core/test_recovery_fleet.py",
+    "SYNC-6": "no fault of a scenario gives one tick two contents: tests/unit/core/test_resync.py",
+    "XCHG-7": "no scenario has so many open losers: tests/unit/core/test_recovery_fleet.py",
     "PULL-3": "no node answers what it was not asked: tests/unit/core/test_peers_hostile.py",
     "QUORUM-1": "all servers of the simulator have one list: tests/unit/core/test_token_consensus.py",
     "QUORUM-5": "nobody sees what is not proposed: tests/unit/core/test_token_consensus.py",
@@ -73,6 +89,8 @@ ELSEWHERE = {
     "SESSION-5": "it needs a keep-alive in the last moment of a lease: tests/unit/core/test_token_sessions.py",
 }
 """Rules that no scenario can show, why, and what shows them."""
+WORDS_MAX = 100
+"""So many words has a label: what is longer says several things, and a test shows only some of them."""
 
 
 def sections() -> dict[str, list[str]]:
@@ -90,6 +108,26 @@ def known() -> set[str]:
 def shown() -> set[str]:
     """The labels that scenarios cite."""
     return {label for path in FILES for label in cited(path)}
+
+
+def words(page: str) -> dict[str, int]:
+    """How many words each label of a page has."""
+    found = re.findall(r"^\* \[(\w+-[0-9]+)\] (.+?)(?=^\S|\Z)", page, re.MULTILINE | re.DOTALL)
+    return {label: len(text.split()) for label, text in found}
+
+
+def test_no_label_has_more_than_a_hundred_words() -> None:
+    assert words(PAGE).keys() == known()
+    long = {label: count for label, count in words(PAGE).items() if count > WORDS_MAX}
+    assert_none(long, "one label says one thing: give the rest a new number at the end of the family, and a test")
+
+
+def test_words_of_a_label_end_with_it() -> None:
+    assert words("* [A-1] One two.\n\n  Three.\n\nNot this.\n\n* [A-2] One\n  two.\n* [A-3] One.") == {
+        "A-1": 3,
+        "A-2": 2,
+        "A-3": 1,
+    }
 
 
 def test_every_sentence_of_the_sections_has_a_scenario() -> None:

@@ -3,7 +3,7 @@
 Knows: what others announced of their places, and who can be connected to.  Does not know edges, nor who was asked.
 
 Invariant: the order depends on nothing but what is handed in; of nodes that announced nothing it makes a tree of its
-own, so that a fleet that starts at once does not ask one node (docs/protocol, TREE-5).
+own, so that a fleet that starts at once does not ask one node (docs/protocol, TREE-5, TREE-14).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Knows: who was asked in this round and who is asked now, for how long it has bee
 Does not know who is worth asking (`parents`), nor what an offer is worth.
 
 Invariant: one node is asked at a time, each once in a round, and no search is endless: a node that was given no parent
-becomes a root (docs/protocol, TREE-5, TREE-6).
+becomes a root (docs/protocol, TREE-5, TREE-6, TREE-14 to TREE-16).
 """
 
 from __future__ import annotations

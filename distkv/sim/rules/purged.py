@@ -24,7 +24,7 @@ class PurgedStays(Observer):
     """On a host that purged a deletion, and in the end on all, no value shows that the deletion knew of.
 
     The deletion itself may come back, where it wins over something (SYNC-4). Where all disks are old ones they compare
-    with each other, and what one has forgotten comes from the next (LIFE-11).
+    with each other, and what one has forgotten comes from the next (LIFE-19).
     """
 
     rule = "purged stays purged"

@@ -52,6 +52,7 @@ def followed(*took_ms: int, by: str = "c") -> tuple[int, int] | None:
 def test_ping_that_follows_ours_tells_how_long_two_deliveries_took(
     by: str, took_ms: int, found: tuple[int, int]
 ) -> None:
+    """(docs/protocol, PING-15)"""
     assert followed(took_ms, by=by) == found
 
 
@@ -68,6 +69,7 @@ def test_who_may_have_sent_at_any_moment_tells_nothing(by: str, took_ms: int) ->
     "chain", [(link("c", 101),), (link("c", 103), link("b", 102), link("me", 100)), (link("c", 101), link("x", 100))]
 )
 def test_ping_that_does_not_follow_ours_directly_tells_nothing(chain: PingChain) -> None:
+    """(docs/protocol, PING-15)"""
     bounds = Bounds(CLOCK_MS)
     bounds.sent(ours(), 0)
     bounds.heard(chain, 7000)
@@ -107,10 +109,12 @@ def test_no_split_means_one_partition() -> None:
 
 
 def test_sides_that_meet_together_are_counted_together() -> None:
+    """(docs/protocol, PING-16)"""
     assert met(0, 3 * CLOCK_MS) == 3
 
 
 def test_sides_that_meet_later_were_not_partitions_at_one_time() -> None:
+    """(docs/protocol, PING-16)"""
     assert met(0, 3 * CLOCK_MS + 1, 60 * CLOCK_MS) == 2
 
 

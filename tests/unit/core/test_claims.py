@@ -27,6 +27,7 @@ def claim(fleet: Fleet, to: str, about: NodeName, *ticks: int) -> None:
 
 
 def test_claims_about_the_last_life_cost_a_node_a_life_and_no_more() -> None:
+    """(docs/protocol, TICK-8)"""
     fleet = grown("a", "b", "c")
     for _ in range(3):
         life = fleet["b"].life or 0
@@ -37,6 +38,7 @@ def test_claims_about_the_last_life_cost_a_node_a_life_and_no_more() -> None:
 
 
 def test_claim_about_a_tick_far_ahead_is_given_up_in_a_few_pulls() -> None:
+    """(docs/protocol, GAP-6)"""
     fleet = grown("a", "b", "c")
     fleet.run(3 * CLOCK_MS)
     asked = len(fleet.asked)
@@ -76,7 +78,7 @@ def test_node_that_lost_its_disk_is_sponsored_at_the_same_address() -> None:
 
 
 def test_that_nobody_had_a_name_is_forgotten_when_another_node_sponsored_it() -> None:
-    # NAME-2: a found nobody, and then c let b in.
+    # NAME-7: a found nobody, and then c let b in.
     fleet = grown("a", "b", "c")
     fleet.wipe("b")
     assert isinstance(fleet.step("a", JoinerAsked(B, WALL, "b:1")).reply, BusyError)
@@ -137,6 +139,7 @@ def test_strangers_values_are_not_compared_with_ours() -> None:
 
 @pytest.mark.parametrize("life", [0, 500])  # seeds 4093 and 4682; 1147
 def test_two_sponsors_give_different_lives_where_the_clock_of_the_joiner_cannot_tell(life: int) -> None:
+    """(docs/protocol, TICK-7)"""
     fleet = grown("a", "b")
     if life:
         fleet.step("a", JoinerAsked(NodeName("new"), WALL + life, "new:1"))

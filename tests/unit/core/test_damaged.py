@@ -68,6 +68,7 @@ def test_tick_of_the_entry_that_is_gone_is_missing() -> None:
 
 
 def test_what_was_replaced_on_a_path_that_is_whole_stays_held() -> None:
+    """(docs/protocol, LIFE-21)"""
     disk = Disk()
     assert damaged(disk, X).tree.ledger.has(disk.link(Y, 1))
 
@@ -79,6 +80,7 @@ def test_what_no_history_shows_is_missing_unless_it_is_present() -> None:
 
 
 def test_link_in_the_chain_of_what_is_present_stays_held() -> None:
+    """(docs/protocol, LIFE-21)"""
     disk = Disk()
     other = Event(Y, Kind.SET, pack_value(3), ((NodeName("b"), 1), disk.link(Y, 2)), 99, 1.0)  # type: ignore[arg-type]
     disk.store.remote(other)

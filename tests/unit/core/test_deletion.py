@@ -276,6 +276,7 @@ def test_paths_that_are_deleted_over_and_over_take_no_more_and_more_room() -> No
 
 
 def test_question_holds_so_many_tombstones_and_the_others_have_their_turn() -> None:
+    """(docs/protocol, PURGE-7)"""
     stones = [event("b", tick, tick, path=Path((f"p{tick}",))) for tick in range(1, BATCH + 11)]
     mine = tree_of(*stones)
     deletion = machine(mine)
@@ -300,6 +301,7 @@ def test_tombstones_that_must_stay_do_not_keep_the_others_waiting() -> None:
 def test_next_round_waits_for_half_a_clock_unless_this_one_had_no_room_for_more(
     count: int, low_ms: int, high_ms: int
 ) -> None:
+    """(docs/protocol, PURGE-8)"""
     mine = tree_of(*[event("b", tick, tick, path=Path((f"p{tick}",))) for tick in range(1, count + 1)])
     deletion = machine(mine)
     young = event("b", count + 1, count + 1)

@@ -161,6 +161,7 @@ def test_a_made_up_fence_is_lifted(replica: Replica) -> None:
 
 
 def test_a_late_write_with_the_highest_tock_loses_and_is_listed(replica: Replica) -> None:
+    """(docs/protocol, FENCE-7)"""
     put(replica, fence=SECOND)
     hear(replica, remote(1, 1000, FIRST))
     entry = replica.tree.get(HERE)

@@ -66,6 +66,7 @@ def test_no_more_are_lent_than_follow_a_node_itself_and_these_are_just_behind_it
 
 
 def test_node_that_takes_none_is_offered_one_ever_later_up_to_a_limit() -> None:
+    """(docs/protocol, LINK-22)"""
     machine, waits, now_ms = lending(), [], next_offer_ms(lending(), 0)
     now_ms = next_offer_ms(machine, 0)
     for _ in range(12):
@@ -87,6 +88,7 @@ def test_connection_that_was_used_is_lent_again_soon() -> None:
 
 
 def test_node_of_a_release_that_takes_none_is_left_alone_for_long() -> None:
+    """(docs/protocol, LINK-22)"""
     machine = lending()
     now_ms = next_offer_ms(machine, 0)
     machine.ended(NodeName("a"), now_ms, was_used=False, is_unknown=True)

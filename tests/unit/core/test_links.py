@@ -8,13 +8,14 @@ from __future__ import annotations
 import pytest
 
 from distkv.core.gossip import TICKS_AHEAD
-from distkv.core.ready import AskEvents, FollowBegan, FollowEnded, FollowTold
+from distkv.core.ready import Ask, AskEvents, FollowBegan, FollowEnded, FollowTold, PeerAnswered
 from distkv.errors import LoanOverError, PeerError
-from distkv.model.event import Event, Kind, NodeName, Tick, Tock
+from distkv.model.event import Event, Kind, Link, NodeName, Tick, Tock
 from distkv.model.path import Path
 from distkv.model.ranges import Ranges
 from distkv.model.tick_ranges import TickRanges
-from tests.fleet import Fleet
+from distkv.wire.message import PullEnd
+from tests.fleet import Fleet, NetworkFaults
 
 A, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 
@@ -179,7 +180,7 @@ def _told_with_a_hole(fleet: Fleet) -> int:
 
 
 def test_tick_that_is_missing_below_what_was_told_is_pulled() -> None:
-    """The link has gone past it, so it will not bring it (docs/protocol, LINK-8)."""
+    """The link has gone past it, so it will not bring it (docs/protocol, LINK-14)."""
     fleet = linked("b")
     hole = _told_with_a_hole(fleet) + 5
     fleet.step("b", FollowTold(_follow(fleet, "b", A), (), {}))  # that was all; from now on there is always more
@@ -188,6 +189,32 @@ def test_tick_that_is_missing_below_what_was_told_is_pulled() -> None:
         fleet.run(100)
     pulled = [ask.what.ranges for _, name, ask in fleet.asked if name == "b" and isinstance(ask.what, AskEvents)]
     assert any(hole in missing.get(A, Ranges()) for missing in pulled)
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_pull_that_leaves_a_writer_to_a_link_is_not_told_what_is_superseded(is_left: bool) -> None:
+    """What superseded it may be among what the link brings (docs/protocol, LINK-15)."""
+    fleet = linked("b", "c")
+    hole = _event(fleet, C, 1).link
+    fleet.faults = NetworkFaults(update_loss=1.0, silence_ms=100_000)
+    fleet.partition(["a"], ["b"], ["c"])
+    if is_left:
+        before = _follow(fleet, "b", A)
+        fleet.step("b", FollowEnded(before, PeerError("a:1: broken")))
+        assert fleet.run_until(lambda: _follow(fleet, "b", A) != before, 5000)
+        fleet.step("b", FollowBegan(_follow(fleet, "b", A)))  # and has not told anything yet
+    fleet.step("b", FollowTold(_follow(fleet, "b", C), (_event(fleet, C, 2),), {}))
+    fleet.step("b", FollowTold(_follow(fleet, "b", C), (), {}))
+    assert fleet.run_until(lambda: _pulls(fleet, "b", hole) != [], 5000)
+    pull = _pulls(fleet, "b", hole)[-1]
+    fleet.step("b", PeerAnswered(pull.id, PullEnd({C: Ranges.from_ticks([hole[1]])}, {})))
+    assert fleet["b"].tree.ledger.is_whole is not is_left
+
+
+def _pulls(fleet: Fleet, name: str, tick: Link) -> list[Ask]:
+    """The questions of a node for a tick."""
+    asks = [ask for _, asker, ask in fleet.asked if asker == name and isinstance(ask.what, AskEvents)]
+    return [ask for ask in asks if tick[1] in ask.what.ranges.get(tick[0], Ranges())]
 
 
 def test_follow_begins_at_the_first_hole_and_not_at_what_was_heard() -> None:

@@ -216,6 +216,7 @@ def test_life_without_room_for_all_writes_is_not_begun_to_be_filled() -> None:
 
 
 def test_new_life_is_above_all_heard_of_and_registered() -> None:
+    """(docs/protocol, TICK-7)"""
     store = stored(other=True)
     lives = lives_of(store)
     lives.begin()
@@ -225,6 +226,7 @@ def test_new_life_is_above_all_heard_of_and_registered() -> None:
 
 
 def test_where_the_last_life_is_said_to_be_taken_ours_is_above_the_present_one() -> None:
+    """(docs/protocol, TICK-8)"""
     store = stored()
     store.own.begin_life(90)
     for name in (ME, OTHER):
@@ -325,7 +327,7 @@ def test_later_life_elsewhere_is_looked_for_by_who_serves() -> None:
     ],
 )
 def test_whoever_had_our_name_since_our_download_was_asked_for_us(life: int, addr: str, is_other: bool) -> None:
-    """Whatever our own life is by now; who is told so goes on in it (docs/protocol, NAME-5)."""
+    """Whatever our own life is by now; who is told so goes on in it (docs/protocol, NAME-9, NAME-10)."""
     store = stored()
     store.own.begin_life(LIFE + 5)
     store.register(ME, LIFE + 5, ADDR, 0.0)

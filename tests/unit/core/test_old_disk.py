@@ -1,4 +1,4 @@
-"""What others show of a disk that is marked stale (docs/protocol, LIFE-10 and LIFE-11)."""
+"""What others show of a disk that is marked stale (docs/protocol, LIFE-10)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ def test_old_disk_is_told_from_a_good_one_after_half_a_clock() -> None:
 
 
 def test_old_disk_whose_ticks_are_never_the_same_is_told_after_eight_clocks() -> None:
+    """(docs/protocol, LIFE-15)"""
     assert _lasting(OldDisk(CLOCK_MS), has_same_ticks=False) == 16
 
 
 def test_each_start_that_did_not_help_doubles_the_time_up_to_a_limit() -> None:
+    """(docs/protocol, LIFE-16)"""
     times = [_lasting(OldDisk(CLOCK_MS, restarts), has_same_ticks=True) for restarts in (0, 1, 2, 3, 8, 9)]
     assert times == [1, 2, 4, 8, 256, 256]
 
@@ -36,6 +38,7 @@ def test_agreement_ends_the_doubt() -> None:
 
 
 def test_old_disk_is_good_when_a_good_node_or_all_others_hold_the_same() -> None:
+    """(docs/protocol, LIFE-17)"""
     assert OldDisk(CLOCK_MS).agrees(A, OURS, [A, B], is_good=True)
     disk = OldDisk(CLOCK_MS)
     names = A, NodeName("stranger"), B

@@ -296,6 +296,7 @@ def test_open_loser_known_elsewhere_as_superseded_is_closed_by_an_exchange() -> 
 
 
 def test_open_losers_are_not_asked_for_where_the_digests_agree() -> None:
+    """(docs/protocol, XCHG-6)"""
     fleet = _contested()
     fleet.run(4 * CLOCK_MS)
     before = len(fleet.asked)
@@ -333,6 +334,7 @@ def test_more_open_losers_than_one_pull_asks_for_are_all_asked_for_after_one_exc
 
 
 def test_open_losers_that_a_broken_pull_left_have_their_turn_in_the_next() -> None:
+    """(docs/protocol, XCHG-7)"""
     fleet = _seven_losers_at_b()
     losers = sorted(event.tick for event in fleet["b"].tree.open_losers())
     fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
@@ -343,6 +345,7 @@ def test_open_losers_that_a_broken_pull_left_have_their_turn_in_the_next() -> No
 
 
 def test_many_open_losers_do_not_keep_a_lost_tick_from_coming_back() -> None:
+    """(docs/protocol, XCHG-7)"""
     # Open losers are asked for in every exchange; once they filled the pull for ever.
     fleet = _pulling_by_threes("a")
     fleet.partition(["a"], ["b"])
@@ -374,7 +377,7 @@ def test_more_lost_ticks_than_fit_in_one_pull_come_back_without_waiting_for_the_
 
 
 def test_tick_heard_of_after_a_peer_was_asked_is_not_one_that_it_lacks() -> None:
-    # GAP-4: what it says is of the instant at which it was asked; it may have made the change since.
+    # GAP-5: what it says is of the instant at which it was asked; it may have made the change since.
     fleet = _pulling_by_threes("a")
     fleet.run(4 * CLOCK_MS)
     fleet.faults = NetworkFaults(silence_ms=100_000)
@@ -396,7 +399,7 @@ def test_tick_heard_of_after_a_peer_was_asked_is_not_one_that_it_lacks() -> None
 
 
 def test_what_only_a_lost_disk_held_is_soon_given_up_however_much_it_is() -> None:
-    # GAP-4: each waits for the other one. What the empty node lacks was told pull by pull, one in a second.
+    # GAP-5, GAP-6: each waits for the other one. What the empty node lacks was told pull by pull, one in a second.
     fleet = _pulling_by_threes("a")
     fleet.partition(["a"], ["b"])
     for number in range(300):

@@ -193,6 +193,7 @@ def test_answer_that_broke_off_ends_the_comparison() -> None:
 
 
 def test_deletion_where_nothing_is_does_not_come_back() -> None:
+    """(docs/protocol, SYNC-4)"""
     store, path = Store(NodeName("me"), 5), Path(["k"])
     deletion = Event(path, Kind.DELETE, b"", ((NodeName("a"), Tick(2)),), Tock(9), 0.0)
     assert store.release(deletion, B) == []  # it may have been purged here
@@ -213,6 +214,7 @@ def test_event_that_a_purged_deletion_knew_does_not_come_back() -> None:
 
 
 def test_second_content_of_a_tick_at_another_path_does_not_come() -> None:
+    """(docs/protocol, SYNC-6)"""
     store, link = Store(NodeName("me"), 5), (A, Tick(1))
     store.remote(Event(Path(["k"]), Kind.SET, b"\x01", (link,), Tock(5), 0.0))
     assert store.release(Event(Path(["l"]), Kind.SET, b"\x01", (link,), Tock(6), 0.0), B) == []
@@ -246,13 +248,14 @@ def content(store: Store) -> tuple[bytes | None, bool]:
 
 
 def test_writer_keeps_its_own_content_though_another_one_is_higher() -> None:
+    """(docs/protocol, SYNC-6)"""
     store = holding(A, LOWER)
     assert store.release(HIGHER, B) == []
     assert content(store) == (LOWER.value, True)
 
 
 def test_others_take_what_the_writer_holds_though_theirs_is_higher() -> None:
-    """What the node of that name holds counts (docs/protocol, ORDER-4)."""
+    """What the node of that name holds counts (docs/protocol, ORDER-4, SYNC-6)."""
     store = holding(B, HIGHER)
     assert store.release(LOWER, A)
     store.remote(LOWER)
@@ -260,12 +263,14 @@ def test_others_take_what_the_writer_holds_though_theirs_is_higher() -> None:
 
 
 def test_two_others_keep_what_they_have_while_the_writer_can_tell() -> None:
+    """(docs/protocol, SYNC-6)"""
     store = holding(B, LOWER)
     assert store.release(HIGHER, NodeName("c")) == []
     assert content(store) == (LOWER.value, True)
 
 
 def test_higher_content_stays_where_no_writer_can_tell_any_more() -> None:
+    """(docs/protocol, SYNC-6)"""
     lower, higher = holding(B, LOWER, registered=False), holding(B, HIGHER, registered=False)
     assert lower.release(HIGHER, NodeName("c"))
     lower.remote(HIGHER)

@@ -152,6 +152,7 @@ def test_offer_that_would_be_a_circle_is_not_taken(path: tuple[NodeName, ...]) -
 
 
 def test_offer_that_is_too_deep_leads_to_the_nodes_above() -> None:
+    """(docs/protocol, TREE-15)"""
     tree = _tree(A, B)
     tree.woken(0)
     edge, name = _dialled(tree.take())
@@ -162,6 +163,7 @@ def test_offer_that_is_too_deep_leads_to_the_nodes_above() -> None:
 
 
 def test_refusal_that_names_others_leads_to_them() -> None:
+    """(docs/protocol, TREE-15)"""
     tree = _tree(A, B, C)
     tree.woken(0)
     edge, name = _dialled(tree.take())
@@ -346,24 +348,39 @@ def _announcement(level: int, *, children: int = 0, parent: NodeName | None = No
 
 
 def test_shallowest_node_with_a_free_place_is_asked_first() -> None:
+    """(docs/protocol, TREE-5)"""
     announced = {A: _announcement(1), B: _announcement(0, children=2), C: _announcement(0), D: _announcement(5)}
     assert candidates(ME, 1, 2, _peers(*NODES), announced, None) == [C, A]
 
 
 def test_nearer_node_is_asked_first_on_one_level() -> None:
+    """(docs/protocol, TREE-5)"""
     peers = {A: TreePeer("a:1", 9.0), B: TreePeer("b:1", 1.0), C: TreePeer("c:1", 1.0)}
     announced = {name: _announcement(1) for name in peers}
     assert candidates(ME, 0, 2, peers, announced, None) == [B, C, A]
 
 
 def test_nodes_without_a_connection_are_asked_when_there_are_no_others() -> None:
+    """(docs/protocol, TREE-5)"""
     peers = {A: TreePeer("a:1"), B: TreePeer("b:1", 1.0)}
     announced = {name: _announcement(1) for name in peers}
     assert candidates(ME, 0, 2, peers, announced, None) == [B]
     assert candidates(ME, 0, 2, {A: peers[A]}, announced, None) == [A]
 
 
+@pytest.mark.parametrize(("fanout", "expected"), [(2, [B, A, C, D]), (1, [D, C, B, A]), (4, [A, B, C, D])])
+def test_node_that_knows_no_place_asks_its_parent_by_name_first(fanout: int, expected: list[NodeName]) -> None:
+    """Ours is the last name of five; so many nodes that start at once do not all ask one (docs/protocol, TREE-14)."""
+    assert candidates(ME, 0, fanout, _peers(*NODES), {}, None) == expected
+
+
+def test_node_with_a_free_place_is_asked_before_those_that_announced_nothing() -> None:
+    """(docs/protocol, TREE-14)"""
+    assert candidates(ME, 0, 2, _peers(*NODES), {D: _announcement(1)}, None)[0] == D
+
+
 def test_children_of_a_lost_root_ask_those_before_them() -> None:
+    """(docs/protocol, TREE-16)"""
     announced = {A: _announcement(0), B: _announcement(1, parent=A), NodeName("z"): _announcement(1, parent=A)}
     peers = _peers(A, B, NodeName("z"))
     assert candidates(ME, 0, 2, peers, announced, A) == [A, B]

@@ -425,6 +425,7 @@ def _refused_and_the_other_stopped() -> Fleet:
 
 
 def test_joiner_that_was_refused_is_let_in_as_soon_as_the_other_was_stopped() -> None:  # seed 5169
+    """(docs/protocol, NAME-7)"""
     fleet = _refused_and_the_other_stopped()
     fleet.step("a", JoinerAsked(NodeName("b"), WALL + 1, "other:1"))
     fleet.run(100)
@@ -465,6 +466,7 @@ def test_end_of_an_earlier_question_says_nothing_about_who_is_there_by_now() -> 
 
 
 def test_question_to_a_silent_host_is_asked_once_however_long_it_takes() -> None:
+    """(docs/protocol, NAME-8)"""
     fleet = grown("a", "b")
     asked = JoinerAsked(NodeName("b"), WALL, "other:1")
     fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
@@ -476,6 +478,7 @@ def test_question_to_a_silent_host_is_asked_once_however_long_it_takes() -> None
 
 
 def test_answer_to_an_earlier_question_says_nothing_about_who_is_there_by_now() -> None:
+    """(docs/protocol, NAME-6)"""
     fleet = grown("a", "b")
     maps = fleet["b"].maps()
     fleet.faults = NetworkFaults(answer_ms=(3_600_000, 3_600_000))
@@ -498,6 +501,7 @@ def test_lost_node_comes_back_under_its_name_at_another_address() -> None:
 
 
 def test_name_is_not_given_away_while_it_is_asked_who_is_there() -> None:
+    """(docs/protocol, NAME-6)"""
     fleet = grown("a", "b")
     fleet.faults = NetworkFaults(silence_ms=CLOCK_MS)
     fleet.partition(["a"], ["b"])
@@ -519,6 +523,7 @@ def test_whoever_else_is_at_the_address_does_not_hold_the_name() -> None:
 
 
 def test_who_was_there_is_asked_again_after_three_clocks() -> None:
+    """(docs/protocol, NAME-7)"""
     fleet = grown("a", "b")
     fleet.step("a", JoinerAsked(NodeName("b"), WALL, "other:1"))
     fleet.run(3 * CLOCK_MS + 100)  # from the answer on
@@ -541,6 +546,7 @@ def test_joiner_makes_the_dead_node_of_its_name_not_seem_alive(members_seen: boo
 
 @pytest.mark.parametrize(("members_seen", "silent_clocks"), [(True, 4), (False, 1)])
 def test_joiner_does_not_hide_the_live_node_of_its_name(members_seen: bool, silent_clocks: int) -> None:
+    """(docs/protocol, NAME-8)"""
     fleet = grown("a", "b", members_seen=members_seen)
     fleet.run(silent_clocks * CLOCK_MS)
     before = fleet["a"].registry.nodes[NodeName("b")]
