@@ -82,6 +82,7 @@ CONTRIBUTOR = Reader(
 READERS: dict[str, tuple[Reader, ...]] = {
     "CONTRIBUTING.rst": (CONTRIBUTOR,),
     "docs/cli.rst": (Reader(pastes=True),),
+    "docs/concepts.rst": (Reader(environment=FAST),),
     "docs/howto/agent-gone.rst": (PASTES,),
     "docs/howto/backup.rst": (PASTES,),
     "docs/howto/conflicts.rst": (PASTES,),

@@ -14,7 +14,7 @@ from tests.process.pages import ROOT, Reader, check_page
 from tests.process.readers import READERS
 from tests.process.servers import Servers
 
-FIRST_LOOK = 1
+FIRST_LOOK = 2
 """So many blocks of the README try it. The next one wants Spark: `tests/spark/test_pages.py` types all."""
 
 

@@ -56,10 +56,11 @@ from distkv.wire.request import GetState
 from tests.offenders import assert_none
 from tests.process.pages import console_blocks
 from tests.process.readers import ELSEWHERE, READERS
-from tests.tidy.documents import DOCS, DOCUMENTS, PAGES, parsed, rows, section, text_of
+from tests.tidy.documents import DOCS, DOCUMENTS, PAGES, README, parsed, rows, section, text_of
 from tests.tidy.sources import ROOT, file_name
 
 LABEL = re.compile(r"\* \[([A-Z]+)-([0-9]+)\] ")
+SCREEN_LINES = 24
 
 
 def _text(name: str) -> str:
@@ -103,6 +104,11 @@ def test_index_names_every_page() -> None:
 def test_every_page_with_commands_has_readers_who_type_them() -> None:
     assert {file_name(page) for page in DOCUMENTS if console_blocks(page)} == READERS.keys() | ELSEWHERE.keys()
     assert [test for page, test in ELSEWHERE.items() if Path(page).name not in (ROOT / test).read_text("utf-8")] == []
+
+
+def test_readme_shows_a_command_on_its_first_screen() -> None:
+    screen = text_of(README).splitlines()[:SCREEN_LINES]
+    assert any(line.startswith("   $ distkv ") for line in screen)
 
 
 def test_commands_stand_in_blocks_that_are_looked_for() -> None:
