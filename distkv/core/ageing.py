@@ -79,7 +79,7 @@ class Ageing:
         for event in self._expiry.due(store.tree, turn.now_ms):
             if event.link not in self.resting and (event.node == store.me or self._is_our_turn()):
                 self.at = event
-                node.check_life(turn)
+                node.begin_life_if_due(turn)
                 applied = store.expire(event, turn.wall)
                 node.publish(applied, turn)
                 turn.ready.note("expired", node=event.node, tick=event.tick)

@@ -265,7 +265,7 @@ class Asides:
             raise NotFoundError(f"nothing is set aside under {id!r}: 'distkv client aside list' tells what is")
         return found
 
-    def closed(self, is_held: Callable[[Link], bool]) -> list[Failed]:
+    def forget_held(self, is_held: Callable[[Link], bool]) -> list[Failed]:
         """Forget, and return, those whose change is held here by now, as one that was replaced."""
         gone = [one for one in self.entries.values() if one.links and all(map(is_held, one.links))]
         for one in gone:

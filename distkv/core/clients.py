@@ -40,7 +40,7 @@ class Clients:
             return
         try:
             refuse_reserved(request.path)
-            node.check_life(turn)
+            node.begin_life_if_due(turn)
             applied, before = node.store.local_set(request, turn.wall)
         except RequestError as error:
             ready.reply = error
@@ -63,7 +63,7 @@ class Clients:
             turn.ready.reply = error
             return
         if write_count:
-            node.check_life(turn, write_count)
+            node.begin_life_if_due(turn, write_count)
         results: list[WriteDone | Found] = []
         for op in ops:
             if isinstance(op, GetValue):
@@ -87,7 +87,7 @@ class Clients:
         except RequestError as error:
             turn.ready.reply = error
             return
-        node.check_life(turn)
+        node.begin_life_if_due(turn)
         if any(other.writer == (store.me, store.own.life) for other in entry.conflicts() if other is not loser):
             # What this life writes would contain the other one, which nobody decided about.
             node.follow([Duty.BEGIN_LIFE], turn)
@@ -110,7 +110,7 @@ class Clients:
         if store.tree.ledger.has(what.link):
             turn.ready.reply = WriteDone(None, before)
             return
-        node.check_life(turn)
+        node.begin_life_if_due(turn)
         if (what.link[0], life_of(what.link[1])) == (store.me, store.own.life):
             node.follow([Duty.BEGIN_LIFE], turn)  # a chain names nothing of its own writer's
         tock = what.tock if what.tock <= store.tock + node.settings.tock_jump else store.tock
@@ -136,7 +136,7 @@ class Clients:
         elif here is None:
             turn.ready.reply = Retired(max(lives or [0]), False)
         else:
-            node.check_life(turn)
+            node.begin_life_if_due(turn)
             node.publish(store.retire(name, here.life, turn.wall), turn)
             turn.ready.reply = Retired(here.life, True)
 

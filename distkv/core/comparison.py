@@ -43,7 +43,7 @@ class Comparison:
             pass  # it is none of us, or not yet
         elif has_same_ticks and node.is_serving and maps.state.is_serving and maps.is_stale == store.own.is_stale:
             # What an old disk shows, and we do not, may be what we have forgotten.
-            if self._resync.differs(tree.sums, maps.digest, turn.now_ms):
+            if self._resync.differed(tree.sums, maps.digest, turn.now_ms):
                 self._begin(name, maps.digest, turn)
 
     def answered(self, asked: Asked, what: PeerAnswered, turn: Turn) -> None:

@@ -76,7 +76,7 @@ class Download:
         node = self._node
         node.startup.download_failed()
         if node.network_id is not None and not node.store.has_data:
-            node.startup.must_hand_over(turn.now_ms, node.store.tree.ledger.held())
+            node.startup.begin_hand_over(turn.now_ms, node.store.tree.ledger.held())
         if isinstance(what.error, BusyError):
             node.startup.attempt_postponed(turn.now_ms, asked.name)
             return

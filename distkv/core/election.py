@@ -119,7 +119,7 @@ class Election:
         """Our own ping is the basis now."""
         self._adopt(chain, now_ms)
 
-    def is_due(self, now_ms: int, node_count: int) -> bool:
+    def advance(self, now_ms: int, node_count: int) -> bool:
         """Move through the phases up to `now_ms`; True when a ping is to be sent at this moment.
 
         The caller sends it and says `sent`.  `node_count`: how many nodes are known, ourselves included.
@@ -140,7 +140,7 @@ class Election:
     # -- outputs
 
     def wake_ms(self) -> int | None:
-        """When `is_due` wants to be asked again."""
+        """When `advance` wants to be asked again."""
         if self.phase is ElectionPhase.ASLEEP:
             return None
         return self._until_ms if self._send_ms is None else min(self._until_ms, self._send_ms)

@@ -226,7 +226,7 @@ class Following:
             self._take(alive, now_ms)
         if self._is_settled:
             return {}
-        wanted = self._wanted(now_ms, pulled)
+        wanted = self._choose(now_ms, pulled)
         changed = dict[NodeName, int]()
         for name in sorted({*wanted, *(name for name, parent in self.parents.items() if parent.writers)}):
             parent = self.parents.get(name)
@@ -250,7 +250,7 @@ class Following:
         linked = {writer for parent in self.parents.values() if parent.is_up for writer in parent.writers}
         return [name for name in alive if name not in linked]
 
-    def look_at(self, alive: Sequence[NodeName]) -> None:
+    def see(self, alive: Sequence[NodeName]) -> None:
         """Who seems alive, also those that cannot be followed."""
         self.reaches_all = bool(alive) and self.followers.issuperset(alive)
 
@@ -276,7 +276,7 @@ class Following:
         if is_large:
             self._calm_ms = now_ms + CALM_MS + int(self._rng.random() * CALM_MS)
 
-    def _wanted(self, now_ms: int, pulled: Container[NodeName]) -> dict[NodeName, set[NodeName]]:
+    def _choose(self, now_ms: int, pulled: Container[NodeName]) -> dict[NodeName, set[NodeName]]:
         """Whom to follow for which writers, from what is known now. What the best bring is looked at as a whole: a
         thousand writers would be too many to look at one by one whenever a connection changes."""
         wanted, left = dict[NodeName, set[NodeName]](), list[NodeName]()

@@ -40,7 +40,7 @@ class Gossip:
         if header.node == node.store.me:
             self._hear_own_name(message, turn)
             return
-        if not self._is_acceptable(header, turn):
+        if not self._accept(header, turn):
             return
         node.store.tock = max(node.store.tock, header.tock)
         match message:
@@ -66,7 +66,7 @@ class Gossip:
 
     def speak_due(self, turn: Turn) -> None:
         """Tell the other side of a split what this one has, when it is our turn."""
-        speech = self._reconciliation.due(turn.now_ms)
+        speech = self._reconciliation.take_due(turn.now_ms)
         if speech is not None:
             node = self._node
             kind = "split_took_over" if speech.has_taken_over else "split_told"
@@ -102,7 +102,7 @@ class Gossip:
         if not isinstance(message, Update):
             node.follow(node.lives.name_claimed(message.addr), turn)
 
-    def _is_acceptable(self, header: Header, turn: Turn) -> bool:
+    def _accept(self, header: Header, turn: Turn) -> bool:
         node = self._node
         network_id = node.network_id
         if header.network is not None and network_id is not None and header.network != network_id:
@@ -123,7 +123,7 @@ class Gossip:
 
     def _compare_later(self, name: NodeName, turn: Turn) -> None:
         """Something from this sender cannot be taken from gossip: an exchange over TCP tells what is true."""
-        self._node.recovery.differs(name, turn.now_ms, turn.now_ms)
+        self._node.recovery.differed(name, turn.now_ms, turn.now_ms)
 
     # -- update
 
@@ -171,10 +171,10 @@ class Gossip:
     def _compare_digests(self, ping: Ping, turn: Turn) -> None:
         node, name = self._node, ping.header.node
         if (ping.digest, ping.ticks_hash) == node.store.tree.sums:
-            node.recovery.agrees(name)
+            node.recovery.agreed(name)
             node.follow(node.lives.agreed(name), turn)
             return
-        node.recovery.differs(name, node.changed_ms, turn.now_ms)
+        node.recovery.differed(name, node.changed_ms, turn.now_ms)
 
     def _reconcile(
         self, sender: NodeName, ours: PingChain, theirs: PingChain, turn: Turn, *, has_lost: bool

@@ -74,7 +74,7 @@ class HandOver:
         """Whether one that holds this has all that is to be handed over."""
         return self.is_under_way and is_within(self._found, held)
 
-    def holds(self, found: TickRanges) -> None:
+    def remember(self, found: TickRanges) -> None:
         """What is here, for others to take over when it must go: what came since its start came from others."""
         self._found = found
 

@@ -21,8 +21,8 @@ class JumpLimit:
         self._jump: Final = jump
         self._floor = 0
 
-    def takes(self, number: int, known: int) -> bool:
-        """Whether a number is near enough to the one that is known."""
+    def take(self, number: int, known: int) -> bool:
+        """Whether a number is near enough to the one that is known. One that is not raises the limit by a step."""
         limit = max(known, self._floor) + self._jump
         if number > limit:
             self._floor = limit

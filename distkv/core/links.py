@@ -119,7 +119,7 @@ class Links:
             return
         peers, others = node.recovery.peers, self._registered() if node.is_serving else []
         alive = node.recovery.alive(others, turn.now_ms)
-        following.look_at(alive)
+        following.see(alive)
         followable, pulled = self._followable(others, alive), self._pulled(alive, turn.now_ms)
         away = {name for name, parent in following.parents.items() if not parent.is_up}
         for name in node.lending.plan(turn.now_ms, followable if following.is_on else [], following.followers, away):

@@ -98,28 +98,28 @@ class Lives:
         Nothing more is written in its life; a node that serves already begins a new one at once.
         """
         found: list[Consequence] = [] if self._store.own.is_life_over else [self._note(why)]
-        found += self._must_mark(is_serving=is_serving)
+        found += self._mark_as_stale(is_serving=is_serving)
         return [*found, Duty.BEGIN_LIFE] if is_serving else found
 
-    def lacks_own(self, ranges: Ranges, *, is_serving: bool) -> list[Consequence]:
+    def found_own_missing(self, ranges: Ranges, *, is_serving: bool) -> list[Consequence]:
         """We lack these changes that we made: the disk was set back, perhaps beyond a change of life."""
         own = self._store.own
         if own.life is None or own.is_stale:
             return []
         if not ranges & Ranges([(first_tick(own.first_life), first_tick(own.life + 1))]):
             return []  # another disk made them
-        return [Note("own_missing", {}), *self._must_mark(is_serving=is_serving)]
+        return [Note("own_missing", {}), *self._mark_as_stale(is_serving=is_serving)]
 
     def agreed(self, name: NodeName, *, is_good: bool = False) -> list[Consequence]:
         """A node holds what we hold; `is_good`: it serves, and its disk is no old one. Perhaps ours is good again."""
         store = self._store
-        if store.own.is_stale and self._old_disk.agrees(name, store.tree.sums, store.others(), is_good=is_good):
+        if store.own.is_stale and self._old_disk.agreed(name, store.tree.sums, store.others(), is_good=is_good):
             return [*self._mark(False), Duty.HAND_NOTHING_OVER]
         return []
 
     def differed(self, name: NodeName, now_ms: int, *, has_same_ticks: bool) -> list[Consequence]:
         """A registered node whose disk is good does not hold what our old one holds. When that lasts, ours must go."""
-        if not self._old_disk.differs(now_ms, has_same_ticks=has_same_ticks):
+        if not self._old_disk.differed(now_ms, has_same_ticks=has_same_ticks):
             return []
         error = f"the disk of {self._store.me} is older than that of {name}: it must start anew, and download"
         return [Note("stale", {"node": name}), StaleError(error)]
@@ -179,7 +179,7 @@ class Lives:
         if witnesses.have_all and not store.missing():  # what is missing may be another one's registration
             witnesses.need_not()
         elif is_alive is not None:
-            return [SeekWitness(name) for name in witnesses.due(now_ms, is_alive)]
+            return [SeekWitness(name) for name in witnesses.take_due(now_ms, is_alive)]
         return []
 
     # -- the name
@@ -275,6 +275,6 @@ class Lives:
     def _mark(self, is_stale: bool) -> list[Consequence]:
         return [Keep(tuple(self._store.own.mark_stale(is_stale)))]
 
-    def _must_mark(self, *, is_serving: bool) -> list[Consequence]:
+    def _mark_as_stale(self, *, is_serving: bool) -> list[Consequence]:
         """Others may have forgotten what is here: compare before it is served, or else soon."""
         return [*self._mark(True), Duty.COMPARE if is_serving else Duty.HAND_OVER]

@@ -231,7 +231,7 @@ class Node:
         turn.ready.changes += [PathChange(event, False, (event,)) for event in closed]
         return records
 
-    def check_life(self, turn: Turn, writes: int = 1) -> bool:
+    def begin_life_if_due(self, turn: Turn, writes: int = 1) -> bool:
         """Before so many own writes: whether a new life was begun for them, which is registered then."""
         found = self.lives.before_writes(writes)
         self.follow(found, turn)
@@ -253,9 +253,9 @@ class Node:
                 case Duty.COMPARE:
                     self.recovery.exchange_soon(turn.now_ms)
                 case Duty.HAND_OVER:
-                    self.startup.must_hand_over(turn.now_ms)
+                    self.startup.begin_hand_over(turn.now_ms)
                 case Duty.HAND_NOTHING_OVER:
-                    self.startup.need_not_hand_over()
+                    self.startup.end_hand_over()
                 case SeekNamesake(addr=addr):
                     if not self.asks.has(Why.NAMESAKE):
                         self.ask(self.store.me, addr, AskMaps(), Why.NAMESAKE, turn)
@@ -298,7 +298,7 @@ class Node:
         if isinstance(what, AskEvents) and why is Why.PULL:
             if self.store.me in what.ranges:
                 own = what.ranges[self.store.me]
-                self.follow(self.lives.lacks_own(own, is_serving=self.is_serving), turn)
+                self.follow(self.lives.found_own_missing(own, is_serving=self.is_serving), turn)
             what, left = self._pull(what.doubted)
         missing = self.store.missing() if isinstance(what, AskMaps) and not self.store.tree.ledger.is_whole else {}
         if not self.is_too_much(missing):

@@ -36,7 +36,7 @@ class OldDisk:
     _differs_ms: int | None = None
     _met_ms: int | None = None
 
-    def agrees(self, name: NodeName, sums: Sums, others: Collection[NodeName], *, is_good: bool) -> bool:
+    def agreed(self, name: NodeName, sums: Sums, others: Collection[NodeName], *, is_good: bool) -> bool:
         """A node holds what we hold, whose `sums` these are. Whether our disk is as good as any other now.
 
         `is_good`: the node serves, and its own disk is no old one. `others` are all that are registered.
@@ -48,7 +48,7 @@ class OldDisk:
             self._agree[name] = None
         return is_good or all(other in self._agree for other in others)
 
-    def differs(self, now_ms: int, *, has_same_ticks: bool) -> bool:
+    def differed(self, now_ms: int, *, has_same_ticks: bool) -> bool:
         """A good node does not hold what we hold, or has other ticks just now. Whether that lasts: then ours is old.
 
         With the same ticks half a clock is enough; where all write all the time, nobody has the same ticks for long.

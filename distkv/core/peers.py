@@ -142,10 +142,10 @@ class Peers:
             return
         if node.is_serving and header.tock > node.store.tock + node.settings.tock_jump:
             turn.ready.note("tock_jump", node=header.node, tock=header.tock)
-            node.recovery.differs(header.node, turn.now_ms, turn.now_ms)
+            node.recovery.differed(header.node, turn.now_ms, turn.now_ms)
             turn.ready.reply = RequestError(f"the tock {header.tock} is too far ahead of {node.store.me}'s")
             return
-        if self._is_foreign(header, turn):
+        if self._refuse_foreign(header, turn):
             error = f"{node.store.me} belongs to another network; nodes of two networks never merge"
             turn.ready.reply = RequestError(error)
             return
@@ -195,8 +195,8 @@ class Peers:
             return None
         return attrs.evolve(maps, held=tree.ledger.shared_held(), ticks_hash=None)
 
-    def _is_foreign(self, header: Header, turn: Turn) -> bool:
-        """Whether a peer belongs to another network."""
+    def _refuse_foreign(self, header: Header, turn: Turn) -> bool:
+        """Whether a peer belongs to another network; that is noted."""
         node, network = self._node, header.network
         if network is None or not node.store.has_data or network == node.network_id:
             return False
@@ -209,7 +209,7 @@ class Peers:
         store = node.store
         if header.network is None:
             return True
-        if self._is_foreign(header, turn):
+        if self._refuse_foreign(header, turn):
             return False
         if header.node == store.me:
             node.follow(node.lives.namesake_met(header), turn)

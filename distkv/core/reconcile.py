@@ -98,7 +98,7 @@ class Reconciliation:
 
     # -- outputs
 
-    def due(self, now_ms: int) -> Speech | None:
+    def take_due(self, now_ms: int) -> Speech | None:
         """What is to be said now."""
         if self._due_ms is None or now_ms < self._due_ms:
             return None
@@ -107,7 +107,7 @@ class Reconciliation:
         return speech
 
     def wake_ms(self) -> int | None:
-        """When `due` wants to be asked again."""
+        """When `take_due` wants to be asked again."""
         return self._due_ms
 
     # -- inside

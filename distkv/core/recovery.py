@@ -106,7 +106,7 @@ class Recovery:
             if has_moved or not peer.addr:
                 peer.addr = addr
 
-    def members(self, alive: dict[NodeName, str]) -> list[NodeName]:
+    def members_seen(self, alive: dict[NodeName, str]) -> list[NodeName]:
         """The transport's view, whole; those that it believes alive again."""
         back = [peer.name for peer in self.peers.values() if not peer.is_member and peer.name in alive]
         for peer in self.peers.values():
@@ -152,12 +152,12 @@ class Recovery:
         """Nothing is missing."""
         self._pull_ms = None
 
-    def differs(self, name: NodeName, changed_ms: int, now_ms: int) -> None:
+    def differed(self, name: NodeName, changed_ms: int, now_ms: int) -> None:
         """A peer's digest or hash is not ours; `changed_ms` is when ours last changed."""
         quiet_ms = max(changed_ms, now_ms - QUIET_MS // 2) + QUIET_MS
         self._plan_exchange(name, quiet_ms + int(self.rng.random() * self.clock_ms / 4))
 
-    def agrees(self, name: NodeName) -> None:
+    def agreed(self, name: NodeName) -> None:
         """A peer's digest and hash are ours: an exchange planned with it is not needed."""
         if self._exchange_name == name:
             self._exchange_ms = self._exchange_name = None

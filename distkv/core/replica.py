@@ -150,7 +150,7 @@ class Replica:
         held, missing = store.tree.ledger.held(), store.missing()
         take(node.startup.begin(now_ms, held, missing, has_data=store.has_data), node, turn)
         if store.own.is_stale or (store.registry.network is not None and not store.has_data):
-            node.startup.must_hand_over(turn.now_ms)
+            node.startup.begin_hand_over(turn.now_ms)
         self._do_what_is_due(turn)
         return turn.ready
 
@@ -216,7 +216,7 @@ class Replica:
                     node.broadcast_info(turn, {node.store.me: [node.store.own.tick]})
             case MembersSeen(alive=alive):
                 others = {NodeName(name): addr for name, addr in alive.items() if name != node.store.me}
-                for name in node.recovery.members(others):
+                for name in node.recovery.members_seen(others):
                     node.following.heard(name, turn.now_ms)
                 for name, addr in others.items():
                     take(node.startup.found_source(name, addr), node, turn)
@@ -412,7 +412,7 @@ class Replica:
         if not node.is_serving:
             is_waiting = node.lives.witnesses.is_waiting(turn.now_ms)
             take(node.startup.woken(turn.now_ms, store.missing(), is_waiting=is_waiting), node, turn)
-        if node.election.is_due(turn.now_ms, len(store.registry.nodes)):
+        if node.election.advance(turn.now_ms, len(store.registry.nodes)):
             node.send_ping(turn)
         self._gossip.answer_due(turn)
         self._gossip.speak_due(turn)
@@ -424,7 +424,7 @@ class Replica:
             self._repair(turn)
         self._services.do_what_is_due(turn)
         self._ageing.note_new(turn)
-        turn.ready.records += store.ceiling(bool(turn.ready.records))
+        turn.ready.records += store.raise_ceiling(bool(turn.ready.records))
 
     def _see_addresses(self) -> None:
         """What the registry says of where the nodes are."""

@@ -54,7 +54,7 @@ class DigestResync:
 
     # -- when
 
-    def differs(self, mine: Sums, theirs: int, now_ms: int) -> bool:
+    def differed(self, mine: Sums, theirs: int, now_ms: int) -> bool:
         """A node holds our ticks and has the digest `theirs`; `mine` are our digest and tick hash.
 
         True when it did so before, half a clock ago or longer, and nothing has changed since.

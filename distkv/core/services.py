@@ -80,7 +80,7 @@ class Services:
         elif isinstance(what, ServiceContinued):
             if what.id not in self._open:
                 return
-        elif not self._is_heard(what, machine, turn):
+        elif not self._admit(what, machine, turn):
             return
         if machine is not None and self._is_working:
             self._carry_out(what.service, machine, what, turn)
@@ -167,7 +167,7 @@ class Services:
         node = self._node
         return NotReadyError(f"{node.store.me} is {node.state}, and its services begin anew; ask again in a moment")
 
-    def _is_heard(self, what: NodeTold, machine: ServiceMachine | None, turn: Turn) -> bool:
+    def _admit(self, what: NodeTold, machine: ServiceMachine | None, turn: Turn) -> bool:
         """Whether what a node says counts; it is dropped otherwise, and counted."""
         store = self._node.store
         dropped = ""
@@ -221,7 +221,7 @@ class Services:
                 turn.ready.tells.append(ServiceTell(node, name, body, waits))
             case WriteServiceEntry(value=value):
                 store = self._node.store
-                self._node.check_life(turn)
+                self._node.begin_life_if_due(turn)
                 self._node.publish(store.write(service_path(name), Kind.SET, value, turn.wall), turn)
             case Answer():
                 self._answer(effect, turn)

@@ -57,11 +57,11 @@ class Sponsor:
     def asked(self, what: JoinerAsked, turn: Turn) -> None:
         """Sponsor a joiner: its registry entry is written before the snapshot is taken."""
         node, store, name = self._node, self._node.store, what.node
-        refused = self._refusal(what, turn)
+        refused = self._refuse(what, turn)
         if refused is not None:
             turn.ready.reply = refused
             return
-        node.check_life(turn)
+        node.begin_life_if_due(turn)
         life = node.lives.next_life(name, what.created)
         node.publish(store.register(name, life, what.addr, turn.wall), turn)
         node.recovery.saw(name, what.addr, turn.now_ms)
@@ -83,7 +83,7 @@ class Sponsor:
         if look is not None and look.found is None and look.ask == ask:
             look.found, look.at_ms = False, now_ms
 
-    def _refusal(self, what: JoinerAsked, turn: Turn) -> RequestError | None:
+    def _refuse(self, what: JoinerAsked, turn: Turn) -> RequestError | None:
         """Why a joiner is not sponsored, or not yet."""
         node, store, name = self._node, self._node.store, what.node
         if not store.has_data or node.startup.hands_over:
@@ -94,7 +94,7 @@ class Sponsor:
         addr = here.addr if here is not None else node.settings.addr
         is_taken = name == store.me
         if here is not None and not is_taken:
-            look = self._look(what, here, turn)
+            look = self._find_out(what, here, turn)
             if look.found is None:
                 why = f"{store.me} first finds out whether the {name} at {addr} is still there"
                 return BusyError(f"{why}, as whenever a node joins; it is asked again by itself")
@@ -112,7 +112,7 @@ class Sponsor:
             )
         return None
 
-    def _look(self, what: JoinerAsked, here: Registration, turn: Turn) -> Look:
+    def _find_out(self, what: JoinerAsked, here: Registration, turn: Turn) -> Look:
         """Whether a node of this name is where it is registered. What is heard of the name may be the joiner's own."""
         node, name, addr, life = self._node, what.node, here.addr, here.life
         look = self._looks.get(name)

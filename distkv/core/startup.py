@@ -121,7 +121,7 @@ class Startup:
     def begin(self, now_ms: int, held: TickRanges, missing: TickRanges, *, has_data: bool) -> list[Step]:
         """The process starts; its disk was read, and what is held and missing there is known."""
         self._hearing.begin(now_ms)
-        self._hand_over.holds(held)
+        self._hand_over.remember(held)
         self._awaited = Awaited(missing, False)
         is_alone = self._settings.alone
         if has_data:
@@ -215,18 +215,18 @@ class Startup:
         if self.state is State.RECOVERING and not self._awaited.is_of_others:
             self._await(missing)
 
-    def must_hand_over(self, now_ms: int, held: TickRanges | None = None) -> None:
+    def begin_hand_over(self, now_ms: int, held: TickRanges | None = None) -> None:
         """What is here is old, or a part only: a download replaces it as soon as others have what it alone holds.
 
         `held`: what is here; None: what the disk held at the start.
         """
         if held is not None:
-            self._hand_over.holds(held)
+            self._hand_over.remember(held)
         if self._hand_over.begin(now_ms):
             self._attempts.plan(now_ms)
             self.waits_for = "another node to take over what only this one holds"
 
-    def need_not_hand_over(self) -> None:
+    def end_hand_over(self) -> None:
         """Others hold just what is here."""
         self._hand_over.agreed()
         if self.state is State.RECOVERING:

@@ -411,7 +411,7 @@ class Store:
         """
         self.own.load(meta)
         self.tock, self._ceiling = Tock(meta.tock), Tock(meta.ceiling)
-        self.tree.load(books, self._faded(entries))
+        self.tree.load(books, self._collect_fading(entries))
         self.kept.load(slots)
         for entry in self.tree.reserved():
             self.registry.changed(entry.head.path)
@@ -442,7 +442,7 @@ class Store:
         """The log is at its end: go on above every tock that may have been used."""
         self.tock = max(self.tock, self._ceiling)
 
-    def ceiling(self, committing: bool) -> list[Record]:
+    def raise_ceiling(self, committing: bool) -> list[Record]:
         """A new ceiling when the tock comes near the old one; early when a commit is under way anyway."""
         if self.tock + (TOCK_AHEAD // 2 if committing else TOCK_MARGIN) < self._ceiling:
             return []
@@ -456,7 +456,7 @@ class Store:
         if self.losses.are_any and self.tree.ledger.is_whole:
             self.losses.forget()
 
-    def _faded(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+    def _collect_fading(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """The entries, while `pending_expiry` gets what time will act upon."""
         for entry in entries:
             head = entry.head

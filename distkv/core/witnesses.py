@@ -62,7 +62,7 @@ class Witnesses:
             self._left = {name: None for name in others() if name not in self._shown}
             self._new = {name: None for name in self._left if name not in self._asked}
 
-    def due(self, now_ms: int, is_alive: Callable[[NodeName], bool]) -> list[NodeName]:
+    def take_due(self, now_ms: int, is_alive: Callable[[NodeName], bool]) -> list[NodeName]:
         """Whom to ask now: each of the others once, and who seems alive again after a clock."""
         if self._next_ms is not None and now_ms < self._next_ms:
             return []
@@ -113,5 +113,5 @@ class Witnesses:
         return self.is_needed and is_patient and self.is_asking
 
     def wake_ms(self) -> int | None:
-        """When `due` wants to be asked again."""
+        """When `take_due` wants to be asked again."""
         return self._next_ms if self.is_needed else None

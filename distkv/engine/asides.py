@@ -135,7 +135,7 @@ class AsideKeeper:
         """See which changes are here by now, as those that were replaced."""
         if not self.is_watchful:
             return
-        gone = self.machine.closed(self._replica.tree.ledger.has)
+        gone = self.machine.forget_held(self._replica.tree.ledger.has)
         for one in gone:
             log.warning("aside_closed id=%s", one.id)
         if gone:

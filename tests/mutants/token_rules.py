@@ -30,8 +30,8 @@ TOKEN_RULES = (
         "lease-from-hearing",
         "a lease is counted from a time of one's own that the leader had heard (leases)",
         "core/tokens/agreement/consensus.py",
-        "        self._heard.look(state_id(self.effective))\n",
-        "        self._heard.look(state_id(self.effective))\n"
+        "        self._heard.take_rounds(state_id(self.effective))\n",
+        "        self._heard.take_rounds(state_id(self.effective))\n"
         "        self._heard.grant(now_ms + self._settings.short_ms)\n",
         *SERVERS,
     ),

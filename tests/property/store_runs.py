@@ -45,7 +45,7 @@ class Run:
         if self.chance.random() < 0.05:
             doings = [self.store.reset]
         records = self.chance.choice(doings)()
-        records += self.store.ceiling(bool(records))
+        records += self.store.raise_ceiling(bool(records))
         self.log += records
         self.looks.append((len(self.log), look_of(self.store), self.store.tock))
         return records, [PathChange(event, False, (event,)) for event in self._closed]

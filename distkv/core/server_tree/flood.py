@@ -97,7 +97,7 @@ class Flood:
     def open(self, edge: int, have: FrameNumbers, since_ms: int) -> None:
         """There is another neighbour, which has this, and is to be told what else was said since it began to run."""
         mine = have.get(self._me, NOTHING)
-        if mine > (self._start, self._number) and self._starts.takes(mine[0], self._start):
+        if mine > (self._start, self._number) and self._starts.take(mine[0], self._start):
             self._begin_above(mine[0])
         self._ways[edge] = _Way(dict(have), since_ms, self._first)
 
@@ -166,7 +166,7 @@ class Flood:
         if not self._is_registered(frame.origin):
             return False
         number, last = _of(frame), self._last.get(frame.origin, NOTHING)
-        if not self._starts.takes(frame.start, max(last[0], self._start)):
+        if not self._starts.take(frame.start, max(last[0], self._start)):
             return False
         if frame.origin == self._me and number > (self._start, self._number):  # somebody spoke in its name (JUMP-4)
             self._begin_above(frame.start)

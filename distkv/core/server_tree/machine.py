@@ -234,7 +234,7 @@ class ServerTree:
         search = self._search
         if self.phase is not TreePhase.LOOKING or search.inquiry is not None or now_ms < search.next_ms:
             return
-        if search.is_at_its_begin(now_ms):
+        if search.pass_time(now_ms):
             search.begin_round(self._candidates(search.lost_root))
         if not self._ask_next(now_ms) and search.end_round(now_ms):
             self._become_root(now_ms)

@@ -73,8 +73,8 @@ class Search:
         self._since_ms = self.next_ms = now_ms
         self.lost_root, self._is_new_round = lost_root, True
 
-    def is_at_its_begin(self, now_ms: int) -> bool:
-        """Whether another round begins. After a while nobody waits any more for whoever was to be the next root."""
+    def pass_time(self, now_ms: int) -> bool:
+        """After a while nobody waits any more for whoever was to be the next root. Whether another round begins."""
         if now_ms - self._since_ms >= self._announce_ms // 2:
             self.lost_root = None
         return self._is_new_round

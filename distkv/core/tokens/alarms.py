@@ -64,7 +64,7 @@ class Alarms(Generic[Key]):
             heappop(self._heap)
         return None
 
-    def due(self, now_ms: int) -> list[Key]:
+    def take_due(self, now_ms: int) -> list[Key]:
         """Those whose moment has come, in the order of the moments; they have none any more."""
         found = list[Key]()
         while (ms := self.next_ms()) is not None and ms <= now_ms:

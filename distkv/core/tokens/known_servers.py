@@ -72,7 +72,7 @@ class KnownServers:
         """A server says what it knows; whether it is of use: who is to be asked may have changed. What is too far ahead
         is not believed at once (docs/protocol, JUMP-2)."""
         known = 0 if self._map is None else self._map.version
-        if map.changed > map.version or not self._versions.takes(map.version, known):
+        if map.changed > map.version or not self._versions.take(map.version, known):
             return False
         if map.is_sure:
             self.sure_ms = now_ms

@@ -168,13 +168,13 @@ class Proxy:
         """Time passed."""
         if now_ms < self._due_ms and not self._shows:
             return
-        for id in self._again.due(now_ms):
+        for id in self._again.take_due(now_ms):
             found = self._requests.get(id)
             if found is not None:
                 self._send(found, now_ms)
         for found in list(self._shows.values()):
             self._send(found, now_ms)
-        for session, name in self._claim_again.due(now_ms):
+        for session, name in self._claim_again.take_due(now_ms):
             if session in self._claims and name in self._servers.up:
                 self._ask_claim(session, self._claims[session], name, now_ms)
         self._look_where(now_ms)
@@ -407,8 +407,8 @@ class Proxy:
         if gathered is None:
             return
         gathered.positions[peer] = told.position
-        items = gathered.view.news(peer, told, self._servers.server_of)
-        is_complete = gathered.view.completes(self._servers.up)
+        items = gathered.view.take_news(peer, told, self._servers.server_of)
+        is_complete = gathered.view.complete(self._servers.up)
         if items or is_complete:
             self._effects.answers.append(TokenAnswer(found.id, TokensChanged(items, is_complete)))
         else:

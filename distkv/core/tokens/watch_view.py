@@ -34,14 +34,14 @@ class WatchView:
         self._telling.clear()
         self._whole.clear()
 
-    def completes(self, servers: Iterable[NodeName]) -> bool:
-        """Whether the client knows all for the first time: each of these has told all that it has."""
+    def complete(self, servers: Iterable[NodeName]) -> bool:
+        """Whether the client knows all, because each of these has told all that it has. That is said once."""
         if self._is_complete or not self._whole.keys() >= set(servers):
             return False
         self._is_complete = True
         return True
 
-    def news(
+    def take_news(
         self, server: NodeName, told: WatchedTokens, server_of: Callable[[str], NodeName | None]
     ) -> tuple[TokenItem, ...]:
         """What the client is to be told, after a server told something."""

@@ -288,7 +288,7 @@ def test_message_cannot_be_dropped() -> None:
 def test_change_that_is_held_is_set_aside_no_more() -> None:
     asides = twice(told(5), told(6), ping(8))
     held: list[Link] = [(B, Tick(5))]
-    assert [one.id for one in asides.closed(held.__contains__)] == ["b:5"]
+    assert [one.id for one in asides.forget_held(held.__contains__)] == ["b:5"]
     assert [one.id for one in asides.aside] == ["b:6", "ping/b"]
 
 

@@ -50,7 +50,7 @@ def sends_at(machine: Election, node_count: int = 4) -> int:
     for _ in range(20):
         now_ms = machine.wake_ms()
         assert now_ms is not None
-        if machine.is_due(now_ms, node_count):
+        if machine.advance(now_ms, node_count):
             return now_ms
     raise AssertionError("it never sends")
 
@@ -136,25 +136,25 @@ def test_when_no_ping_came_each_node_sends_in_the_next_half_clock(draw: float, a
 
 def test_node_that_was_paused_for_long_sends_once_it_goes_on() -> None:
     machine = election("a", basis=chain(*NAMES))
-    assert machine.is_due(10 * CLOCK_MS, 4)
+    assert machine.advance(10 * CLOCK_MS, 4)
 
 
 def test_node_that_was_asked_for_its_ping_and_did_not_send_it_is_asked_again() -> None:
     machine = election("a", basis=chain(*NAMES))
-    machine.is_due(10 * CLOCK_MS, 4)
-    assert machine.is_due(10 * CLOCK_MS + 1, 4)
+    machine.advance(10 * CLOCK_MS, 4)
+    assert machine.advance(10 * CLOCK_MS + 1, 4)
 
 
 def test_node_whose_own_overdue_ping_went_out_rests() -> None:
     machine = election("a", basis=chain(*NAMES))
-    machine.is_due(10 * CLOCK_MS, 4)
+    machine.advance(10 * CLOCK_MS, 4)
     machine.sent(machine.next_chain(link("a", 200)), 10 * CLOCK_MS)
     assert machine.wake_ms() == 11 * CLOCK_MS
 
 
 def test_sleeping_node_asks_for_nothing() -> None:
     machine = Election(NodeName("a"), CLOCK_MS, 4, Always(0.5))
-    assert (machine.wake_ms(), machine.is_due(99_999, 4)) == (None, False)
+    assert (machine.wake_ms(), machine.advance(99_999, 4)) == (None, False)
 
 
 def test_node_put_to_sleep_forgets_the_chain() -> None:
@@ -180,7 +180,7 @@ def _reach(phase: ElectionPhase) -> tuple[Election, int]:
     machine.heard(chain(*NAMES), 0)
     begins_ms = {ElectionPhase.WAITING: 0, ElectionPhase.THINKING: CLOCK_MS, ElectionPhase.OVERDUE: int(2.5 * CLOCK_MS)}
     now_ms = begins_ms[phase]
-    machine.is_due(now_ms, 4)
+    machine.advance(now_ms, 4)
     return machine, now_ms
 
 
@@ -193,7 +193,7 @@ def _apply(machine: Election, cause: ElectionCause, now_ms: int) -> None:
         case ElectionCause.BASIS_CHANGED:
             machine.heard((link("b", 120), *chain(*NAMES)[:3]), now_ms)
         case ElectionCause.INTERVAL_OVER:
-            machine.is_due(machine.wake_ms() or 0, 4)
+            machine.advance(machine.wake_ms() or 0, 4)
 
 
 @pytest.mark.parametrize(("before", "cause"), list(TRANSITIONS), ids=lambda part: part.value)

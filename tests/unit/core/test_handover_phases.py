@@ -59,7 +59,7 @@ def test_transition_that_is_not_listed_changes_nothing(before: HandoverPhase, ca
 
 def test_disk_is_taken_over_by_who_holds_all_of_it() -> None:
     machine = HandOver(CLOCK_MS)
-    machine.holds({A: Ranges([(1, 4)])})
+    machine.remember({A: Ranges([(1, 4)])})
     machine.begin(0)
     held = [Ranges([(1, 3)]), Ranges([(1, 4)]), Ranges([(1, 9)])]
     assert [machine.is_taken_over({A: ranges}) for ranges in held] == [False, True, True]

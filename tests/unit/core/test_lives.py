@@ -151,15 +151,15 @@ def test_old_disk_that_differs_for_half_a_clock_ends_the_node() -> None:
 def test_own_changes_that_others_have_mark_the_disk_in_its_life() -> None:
     store = stored()
     missing = Ranges([(first_tick(LIFE) + 8, first_tick(LIFE) + 9)])
-    assert lives_of(store).lacks_own(missing, is_serving=True) == [Note("own_missing", {}), STALE, Duty.COMPARE]
+    assert lives_of(store).found_own_missing(missing, is_serving=True) == [Note("own_missing", {}), STALE, Duty.COMPARE]
 
 
 def test_changes_of_an_earlier_disk_of_our_name_mark_nothing() -> None:
-    assert lives_of(stored()).lacks_own(Ranges([(1, 5)]), is_serving=True) == []
+    assert lives_of(stored()).found_own_missing(Ranges([(1, 5)]), is_serving=True) == []
 
 
 def test_without_a_life_no_own_change_is_missing() -> None:
-    assert lives_of(Store(ME, 5)).lacks_own(Ranges([(1, 5)]), is_serving=False) == []
+    assert lives_of(Store(ME, 5)).found_own_missing(Ranges([(1, 5)]), is_serving=False) == []
 
 
 def test_download_has_the_mark_of_its_sponsor_and_a_life_that_needs_no_witness() -> None:

@@ -36,12 +36,12 @@ from tests.unit.core.test_token_calls import A, B, End, pass_on
 def test_number_far_away_comes_nearer_each_time_that_it_is_said() -> None:
     """docs/protocol, JUMP-2."""
     limit, said = JumpLimit(), 5
-    assert limit.takes(7 + JUMP, 7)
-    assert not limit.takes(8 + JUMP, 7)
-    while not limit.takes(7 + 10 * JUMP, 7):
+    assert limit.take(7 + JUMP, 7)
+    assert not limit.take(8 + JUMP, 7)
+    while not limit.take(7 + 10 * JUMP, 7):
         said += 1
     assert said < 20
-    assert not limit.takes(NUMBER_MAX, 7)
+    assert not limit.take(NUMBER_MAX, 7)
 
 
 # -- fences

@@ -12,7 +12,7 @@ OURS = (1, b"12345678")
 
 def _lasting(disk: OldDisk, *, has_same_ticks: bool) -> int:
     """For how many half clocks it must differ."""
-    return next(n for n in range(10_000) if disk.differs(n * CLOCK_MS // 2, has_same_ticks=has_same_ticks))
+    return next(n for n in range(10_000) if disk.differed(n * CLOCK_MS // 2, has_same_ticks=has_same_ticks))
 
 
 def test_old_disk_is_told_from_a_good_one_after_half_a_clock() -> None:
@@ -32,20 +32,20 @@ def test_each_start_that_did_not_help_doubles_the_time_up_to_a_limit() -> None:
 
 def test_agreement_ends_the_doubt() -> None:
     disk = OldDisk(CLOCK_MS)
-    disk.differs(0, has_same_ticks=True)
-    disk.agrees(A, OURS, [A, B], is_good=False)
-    assert not disk.differs(CLOCK_MS, has_same_ticks=True)
+    disk.differed(0, has_same_ticks=True)
+    disk.agreed(A, OURS, [A, B], is_good=False)
+    assert not disk.differed(CLOCK_MS, has_same_ticks=True)
 
 
 def test_old_disk_is_good_when_a_good_node_or_all_others_hold_the_same() -> None:
     """(docs/protocol, LIFE-17)"""
-    assert OldDisk(CLOCK_MS).agrees(A, OURS, [A, B], is_good=True)
+    assert OldDisk(CLOCK_MS).agreed(A, OURS, [A, B], is_good=True)
     disk = OldDisk(CLOCK_MS)
     names = A, NodeName("stranger"), B
-    assert [disk.agrees(name, OURS, [A, B], is_good=False) for name in names] == [False, False, True]
+    assert [disk.agreed(name, OURS, [A, B], is_good=False) for name in names] == [False, False, True]
 
 
 def test_agreement_about_another_state_does_not_count() -> None:
     disk = OldDisk(CLOCK_MS)
-    disk.agrees(A, (7, b"12345678"), [A, B], is_good=False)
-    assert not disk.agrees(B, OURS, [A, B], is_good=False)
+    disk.agreed(A, (7, b"12345678"), [A, B], is_good=False)
+    assert not disk.agreed(B, OURS, [A, B], is_good=False)

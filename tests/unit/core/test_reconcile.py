@@ -30,23 +30,23 @@ def _met(me: str, *, has_lost: bool = True) -> Reconciliation:
 
 
 def test_first_of_the_chain_speaks_at_once() -> None:
-    assert _met("a").due(NOW_MS) == Speech(OURS, has_taken_over=False)
+    assert _met("a").take_due(NOW_MS) == Speech(OURS, has_taken_over=False)
 
 
 def test_winning_side_gives_no_reason() -> None:
-    assert _met("a", has_lost=False).due(NOW_MS) == Speech(None, has_taken_over=False)
+    assert _met("a", has_lost=False).take_due(NOW_MS) == Speech(None, has_taken_over=False)
 
 
 def test_second_of_the_chain_waits_half_a_clock() -> None:
     second = _met("b")
-    assert second.due(NOW_MS + CLOCK_MS // 2 - 1) is None
-    assert second.due(NOW_MS + CLOCK_MS // 2) == Speech(OURS, has_taken_over=True)
+    assert second.take_due(NOW_MS + CLOCK_MS // 2 - 1) is None
+    assert second.take_due(NOW_MS + CLOCK_MS // 2) == Speech(OURS, has_taken_over=True)
 
 
 def test_third_of_the_chain_waits_a_quarter_longer() -> None:
     third = _met("c")
-    assert third.due(NOW_MS + 3 * CLOCK_MS // 4 - 1) is None
-    assert third.due(NOW_MS + 3 * CLOCK_MS // 4) == Speech(OURS, has_taken_over=True)
+    assert third.take_due(NOW_MS + 3 * CLOCK_MS // 4 - 1) is None
+    assert third.take_due(NOW_MS + 3 * CLOCK_MS // 4) == Speech(OURS, has_taken_over=True)
 
 
 def test_node_of_no_chain_says_nothing() -> None:
@@ -62,24 +62,24 @@ def test_word_of_the_own_chain_suppresses() -> None:
 def test_word_of_the_other_chain_suppresses_nothing() -> None:
     second = _met("b")
     second.heard(NodeName("x"), NOW_MS)
-    assert second.due(NOW_MS + CLOCK_MS) == Speech(OURS, has_taken_over=True)
+    assert second.take_due(NOW_MS + CLOCK_MS) == Speech(OURS, has_taken_over=True)
 
 
 def test_word_of_a_node_of_no_chain_suppresses_nothing() -> None:
     second = _met("b")
     second.heard(NodeName("d"), NOW_MS)
-    assert second.due(NOW_MS + CLOCK_MS) == Speech(OURS, has_taken_over=True)
+    assert second.take_due(NOW_MS + CLOCK_MS) == Speech(OURS, has_taken_over=True)
 
 
 def test_node_speaks_once_for_one_meeting() -> None:
     first = _met("a")
-    first.due(NOW_MS)
-    assert first.due(NOW_MS + CLOCK_MS) is None
+    first.take_due(NOW_MS)
+    assert first.take_due(NOW_MS + CLOCK_MS) is None
 
 
 def test_chain_that_was_met_is_not_met_again() -> None:
     first = _met("a")
-    first.due(NOW_MS)
+    first.take_due(NOW_MS)
     again = first.met(OURS, _chain("y:20 x:19"), REACHABLE, NOW_MS + 1, has_lost=True)
     assert (again, first.wake_ms()) == (None, None)
 
@@ -114,4 +114,4 @@ def test_word_of_an_earlier_meeting_suppresses_nothing() -> None:
     second = Reconciliation(NodeName("b"), CLOCK_MS, random.Random(0))
     second.heard(NodeName("a"), NOW_MS - CLOCK_MS)
     second.met(OURS, THEIRS, REACHABLE, NOW_MS, has_lost=True)
-    assert second.due(NOW_MS + CLOCK_MS // 2) == Speech(OURS, has_taken_over=True)
+    assert second.take_due(NOW_MS + CLOCK_MS // 2) == Speech(OURS, has_taken_over=True)

@@ -187,13 +187,13 @@ def test_pull_that_ended_with_everything_there_leaves_nothing_due() -> None:
 @pytest.mark.parametrize("seed", seeds(20))
 def test_difference_starts_an_exchange_after_a_second_of_quiet(seed: int) -> None:
     recovery = machine("a", seed=seed)
-    recovery.differs(NodeName("a"), 9_900, 10_000)
+    recovery.differed(NodeName("a"), 9_900, 10_000)
     assert 10_900 <= (recovery.wake_ms() or 0) <= 10_900 + CLOCK_MS / 4
 
 
 def test_exchange_is_with_whom_the_difference_was_seen() -> None:
     recovery = machine("a", "b", "c")
-    recovery.differs(NodeName("b"), 0, 10_000)
+    recovery.differed(NodeName("b"), 0, 10_000)
     peer = recovery.next_exchange(13_000)
     assert peer is not None
     assert peer.name == "b"
@@ -201,7 +201,7 @@ def test_exchange_is_with_whom_the_difference_was_seen() -> None:
 
 def test_exchange_with_one_unheard_goes_to_anybody() -> None:
     recovery = machine("a")
-    recovery.differs(NodeName("unheard"), 0, 10_000)
+    recovery.differed(NodeName("unheard"), 0, 10_000)
     peer = recovery.next_exchange(13_000)
     assert peer is not None
     assert peer.name == "a"
@@ -209,15 +209,15 @@ def test_exchange_with_one_unheard_goes_to_anybody() -> None:
 
 def test_agreement_before_its_time_makes_an_exchange_needless() -> None:
     recovery = machine("a")
-    recovery.differs(NodeName("a"), 0, 10_000)
-    recovery.agrees(NodeName("a"))
+    recovery.differed(NodeName("a"), 0, 10_000)
+    recovery.agreed(NodeName("a"))
     assert recovery.wake_ms() is None
 
 
 def test_agreement_of_another_does_not_settle_a_difference() -> None:
     recovery = machine("a", "b")
-    recovery.differs(NodeName("a"), 0, 10_000)
-    recovery.agrees(NodeName("b"))
+    recovery.differed(NodeName("a"), 0, 10_000)
+    recovery.agreed(NodeName("b"))
     assert recovery.wake_ms() is not None
 
 
@@ -242,7 +242,7 @@ def test_exchange_that_failed_makes_room_for_the_next() -> None:
 @pytest.mark.parametrize("seed", seeds(10))
 def test_exchange_that_failed_is_had_with_another_one_at_once(seed: int) -> None:
     recovery = machine("a", "b", seed=seed)
-    recovery.differs(NodeName("a"), 0, 10_000)
+    recovery.differed(NodeName("a"), 0, 10_000)
     recovery.next_exchange(13_000)
     recovery.exchange_ended()
     recovery.exchange_failed(NodeName("a"), 16_000)
@@ -257,7 +257,7 @@ def test_exchange_that_failed_is_had_with_another_one_at_once(seed: int) -> None
 
 def test_exchange_that_failed_with_the_only_other_node_is_not_had_again() -> None:
     recovery = machine("a")
-    recovery.differs(NodeName("a"), 0, 10_000)
+    recovery.differed(NodeName("a"), 0, 10_000)
     recovery.next_exchange(13_000)
     recovery.exchange_ended()
     recovery.exchange_failed(NodeName("a"), 16_000)
@@ -266,9 +266,9 @@ def test_exchange_that_failed_with_the_only_other_node_is_not_had_again() -> Non
 
 def test_sooner_exchange_replaces_a_later_one() -> None:
     recovery = machine("a", "b")
-    recovery.differs(NodeName("a"), 0, 10_000)
+    recovery.differed(NodeName("a"), 0, 10_000)
     recovery.exchange_soon(10_000, NodeName("b"))
-    recovery.differs(NodeName("a"), 0, 10_000)
+    recovery.differed(NodeName("a"), 0, 10_000)
     peer = recovery.next_exchange(10_120)
     assert peer is not None
     assert peer.name == "b"
@@ -298,7 +298,7 @@ def full_of_strangers(*registered: str) -> Recovery:
 
 def test_peers_are_bounded() -> None:
     recovery = full_of_strangers()
-    recovery.members({NodeName(f"late{number}"): "late:1" for number in range(PEERS_MAX + 5)})
+    recovery.members_seen({NodeName(f"late{number}"): "late:1" for number in range(PEERS_MAX + 5)})
     recovery.saw(NodeName("later"), "later:1", 0)
     assert len(recovery.peers) == PEERS_MAX
     assert "later" not in recovery.peers
@@ -306,7 +306,7 @@ def test_peers_are_bounded() -> None:
 
 def test_member_takes_the_place_of_a_stranger() -> None:
     recovery = full_of_strangers()
-    recovery.members({NodeName("n0"): "n0:1", NodeName("late"): "late:1"})
+    recovery.members_seen({NodeName("n0"): "n0:1", NodeName("late"): "late:1"})
     assert recovery.peers.keys() >= {"n0", "late"}
     assert len(recovery.peers) == PEERS_MAX
 
@@ -335,7 +335,7 @@ def test_what_a_peer_says_itself_counts_more_than_the_registry() -> None:
 def test_message_without_an_address_keeps_the_one_known() -> None:
     recovery = machine("a")
     recovery.saw(NodeName("a"), "", 5)
-    recovery.members({NodeName("a"): ""})
+    recovery.members_seen({NodeName("a"): ""})
     assert recovery.peers[NodeName("a")].addr == "a:1"
 
 
@@ -346,9 +346,9 @@ def test_peer_is_alive_for_three_clocks_after_its_last_word(now_ms: int, alive: 
 
 def test_member_is_alive_until_the_transport_says_otherwise() -> None:
     recovery = machine()
-    recovery.members({NodeName("a"): "a:1"})
+    recovery.members_seen({NodeName("a"): "a:1"})
     before = recovery.is_alive(NodeName("a"), 1_000_000)
-    recovery.members({})
+    recovery.members_seen({})
     assert (before, recovery.is_alive(NodeName("a"), 1_000_000)) == (True, False)
 
 
@@ -403,7 +403,7 @@ def test_answers_of_several_pulls_add_up() -> None:
 
 def _silent_member() -> Recovery:
     recovery = machine()
-    recovery.members({NodeName("a"): "a:1"})
+    recovery.members_seen({NodeName("a"): "a:1"})
     recovery.unreachable(NodeName("a"), 0)
     return recovery
 
@@ -442,11 +442,11 @@ def test_failure_of_one_unheard_of_changes_nothing() -> None:
 
 def test_tag_that_is_told_again_is_no_news() -> None:
     recovery = machine("a")
-    recovery.members({NodeName("a"): "old:1"})
+    recovery.members_seen({NodeName("a"): "old:1"})
     recovery.saw(NodeName("a"), "new:1", 5)
-    recovery.members({NodeName("a"): "old:1", NodeName("b"): "b:1"})
+    recovery.members_seen({NodeName("a"): "old:1", NodeName("b"): "b:1"})
     assert recovery.peers[NodeName("a")].addr == "new:1"
-    recovery.members({NodeName("a"): "newer:1"})
+    recovery.members_seen({NodeName("a"): "newer:1"})
     assert recovery.peers[NodeName("a")].addr == "newer:1"
 
 

@@ -136,22 +136,22 @@ def test_ordinary_work_raises_no_alarm() -> None:
 
 def test_difference_that_lasts_half_a_clock_is_an_alarm() -> None:
     machine = DigestResync(CLOCK_MS)
-    found = [machine.differs(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS // 2 - 1, CLOCK_MS // 2)]
+    found = [machine.differed(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS // 2 - 1, CLOCK_MS // 2)]
     assert found == [False, False, True]
 
 
 def test_difference_between_other_digests_is_another_one() -> None:
     machine = DigestResync(CLOCK_MS)
-    machine.differs(OURS, 2, 0)
-    assert not machine.differs(OURS, 3, CLOCK_MS)
-    assert not machine.differs((5, OURS[1]), 2, CLOCK_MS)
+    machine.differed(OURS, 2, 0)
+    assert not machine.differed(OURS, 3, CLOCK_MS)
+    assert not machine.differed((5, OURS[1]), 2, CLOCK_MS)
 
 
 def test_many_digests_do_not_keep_out_one_that_lasts() -> None:
     machine = DigestResync(CLOCK_MS)
     for theirs in range(SUSPECTS_MAX):
-        machine.differs(OURS, 100 + theirs, 0)
-    assert [machine.differs(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS)] == [False, True]
+        machine.differed(OURS, 100 + theirs, 0)
+    assert [machine.differed(OURS, 2, now_ms) for now_ms in (0, CLOCK_MS)] == [False, True]
 
 
 def test_one_comparison_at_a_time() -> None:
@@ -164,11 +164,11 @@ def test_one_comparison_at_a_time() -> None:
 
 def test_comparison_that_brought_nothing_is_not_repeated_soon() -> None:
     machine = DigestResync(CLOCK_MS)
-    machine.differs(OURS, 2, 0)
+    machine.differed(OURS, 2, 0)
     machine.begin(A, 2, 0)
     machine.end(is_whole=True)
     times = CLOCK_MS, (AGAIN_CLOCKS - 1) * CLOCK_MS, (AGAIN_CLOCKS + 1) * CLOCK_MS
-    assert [machine.differs(OURS, 2, now_ms) for now_ms in times] == [False, False, True]
+    assert [machine.differed(OURS, 2, now_ms) for now_ms in times] == [False, False, True]
 
 
 def test_stretches_that_differ_are_looked_into_path_by_path() -> None:

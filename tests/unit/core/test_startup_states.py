@@ -141,7 +141,7 @@ def test_nothing_comes_before_what_others_are_asked_for() -> None:
 @pytest.mark.parametrize("before", [State.PASSIVE, State.RECOVERING])
 def test_what_is_handed_over_holds_readiness_up(before: State) -> None:
     machine = _reach(before)
-    machine.must_hand_over(BEGAN_MS)
+    machine.begin_hand_over(BEGAN_MS)
     assert "take over" in machine.waits_for
     machine.map_arrived({})
     assert Step.BECOME_READY not in machine.woken(BEGAN_MS, {})
@@ -153,5 +153,5 @@ def test_what_is_handed_over_holds_readiness_up(before: State) -> None:
 
 def test_who_is_ready_hands_nothing_over() -> None:
     machine = _reach(State.READY)
-    machine.must_hand_over(BEGAN_MS)
+    machine.begin_hand_over(BEGAN_MS)
     assert (machine.hands_over, machine.waits_for) == (False, "")

@@ -269,7 +269,7 @@ def test_broken_token_is_granted_when_its_holder_knows_and_the_lock_delay_is_ove
     assert desk.rules.withdrawn == [first]
     desk.grants.woken(LOCK_DELAY_MS)
     assert not desk.has(second)
-    desk.grants.knows(S1, Fence(0, *desk.fence(first), "t"), LOCK_DELAY_MS)
+    desk.grants.loss_known(S1, Fence(0, *desk.fence(first), "t"), LOCK_DELAY_MS)
     assert desk.has(second)
 
 
@@ -526,7 +526,7 @@ def test_data_that_stays_stays_with_a_holder_who_does_not_change_it() -> None:
 def test_data_of_a_grant_that_its_client_does_not_know_of_goes_with_it() -> None:
     desk = Desk()
     desk.ask(S1, data=b"\x01")
-    ((session, fence),) = desk.grants.unsure(LEASE_MS)
+    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
     desk.grants.heard_holding(session, fence, False, LEASE_MS)
     assert desk.grants.item("t").data is None
 
@@ -603,7 +603,7 @@ def test_break_up_to_a_fence_leaves_later_holders_alone() -> None:
 def test_grant_for_which_its_session_asks_again_is_not_one_that_nobody_wants() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.unsure(LEASE_MS)
+    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
     desk.grants.is_asked_for(S1, "t", LEASE_MS)
     desk.grants.heard_holding(session, fence, False, LEASE_MS)
     assert [one.session for one in desk.grants.item("t").holders] == [S1]
@@ -612,7 +612,7 @@ def test_grant_for_which_its_session_asks_again_is_not_one_that_nobody_wants() -
 def test_grant_that_its_client_does_not_know_of_is_taken_back() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.unsure(LEASE_MS)
+    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
     desk.grants.heard_holding(session, fence, False, LEASE_MS)
     assert (desk.rules.told, desk.grants.item("t").holders) == ([(S1, "t")], ())
 
@@ -620,7 +620,7 @@ def test_grant_that_its_client_does_not_know_of_is_taken_back() -> None:
 def test_grant_that_was_told_again_after_the_question_stays() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.unsure(LEASE_MS)
+    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
     desk.ask(S1, LEASE_MS + 10)
     desk.grants.heard_holding(session, fence, False, LEASE_MS + 20)
     assert [one.session for one in desk.grants.item("t").holders] == [S1]
@@ -629,6 +629,6 @@ def test_grant_that_was_told_again_after_the_question_stays() -> None:
 def test_grant_that_its_client_knows_of_is_not_asked_about_again() -> None:
     desk = Desk()
     desk.ask(S1)
-    ((session, fence),) = desk.grants.unsure(LEASE_MS)
+    ((session, fence),) = desk.grants.take_unsure(LEASE_MS)
     desk.grants.heard_holding(session, fence, True, LEASE_MS)
-    assert desk.grants.unsure(100 * LEASE_MS) == []
+    assert desk.grants.take_unsure(100 * LEASE_MS) == []

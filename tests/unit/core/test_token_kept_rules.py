@@ -47,7 +47,7 @@ def test_token_that_was_broken_is_not_granted_after_a_restart_before_its_loser_k
     again.grants.woken(10**6)
     assert not again.has(second)
     assert [name for name, _ in again.grants.losses()] == ["t"], "it is told again"
-    again.grants.knows(S1, fence, 10**6)
+    again.grants.loss_known(S1, fence, 10**6)
     again.grants.woken(10**6 + LOCK_DELAY_MS)
     assert again.has(second)
 

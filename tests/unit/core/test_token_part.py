@@ -43,8 +43,8 @@ def booted(since: int = 2) -> TokenPart:
     part.begin_boot(first)
     for name in (B, C):
         part.handed_over(name, is_whole=True)
-    part.has_collected(first)
-    part.look(state(since + 1, (READY, since + 1), (READY, 1), (READY, 1)))
+    part.collect(first)
+    part.state_changed(state(since + 1, (READY, since + 1), (READY, 1), (READY, 1)))
     return part
 
 
@@ -53,9 +53,9 @@ def test_booting_server_serves_when_all_have_handed_over() -> None:
     first = state(2, (BOOTING, 2), (READY, 1), (READY, 1))
     part.begin_boot(first)
     part.handed_over(B, is_whole=True)
-    assert not part.has_collected(first)
+    assert not part.collect(first)
     part.handed_over(C, is_whole=True)
-    assert part.has_collected(first)
+    assert part.collect(first)
     assert part.gains == ()
     assert part.next_number() == (2, 1)
 
@@ -66,7 +66,7 @@ def test_hand_over_that_was_not_whole_makes_a_survey() -> None:
     part.begin_boot(first)
     part.handed_over(B, is_whole=True)
     part.handed_over(C, is_whole=False)
-    assert part.has_collected(first)
+    assert part.collect(first)
     assert len(part.gains) == 1
 
 
@@ -74,7 +74,7 @@ def test_server_that_goes_down_before_it_hands_over_makes_a_survey() -> None:
     part = TokenPart(ME, TokenEffects())
     part.begin_boot(state(2, (BOOTING, 2), (READY, 1), (READY, 1)))
     part.handed_over(B, is_whole=True)
-    assert part.has_collected(state(3, (BOOTING, 2), (READY, 1), (DOWN, 3)))
+    assert part.collect(state(3, (BOOTING, 2), (READY, 1), (DOWN, 3)))
     assert len(part.gains) == 1
 
 
@@ -84,7 +84,7 @@ def test_server_that_is_lost_after_it_handed_over_makes_a_survey() -> None:
     part.begin_boot(state(2, (BOOTING, 2), (READY, 1), (READY, 1)))
     part.handed_over(C, is_whole=True)
     part.handed_over(B, is_whole=True)
-    assert part.has_collected(state(4, (BOOTING, 2), (READY, 1), (BOOTING, 4)))
+    assert part.collect(state(4, (BOOTING, 2), (READY, 1), (BOOTING, 4)))
     assert len(part.gains) == 1
     assert part.giving == {C: (4, False, False)}
 
@@ -94,13 +94,13 @@ def test_booting_server_waits_for_one_that_began_to_boot_before() -> None:
     first = state(3, (BOOTING, 3), (READY, 1), (BOOTING, 2))
     part.begin_boot(first)
     part.handed_over(B, is_whole=True)
-    assert not part.has_collected(first)
+    assert not part.collect(first)
 
 
 def test_heirs_do_not_serve_the_part_of_a_lost_server_before_it_is_found_out() -> None:
     part = booted()
     before = {name for name in NAMES if part.serves(name)}
-    assert part.look(state(4, (READY, 3), (READY, 1), (DOWN, 4)))
+    assert part.state_changed(state(4, (READY, 3), (READY, 1), (DOWN, 4)))
     assert {name for name in NAMES if part.serves(name)} == before
     part.found_out()
     assert {name for name in NAMES if part.serves(name)} > before
@@ -111,7 +111,7 @@ def leaving() -> tuple[TokenPart, set[str]]:
     """c leaves since version 4; what was served before."""
     part = booted()
     before = {name for name in NAMES if part.serves(name)}
-    assert not part.look(state(4, (READY, 3), (READY, 1), (LEAVING, 4)))
+    assert not part.state_changed(state(4, (READY, 3), (READY, 1), (LEAVING, 4)))
     return part, before
 
 
@@ -124,7 +124,7 @@ def test_part_of_a_server_that_leaves_is_served_when_that_has_handed_over() -> N
     part.came(C, is_whole=True)
     assert {name for name in NAMES if part.serves(name)} > before
     assert part.next_number()[0] == 4
-    assert not part.look(state(5, (READY, 3), (READY, 1), (DOWN, 5)))
+    assert not part.state_changed(state(5, (READY, 3), (READY, 1), (DOWN, 5)))
     assert part.gains == ()
 
 
@@ -136,7 +136,7 @@ def test_what_a_server_that_left_did_not_hand_over_is_asked_of_the_sessions(is_t
         part.came(C, is_whole=False)
         assert part.survey_version == 4
     else:
-        assert part.look(state(5, (READY, 3), (READY, 1), (DOWN, 5)))
+        assert part.state_changed(state(5, (READY, 3), (READY, 1), (DOWN, 5)))
         assert part.survey_version == 5
     assert {name for name in NAMES if part.serves(name)} == before
     part.found_out()
@@ -145,8 +145,8 @@ def test_what_a_server_that_left_did_not_hand_over_is_asked_of_the_sessions(is_t
 
 def test_survey_does_not_end_the_wait_for_a_server_that_left_since() -> None:
     part = booted()
-    part.look(state(4, (READY, 3), (DOWN, 4), (READY, 1)))
-    part.look(state(5, (READY, 3), (DOWN, 4), (LEAVING, 5)))
+    part.state_changed(state(4, (READY, 3), (DOWN, 4), (READY, 1)))
+    part.state_changed(state(5, (READY, 3), (DOWN, 4), (LEAVING, 5)))
     part.found_out()
     assert part.awaits(C, 5)
 
@@ -154,7 +154,7 @@ def test_survey_does_not_end_the_wait_for_a_server_that_left_since() -> None:
 def test_server_that_leaves_hands_over_to_all_and_serves_nothing() -> None:
     """(docs/protocol, QUORUM-16)"""
     part = booted()
-    part.look(state(4, (LEAVING, 4), (READY, 1), (READY, 1)))
+    part.state_changed(state(4, (LEAVING, 4), (READY, 1), (READY, 1)))
     assert not any(part.serves(name) or part.is_mine(name) for name in NAMES)
     assert part.giving == {B: (4, True, False), C: (4, True, False)}
     part.gave(B)
@@ -169,22 +169,22 @@ def test_server_that_left_and_is_in_no_list_any_more_is_lost_for_whoever_boots()
     part.handed_over(B, is_whole=True)
     both = attrs.evolve(state(5, (BOOTING, 2), (READY, 1), (DOWN, 4)))
     rest = {name: one for name, one in both.servers.items() if name != C}
-    assert part.has_collected(TokenState(1, 5, ME, rest, {}, 4))
+    assert part.collect(TokenState(1, 5, ME, rest, {}, 4))
     assert len(part.gains) == 1
 
 
 def test_server_that_came_back_unseen_gets_a_hand_over_that_is_not_whole() -> None:
     part = booted()
-    assert part.look(state(6, (READY, 3), (READY, 1), (BOOTING, 6)))
+    assert part.state_changed(state(6, (READY, 3), (READY, 1), (BOOTING, 6)))
     assert part.giving == {C: (6, False, False)}
 
 
 def test_part_of_a_booting_server_is_not_served_any_more() -> None:
     part = booted()
-    part.look(state(4, (READY, 3), (READY, 1), (DOWN, 4)))
+    part.state_changed(state(4, (READY, 3), (READY, 1), (DOWN, 4)))
     part.found_out()
     mine = {name for name in NAMES if part.serves(name)}
-    part.look(state(5, (READY, 3), (READY, 1), (BOOTING, 5)))
+    part.state_changed(state(5, (READY, 3), (READY, 1), (BOOTING, 5)))
     assert {name for name in NAMES if part.serves(name)} < mine
     assert part.giving == {C: (5, True, False)}
 

@@ -81,8 +81,8 @@ def test_life_is_used_up_one_tick_before_the_next_life(written: int, left: int) 
 
 def test_first_ceiling_is_far_ahead() -> None:
     store = store_in()
-    assert store.ceiling(False) == [CeilingRecord(Tock(TOCK_AHEAD))]
-    assert store.ceiling(False) == []
+    assert store.raise_ceiling(False) == [CeilingRecord(Tock(TOCK_AHEAD))]
+    assert store.raise_ceiling(False) == []
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_first_ceiling_is_far_ahead() -> None:
 )
 def test_ceiling_rises_before_it_is_reached(tock: int, committing: bool, is_due: bool) -> None:
     store = store_in()
-    store.ceiling(False)
+    store.raise_ceiling(False)
     store.tock = Tock(tock)
-    assert store.ceiling(committing) == ([CeilingRecord(Tock(tock + TOCK_AHEAD))] if is_due else [])
+    assert store.raise_ceiling(committing) == ([CeilingRecord(Tock(tock + TOCK_AHEAD))] if is_due else [])
 
 
 def test_restart_goes_on_at_the_ceiling() -> None:

@@ -179,18 +179,18 @@ def test_no_more_are_asked_at_once_than_is_good() -> None:
     machine = Witnesses(CLOCK_MS, is_needed=True)
     names = [NodeName(f"n{number}") for number in range(ASKED_MAX + 3)]
     machine.registered(lambda: names, 1)
-    first = machine.due(0, lambda _: True)
+    first = machine.take_due(0, lambda _: True)
     machine.ended(first[0])
-    assert (first, machine.due(0, lambda _: True)) == (names[:ASKED_MAX], [names[ASKED_MAX]])
+    assert (first, machine.take_due(0, lambda _: True)) == (names[:ASKED_MAX], [names[ASKED_MAX]])
 
 
 def test_who_did_not_answer_is_asked_again_after_a_clock() -> None:
     machine = Witnesses(CLOCK_MS, is_needed=True)
     name = NodeName("n")
     machine.registered(lambda: [name], 1)
-    machine.due(0, lambda _: True)
+    machine.take_due(0, lambda _: True)
     machine.ended(name)
-    asked = [machine.due(now_ms, lambda _: True) for now_ms in (1, CLOCK_MS // 5, CLOCK_MS - 1, 2 * CLOCK_MS)]
+    asked = [machine.take_due(now_ms, lambda _: True) for now_ms in (1, CLOCK_MS // 5, CLOCK_MS - 1, 2 * CLOCK_MS)]
     assert asked == [[], [], [], [name]]
 
 

@@ -97,7 +97,7 @@ def test_process_that_spins_is_noticed() -> None:
 
 
 def test_second_content_of_a_tick_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "check_life", lambda *_: False)  # a core that asks nobody what he heard of it
+    monkeypatch.setattr(Node, "begin_life_if_due", lambda *_: False)  # a core that asks nobody what he heard of it
     fleet = _fleet(OneContent(), "n0", "n1")
     _set_back_in_secret(fleet, fleet.hosts["n1"])
     with pytest.raises(BrokenRuleError, match="one content per tick"):
@@ -105,7 +105,7 @@ def test_second_content_of_a_tick_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_tick_that_others_heard_of_and_is_used_again_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "check_life", lambda *_: False)  # a core that asks nobody what he heard of it
+    monkeypatch.setattr(Node, "begin_life_if_due", lambda *_: False)  # a core that asks nobody what he heard of it
     fleet = _fleet(TicksRise(), "n0", "n1")
     _set_back_in_secret(fleet, fleet.hosts["n1"])
     with pytest.raises(BrokenRuleError, match="others heard of it before"):

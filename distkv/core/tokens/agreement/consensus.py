@@ -183,7 +183,7 @@ class Consensus:
 
     def told(self, sender: NodeName, life: int, message: StateMessage, now_ms: int) -> None:
         """A message of another node. What makes no sense is counted and of no effect."""
-        if not self._is_of_us(sender, message):
+        if not self._admit(sender, message):
             return
         if not self._limits.allow(message):
             self._drop(sender, "too_far_ahead")
@@ -293,9 +293,10 @@ class Consensus:
 
     # -- messages
 
-    def _is_of_us(self, sender: NodeName, message: StateMessage) -> bool:
-        """Whether it counts. Who leads, or stands, may be in a list of which this server does not know yet; so once it
-        is founded it listens to all. Before, only to those with whom it can found."""
+    def _admit(self, sender: NodeName, message: StateMessage) -> bool:
+        """Whether it counts; who has another list is remembered. Who leads, or stands, may be in a list of which this
+        server does not know yet; so once it is founded it listens to all. Before, only to those with whom it can
+        found."""
         if not self._is_running or sender == self._settings.me:
             return False
         if message.servers_hash == self._settings.servers_hash:
@@ -377,7 +378,7 @@ class Consensus:
         is_due = now_ms >= leading.next_ms
         self._has_news = False
         while True:
-            is_new = leading.is_newly_in_effect()
+            is_new = leading.bring_into_effect()
             if is_new and leading.effective is not None:
                 was_changing = self.effective is not None and bool(self.effective.next)
                 self._in_effect(leading.effective)
@@ -436,7 +437,7 @@ class Consensus:
             self._accept(sender, told, told.change)
             self._know(told.effective)
         self._heard.heard(told)
-        self._heard.look(state_id(self.effective))
+        self._heard.take_rounds(state_id(self.effective))
         self._has_news = False
         self._beat(sender, told.term, told.number, now_ms)
 

@@ -205,8 +205,8 @@ class Leading:
             self.beats.take(name, life, beat, state.servers.get(name), now_ms)
             self._reckon()
 
-    def is_newly_in_effect(self) -> bool:
-        """Whether a majority has the proposal now, and had not before."""
+    def bring_into_effect(self) -> bool:
+        """The proposal is in effect if a majority has it. Whether that is new."""
         state = self._proposal
         if state is None or state is self.effective:
             return False

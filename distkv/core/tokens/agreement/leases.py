@@ -64,7 +64,7 @@ class LeaderHeard:
             while len(self._named) > ROUNDS_MAX:
                 del self._named[min(self._named)]
 
-    def look(self, effective: StateId) -> None:
+    def take_rounds(self, effective: StateId) -> None:
         """Take what the rounds are worth to a server that knows this state in effect."""
         worth = [number for number, (_, called) in self._named.items() if number <= self._acked and called <= effective]
         for number in worth:

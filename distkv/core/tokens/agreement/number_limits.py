@@ -66,19 +66,19 @@ class NumberLimits:
 
     def _allow_generation(self, generation: int) -> bool:
         known = self._memory.founding
-        return self._generations.takes(generation, 0 if known is None else known.generation)
+        return self._generations.take(generation, 0 if known is None else known.generation)
 
     def _allow_term(self, term: int) -> bool:
-        return self._terms.takes(term, self._elections.term)
+        return self._terms.take(term, self._elections.term)
 
     def _allow_version(self, version: int) -> bool:
         founding = self._memory.founding
         known = max(self._memory.accepted_id.version, 0 if founding is None else founding.version)
-        return self._versions.takes(version, known)
+        return self._versions.take(version, known)
 
     def _allow_round(self, told: LeaderRound) -> bool:
         before = self._heard.number if told.term == self._heard.term else 0
-        if told.acked > told.number or not self._allow_term(told.term) or not self._rounds.takes(told.number, before):
+        if told.acked > told.number or not self._allow_term(told.term) or not self._rounds.take(told.number, before):
             return False
         return told.change is None or self._allow_change(told.change)
 

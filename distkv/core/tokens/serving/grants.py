@@ -158,10 +158,10 @@ class Grants:
 
     # -- what clients may not know
 
-    def unsure(self, now_ms: int) -> list[tuple[str, Fence]]:
+    def take_unsure(self, now_ms: int) -> list[tuple[str, Fence]]:
         """The grants of which to ask now whether the session counts on them."""
         found = list[tuple[str, Fence]]()
-        for name, session in self._unsure.due(now_ms):
+        for name, session in self._unsure.take_due(now_ms):
             token = self._tokens.get(name)
             holder = None if token is None else token.holders.get(session)
             if holder is None:
@@ -194,7 +194,7 @@ class Grants:
 
     # -- what happens
 
-    def knows(self, session: str, fence: Fence, now_ms: int) -> None:
+    def loss_known(self, session: str, fence: Fence, now_ms: int) -> None:
         """A session from which a token was taken knows it."""
         token = self._tokens.get(fence.token)
         held = None if token is None else token.lost.get(session)
@@ -249,7 +249,7 @@ class Grants:
 
     def woken(self, now_ms: int) -> None:
         """Time passed."""
-        for token in [self._tokens.get(name) for name in self._alarms.due(now_ms)]:
+        for token in [self._tokens.get(name) for name in self._alarms.take_due(now_ms)]:
             if token is not None:
                 self._settle(token, now_ms)
 
@@ -361,7 +361,7 @@ class Grants:
         serves = self._rules.serves(token.name, now_ms)
         for place in list(token.queue.values()):
             if serves and place.session in token.holders:
-                self._holds_already(token, place, now_ms)
+                self._answer_holder_again(token, place, now_ms)
             elif place.call is None and now_ms >= place.until_ms:
                 self._remove(token, place)
         while serves and (first := token.first()) is not None and token.may_have(first, now_ms):
@@ -376,10 +376,10 @@ class Grants:
                 self._wait_is_over(token, place, now_ms)
         self._set_alarm(token, now_ms)
 
-    def _holds_already(self, token: ServedToken, place: WaitingSession, now_ms: int) -> None:
+    def _answer_holder_again(self, token: ServedToken, place: WaitingSession, now_ms: int) -> None:
         """It asked, or an old request of it came late, before it was known here that it holds the token."""
         held = token.holders[place.session]
-        if token.takes_back(place):
+        if token.take_back(place):
             self._write(token)
             return
         self._remove(token, place)

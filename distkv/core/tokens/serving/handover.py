@@ -96,9 +96,9 @@ class TokenHandOver:
 
     def _send_piece(self, name: NodeName, now_ms: int) -> None:
         giving = self._to[name]
-        giving.number = self._questions.ask(name, self._next_piece(giving, now_ms), now_ms)
+        giving.number = self._questions.ask(name, self._take_piece(giving, now_ms), now_ms)
 
-    def _next_piece(self, giving: Giving, now_ms: int) -> TakeTokens:
+    def _take_piece(self, giving: Giving, now_ms: int) -> TakeTokens:
         giving.piece += 1
         found, size = list[TokenRecord](), 0
         while giving.sent < len(giving.names) and len(found) < PIECE_MAX and size < PIECE_BYTES:

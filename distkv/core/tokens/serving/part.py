@@ -139,7 +139,7 @@ class TokenPart:
         mine = state.servers[self._me]
         return self._kept.up.get(self._me) == mine.since or mine.standing is not ServerStanding.BOOTING
 
-    def look(self, state: TokenState) -> bool:
+    def state_changed(self, state: TokenState) -> bool:
         """Another version is in effect; whether a part was gained by it, of which must be found out who holds what.
 
         Versions in between may not have been seen here. A server that went down and came back in them shows by the
@@ -176,9 +176,9 @@ class TokenPart:
         if name not in self._kept.handed:
             self._keep(handed=(*self._kept.handed, name), is_whole=self._kept.is_whole and is_whole)
 
-    def has_collected(self, state: TokenState) -> bool:
-        """Whether each server that was not down when this one began to boot has handed over, or is down since; then
-        what it did not tell has to be found out (`gains`)."""
+    def collect(self, state: TokenState) -> bool:
+        """Serve what was handed over, if each server that was not down when this one began to boot has handed over, or
+        is down since; what such a one did not tell has to be found out (`gains`). False: not yet."""
         kept, servers = self._kept, state.servers
         expected, missed = list[NodeName](), [name for name in kept.up if name not in servers]
         for name, server in servers.items():

@@ -32,14 +32,14 @@ class ServingPatience:
             return self._sure_ms + self._lease_ms
         return None if self._has_refused_sessions else max(self._sure_ms, led_ms) + self._lease_ms
 
-    def refuses(self, now_ms: int) -> bool:
-        """Whether those who wait for tokens are to be refused now."""
+    def run_out(self, now_ms: int) -> bool:
+        """Whether those who wait for tokens are to be refused now; that is said once."""
         is_over = not self._has_refused and now_ms >= self._sure_ms + self._lease_ms
         self._has_refused |= is_over
         return is_over
 
-    def refuses_sessions(self, now_ms: int, led_ms: int) -> bool:
-        """Whether those who ask the leader are."""
+    def run_out_for_sessions(self, now_ms: int, led_ms: int) -> bool:
+        """Whether those who ask the leader are; the same."""
         is_over = not self._has_refused_sessions and now_ms >= max(self._sure_ms, led_ms) + self._lease_ms
         self._has_refused_sessions |= is_over
         return is_over

@@ -193,7 +193,7 @@ class ServedToken:
         self.grants.pop(session, None)
         self.replaced.pop(session, None)
 
-    def takes_back(self, place: WaitingSession) -> bool:
+    def take_back(self, place: WaitingSession) -> bool:
         """Whether the session that waits gave back what it holds here, and a crash undid that: it is done again."""
         held = self.holders[place.session]
         is_back = (held.epoch, held.counter) <= (place.before or (0, 0))

@@ -186,7 +186,7 @@ class TokenServing:
             self._grants.look(now_ms)
             self._ask_parked(now_ms)
         self._was_serving = is_serving
-        for session, fence in self._grants.unsure(now_ms):
+        for session, fence in self._grants.take_unsure(now_ms):
             self._leader.ask(AskHolding(session, fence), now_ms)
         self._grants.woken(now_ms)
         self._refuse_late(now_ms, is_serving=is_serving)
@@ -226,7 +226,7 @@ class TokenServing:
             is_held = False if isinstance(result, NotHeldError) else True if is_done else None
             self._grants.heard_holding(question.session, question.fence, is_held, now_ms)
         elif is_done:
-            self._grants.knows(question.session, question.fence, now_ms)
+            self._grants.loss_known(question.session, question.fence, now_ms)
         else:
             self._again_ms = now_ms + AGAIN_MS
 
@@ -327,9 +327,9 @@ class TokenServing:
                 self.answer(call, SessionExpiredError("there never was such a session: open one"))
             else:
                 self.answer(call, NoQuorumError(text))
-        if self._state is not None and self._patience.refuses(now_ms):
+        if self._state is not None and self._patience.run_out(now_ms):
             self._grants.refuse_all(now_ms)
-        if self._state is not None and self._patience.refuses_sessions(now_ms, self._led_ms):
+        if self._state is not None and self._patience.run_out_for_sessions(now_ms, self._led_ms):
             self._sessions.refuse_all()
 
     @property
@@ -371,9 +371,9 @@ class TokenServing:
             self._authority.stand(ServerStanding.BOOTING)
         elif part.is_new:
             part.begin_lost(state)
-        gained = part.look(state) if standing is not ServerStanding.DOWN else False
+        gained = part.state_changed(state) if standing is not ServerStanding.DOWN else False
         if standing is not ServerStanding.DOWN and part.is_booting:
-            part.has_collected(state)
+            part.collect(state)
         if gained or not self._survey.is_open:
             self._begin_survey(state, now_ms)
         self._give(now_ms)
@@ -458,7 +458,7 @@ class TokenServing:
                 self._ask_parked(now_ms)
             elif piece.is_last:
                 self._part.handed_over(call.peer, is_whole=piece.is_whole)
-                if self._part.has_collected(self._state):
+                if self._part.collect(self._state):
                     self._begin_survey(self._state, now_ms)
                 self._give(now_ms)
                 self._look_at_survey(now_ms)

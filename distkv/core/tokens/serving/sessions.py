@@ -283,13 +283,13 @@ class Sessions:
     def woken(self, now_ms: int) -> None:
         """Time passed."""
         self._change.look(now_ms, leads=self.leads(now_ms))
-        for session in self._waits.due(now_ms):
+        for session in self._waits.take_due(now_ms):
             keep = self._keeps.get(session)
             if keep is not None:
                 self._look_at(session, keep, now_ms)
         if self.leads(now_ms):
-            for session in self._ends.due(now_ms):
-                self._may_have_ended(session, now_ms)
+            for session in self._ends.take_due(now_ms):
+                self._end_if_silent(session, now_ms)
 
     def take_calls(self) -> list[CallKey]:
         """All that wait; they are forgotten here, and are to be answered otherwise."""
@@ -336,7 +336,7 @@ class Sessions:
     def _sessions_changed(self, old: TokenState | None, state: TokenState, now_ms: int) -> None:
         before = {} if old is None else old.sessions
         for session in [one for one in before if one not in state.sessions]:
-            self._is_over(session)
+            self._end(session)
         for session in [one for one in state.sessions if one not in before]:
             tag = session.partition("-")[2]
             self._tags[tag] = session
@@ -357,7 +357,7 @@ class Sessions:
             if state is not None and session in state.sessions:
                 self._answer(call, SessionOpened(session, state.sessions[session], state.changed))
 
-    def _is_over(self, session: str) -> None:
+    def _end(self, session: str) -> None:
         self._tags.pop(tag := session.partition("-")[2], None)
         self._shares.drop(tag)
         self._heard_ms.pop(session, None)
@@ -427,7 +427,7 @@ class Sessions:
         if not losses:
             del self._losses[session]
 
-    def _may_have_ended(self, session: str, now_ms: int) -> None:
+    def _end_if_silent(self, session: str, now_ms: int) -> None:
         state = self._state
         if state is None or session not in state.sessions or self._elected_ms is None:
             return

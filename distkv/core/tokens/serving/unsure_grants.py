@@ -35,9 +35,9 @@ class UnsureGrants:
         self._asked.pop((token, session), None)
         self._alarms.drop((token, session))
 
-    def due(self, now_ms: int) -> list[tuple[str, str]]:
+    def take_due(self, now_ms: int) -> list[tuple[str, str]]:
         """Of which to ask now."""
-        found = self._alarms.due(now_ms)
+        found = self._alarms.take_due(now_ms)
         self._asked.update(dict.fromkeys(found))
         return found
 
