@@ -1,5 +1,5 @@
 """What is called like a question changes nothing: a property, or a function whose name begins with `is_`, `has_`,
-`knows_` or the like.  Who reads `if part.is_over:` does not expect that it matters how often that is asked.
+`knows_`, `holds` or the like.  Who reads `if part.is_over:` does not expect that it matters how often that is asked.
 
 Knows: assignments, calls of methods that change their object, and functions of the core that do one of these, through
 as many calls as there are.  Does not know objects of other packages, nor what is changed under another name.
@@ -16,7 +16,11 @@ from tests.offenders import assert_none
 from tests.tidy.sources import ROOT, Source, in_each
 
 CORE = sorted((ROOT / "distkv" / "core").rglob("*.py"))
-QUESTIONS = ("are_", "can_", "does_", "has_", "is_", "knows_", "may_", "must_", "needs_", "seems_", "should_", "was_")
+QUESTIONS = {"are", "can", "does", "has", "is", "knows", "may", "must", "needs", "seems", "should", "was"}
+STATES = {"agrees", "allows", "awaits", "completes", "contains", "counts", "differs", "fits", "gives", "hears", "holds"}
+STATES |= {"keeps", "lacks", "leads", "matches", "owes", "reaches", "refuses", "serves", "shows", "takes"}
+STATES |= {"waits", "wants"}
+"""What follows one of these, or is one, says how something is: nobody expects that it changes that."""
 PROPERTIES = {"property", "functools.cached_property", "cached_property"}
 CHANGING = {
     "add",
@@ -85,7 +89,7 @@ def _flat(target: ast.expr) -> Iterator[ast.expr]:
 
 def _is_question(function: Function) -> bool:
     decorators = {ast.unparse(one) for one in function.decorator_list}
-    return bool(decorators & PROPERTIES) or function.name.removeprefix("_").startswith(QUESTIONS)
+    return bool(decorators & PROPERTIES) or function.name.lstrip("_").split("_")[0] in QUESTIONS | STATES
 
 
 def _seen(function: Function, owner: str, file: str) -> Seen:
@@ -181,6 +185,9 @@ class Part:
     def look(self, n):
         self.count += n
 
+def holds(one):
+    one.count += 1
+
 def is_new(one, some):
     return one.look(2)
 
@@ -191,4 +198,4 @@ def has_all(some):
 
 def test_question_that_changes_something_is_found() -> None:
     functions = [*_functions(Source.of(SAMPLE).tree, "sample")]
-    assert {name for _, name, _ in _lies(functions)} == {"first", "is_over", "may_go", "is_new", "has_all"}
+    assert {name for _, name, _ in _lies(functions)} == {"first", "is_over", "may_go", "holds", "is_new", "has_all"}
