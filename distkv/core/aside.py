@@ -18,6 +18,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.ready import (
     AnnounceDue,
     FollowBegan,
@@ -369,6 +370,7 @@ def _named(what: Input, name_of: Callable[[Input], str]) -> str:
         case (
             SetAside() | TransportUp() | TransportDown() | TransportGap() | AnnounceDue() | PeerDone() | FollowEnded()
             | FollowersSeen() | LendEnded() | ServiceContinued() | ServiceWithdrawn() | Wake()
+            | EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured()
         ):  # fmt: skip
             return ""
         case _:

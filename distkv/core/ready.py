@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
+from distkv.core.edges import EdgeEffect, EdgeInput
 from distkv.errors import DistkvError
 from distkv.model.event import Event, Link, NodeName, Tick, Tock
 from distkv.model.pages import Page
@@ -254,32 +255,12 @@ class NodeTold:
 
 
 Input: TypeAlias = (
-    LocalSet
-    | LocalBatch
-    | RetireNode
-    | LocalDecision
-    | SetAside
-    | ReplaceChange
-    | HeardMessage
-    | TransportUp
-    | TransportDown
-    | TransportGap
-    | AnnounceDue
-    | MembersSeen
-    | PeerAnswered
-    | PeerDone
-    | FollowBegan
-    | FollowTold
-    | FollowEnded
-    | FollowersSeen
-    | LendEnded
-    | LineLent
-    | PeerOffered
-    | JoinerAsked
-    | ServiceAsked
-    | ServiceContinued
-    | ServiceWithdrawn
-    | NodeTold
+    LocalSet | LocalBatch | RetireNode | LocalDecision | SetAside | ReplaceChange
+    | HeardMessage | TransportUp | TransportDown | TransportGap | AnnounceDue | MembersSeen
+    | PeerAnswered | PeerDone | PeerOffered | JoinerAsked
+    | FollowBegan | FollowTold | FollowEnded | FollowersSeen | LendEnded | LineLent
+    | ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold
+    | EdgeInput
     | Wake
 )
 
@@ -483,6 +464,8 @@ class Ready:
     """Begun at once, and tried once: what they name is the peers' own, or others', and a start names it anew."""
     lends: list[LendTo] = attrs.field(factory=list)
     """Begun at once: they say no more than the name of the node."""
+    edges: list[EdgeEffect] = attrs.field(factory=list)
+    """Done at once: what is told on an edge, a crash may undo."""
     reply: Reply | None = None
     """The answer to the input, when it asked something. It leaves when the records of this step are durable."""
     answers: list[Answer] = attrs.field(factory=list)

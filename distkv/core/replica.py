@@ -17,6 +17,7 @@ from distkv.core.ageing import Ageing
 from distkv.core.asks import Why
 from distkv.core.bounds import ObservedBounds
 from distkv.core.clients import Clients
+from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.following import Following
 from distkv.core.gossip import Gossip
 from distkv.core.links import Links
@@ -59,11 +60,13 @@ from distkv.core.ready import (
     Wake,
 )
 from distkv.core.registry import Registry
+from distkv.core.server_tree.machine import ServerTree
 from distkv.core.service_machine import ServiceMachine
 from distkv.core.services import Services
 from distkv.core.slots import Slot
 from distkv.core.sponsor import Sponsor
 from distkv.core.steps import take
+from distkv.core.tree_part import MakeTree, TreePart
 from distkv.errors import InitRefusedError
 from distkv.model.entry import Entry
 from distkv.model.event import Event, Link, NodeName, Tick, Tock, Writer
@@ -78,9 +81,14 @@ class Replica:
     """One node. It may be read at any time; it is changed by `replay`, `begin` and `step` only."""
 
     def __init__(
-        self, settings: CoreSettings, rng: Rng, services: Mapping[str, ServiceMachine] = MappingProxyType({})
+        self,
+        settings: CoreSettings,
+        rng: Rng,
+        services: Mapping[str, ServiceMachine] = MappingProxyType({}),
+        tree: MakeTree | None = None,
     ) -> None:
-        """`services`: the machine of each service that this node has, by its name."""
+        """`services`: the machine of each service that this node has, by its name. `tree` makes its machine in the
+        server tree; None: it takes no part."""
         self._node = Node(settings, rng)
         self._gossip = Gossip(self._node, rng)
         self._sponsor = Sponsor(self._node)
@@ -89,6 +97,7 @@ class Replica:
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
         self._services = Services(self._node, services)
+        self._tree_part = TreePart(self._node, tree)
         self.has_services: Final = bool(services)
         """Whether the time that services go by is of any interest."""
         self._began_ms = 0
@@ -203,6 +212,8 @@ class Replica:
                 self._sponsor.asked(what, turn)
             case ServiceAsked() | ServiceContinued() | ServiceWithdrawn() | NodeTold():
                 self._services.take(what, turn)
+            case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured():
+                self._tree_part.take(what, turn)
             case TransportUp():
                 self._transport_up(turn)
             case TransportDown():
@@ -233,9 +244,10 @@ class Replica:
         ageing_ms = self._ageing.wake_ms() if node.is_serving else None
         witnesses_ms = node.lives.witnesses.wake_ms() if node.is_up else None  # nobody is asked without a transport
         wake_ms, follow_ms = node.startup.wake_ms(), node.following.wake_ms()
-        service_ms = self._services.wake_ms()
+        service_ms, tree_ms = self._services.wake_ms(), self._tree_part.wake_ms()
         for ms in (
-            repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms, service_ms
+            repair_ms, ageing_ms, node.election.wake_ms(), witnesses_ms, self._gossip.wake_ms(), follow_ms, service_ms,
+            tree_ms,
         ):  # fmt: skip
             if ms is not None and (wake_ms is None or ms < wake_ms):
                 wake_ms = ms  # after every step; min() over a generator takes four times as long
@@ -262,6 +274,11 @@ class Replica:
         return self._node.store.tree
 
     @property
+    def server_tree(self) -> ServerTree | None:
+        """Its machine there; None: it takes no part."""
+        return self._tree_part.tree
+
+    @property
     def losses(self) -> Losses:
         """Paths whose values the disk lost."""
         return self._node.store.losses
@@ -283,7 +300,7 @@ class Replica:
     @property
     def failed_services(self) -> frozenset[str]:
         """Those that failed, and are off until the next start."""
-        return self._services.failed
+        return self._services.failed | ({"tree"} if self._tree_part.has_failed else frozenset())
 
     @property
     def ending(self) -> Event | None:
@@ -423,6 +440,7 @@ class Replica:
         if store.has_data:
             self._repair(turn)
         self._services.do_what_is_due(turn)
+        self._tree_part.do_what_is_due(turn)
         self._ageing.note_new(turn)
         turn.ready.records += store.raise_ceiling(bool(turn.ready.records))
 

@@ -28,6 +28,8 @@ import trio
 from distkv.config import Config
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.core.server_tree.machine import ServerTree
+from distkv.core.server_tree.settings import TreeSettings
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
 from distkv.daemon.collector import spare_entries
@@ -186,7 +188,7 @@ def _driver(config: Config, beginning: Beginning, addr: str, directory: Director
     settler.contain = driver.faults.contain
     if transport is not None:
         transport.contain = driver.faults.contain
-        driver.join_tree(caller, config.tree, random.Random())
+        driver.tree_edges.attacher = caller
     return driver
 
 
@@ -223,7 +225,13 @@ def _replica(config: Config, beginning: Beginning, addr: str, tokens: TokenMachi
         restarts=beginning.restarts,
         network_id=os.urandom(8),
     )
-    return Replica(settings, random.Random(), {} if tokens is None else {TOKENS: tokens})
+    tree = TreeSettings(settings.node, addr, config.tree.fanout, round(config.tree.announce_s * 1000))
+    return Replica(
+        settings,
+        random.Random(),
+        {} if tokens is None else {TOKENS: tokens},
+        None if settings.alone else partial(ServerTree, tree, random.Random()),
+    )
 
 
 def _token_settings(config: Config) -> TokenSettings:

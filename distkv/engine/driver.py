@@ -13,12 +13,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import assert_never
 
 import trio
 
-from distkv.config import Limits, TreeConfig
+from distkv.config import Limits
 from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
@@ -31,7 +30,6 @@ from distkv.core.ready import (
     Note,
     Ready,
     Reply,
-    Rng,
     TransportDown,
     TransportGap,
     TransportUp,
@@ -56,7 +54,7 @@ from distkv.engine.service_desk import ServiceDesk
 from distkv.engine.settler import Settler
 from distkv.engine.trace import Tracing
 from distkv.engine.traffic import LinkTraffic
-from distkv.engine.tree_edges import Attacher, TreeEdges
+from distkv.engine.tree_edges import TreeEdges
 from distkv.engine.turn_work import TurnWork
 from distkv.errors import BusyError, NoSpaceError, PeerError
 from distkv.model.event import Event, NodeName, Tick
@@ -97,8 +95,8 @@ class Driver:
         self.aside = AsideKeeper(replica, self.counters)
         self.work = TurnWork()
         self.follow_limits = FollowLimits(lambda name: name in replica.registry.nodes)
-        self.tree_edges: TreeEdges | None = None
-        """The server tree; None: the node is alone."""
+        self.tree_edges = TreeEdges(self)
+        """In the server tree."""
         self.tokens: TokenMachine | None = None
         """The token service; None: the settings name no token servers."""
         self.loans: Loans | None = None
@@ -124,7 +122,7 @@ class Driver:
         self.services = ServiceDesk(self, replica, caller, limits.service_requests, self.counters, self.faults)
         outlets = Outlets(
             self._write, self._send, self._peers.ask, self.services.say, self._peers.follow, self._begin_lend,
-            self.services.answer, self._tell, self._end, self._note, self._announce,
+            self.tree_edges, self.services.answer, self._tell, self._end, self._note, self._announce,
         )  # fmt: skip
         self._executor = Executor(committer, outlets, limits.outbox, self.faults.contain)
         self._late_commits = LateCommits(committer)
@@ -277,12 +275,6 @@ class Driver:
             return LinkTraffic()
         return self._traffic.setdefault(name, LinkTraffic())
 
-    def join_tree(self, attacher: Attacher, config: TreeConfig, rng: Rng) -> None:
-        """Take part in the server tree while it runs; `attacher` reaches the parent."""
-        self.tree_edges = TreeEdges(
-            self.replica, attacher, config, self.silent_s, rng, self.traffic, self.counters, lambda: self.clients
-        )
-
     # -- work
 
     async def _alone(self, what: str, run: Callable[[], Awaitable[object]]) -> None:
@@ -315,8 +307,8 @@ class Driver:
                 nursery.start_soon(self.settler.run)
             if self.scrub is not None:
                 nursery.start_soon(self._alone, "scrub", self.scrub.run)
-            if self.tree_edges is not None:
-                nursery.start_soon(self._alone, "tree", partial(self.tree_edges.run, self.wait_ready))
+            if self.replica.server_tree is not None:
+                nursery.start_soon(self._alone, "tree", self.tree_edges.run)
             nursery.start_soon(self._end_when_fatal)
             await before()
             if self.transport is not None:

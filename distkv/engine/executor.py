@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import attrs
 
+from distkv.core.edges import Close, Deliver, Dial, EdgeEffect, Say
 from distkv.core.ready import Answer, Ask, FollowFrom, LendTo, Note, Ready, ServiceTell
 from distkv.errors import DistkvError, StaleError
 from distkv.wire.message import Message
@@ -32,6 +33,23 @@ class LogPosition(Protocol):
     @property
     def durable(self) -> int:
         """How many of them are on the disk."""
+
+
+class EdgeOutlets(Protocol):
+    """Where that goes which the machine in the server tree wants done. None of these may take an input: what comes of
+    it is told to the replica later."""
+
+    def dial(self, what: Dial) -> None:
+        """Ask a node to be the parent, on a new edge."""
+
+    def say(self, what: Say) -> None:
+        """Tell the other end of an edge, if it is open."""
+
+    def close(self, what: Close) -> None:
+        """End an edge, if it is open; what was said before may still leave."""
+
+    def deliver(self, what: Deliver) -> None:
+        """Hand a frame to its service."""
 
 
 @attrs.frozen
@@ -51,6 +69,7 @@ class Outlets:
     """Follow a peer from now on, or no more."""
     lend: Callable[[LendTo], None]
     """Lend a connection to a peer."""
+    edges: EdgeOutlets
     answer: Callable[[Answer], None]
     """Give it to whoever asked a service. Called when all is durable that was decided before it, if it waits for that.
     """
@@ -62,6 +81,22 @@ class Outlets:
     """Count it, and log it. Nobody but the owner of the node hears of it, so it waits for nothing."""
     announce: Callable[[], None]
     """Say to the replica that updates were dropped. Called when the outbox is empty again."""
+
+
+def carry_out_edges(effects: Sequence[EdgeEffect], outlets: EdgeOutlets) -> None:
+    """Do what the machine in the server tree wants done, in this order."""
+    for effect in effects:
+        match effect:
+            case Dial():
+                outlets.dial(effect)
+            case Say():
+                outlets.say(effect)
+            case Close():
+                outlets.close(effect)
+            case Deliver():
+                outlets.deliver(effect)
+            case _:
+                assert_never(effect)
 
 
 class Executor:
@@ -101,6 +136,8 @@ class Executor:
             outlets.follow(follow)
         for lend in ready.lends:
             outlets.lend(lend)
+        if ready.edges:
+            carry_out_edges(ready.edges, outlets.edges)
         for answer in ready.answers:
             self._answer(answer)
         outlets.tell(ready)

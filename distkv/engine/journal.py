@@ -22,7 +22,8 @@ from distkv.model.path import Path
 log = logging.getLogger("distkv.engine")
 
 LEVELS: Final = {
-    **dict.fromkeys(("two_contents", "digest_differs", "damaged", "service_failed", "entry_guarded"), logging.ERROR),
+    **dict.fromkeys(("two_contents", "digest_differs", "damaged", "service_failed", "tree_failed"), logging.ERROR),
+    "entry_guarded": logging.ERROR,
     **dict.fromkeys(("rolled_back", "own_missing", "later_life", "stood_in", "retired", "stale"), logging.WARNING),
     **dict.fromkeys(("foreign_network", "name_twice", "same_address", "answer_unasked"), logging.WARNING),
     "token_setting_differs": logging.WARNING,

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from distkv.core.edges import EdgeAsked, EdgeEnded, EdgeInput, EdgeTaken, EdgeTold, FrameGiven, NodeMeasured
 from distkv.core.election import has_data
 from distkv.core.ready import (
     AnnounceDue,
@@ -162,6 +163,8 @@ class Recorder:
                 return StepKind.TOLD, Said("told", "", name, replica.name, about=service), ()
             case SetAside() | ReplaceChange():
                 return StepKind.REQUEST, None, ()
+            case EdgeAsked() | EdgeTold() | EdgeTaken() | EdgeEnded() | FrameGiven() | NodeMeasured():
+                return StepKind.LINKED, None, ()
             case RetireNode() | LocalDecision() | ServiceAsked() | ServiceContinued() | ServiceWithdrawn():
                 return StepKind.REQUEST, None, ()
         assert_never(what)
@@ -388,6 +391,6 @@ def _is_silent(what: Input | None, ready: Ready, replica: Replica) -> bool:
     elif isinstance(what, FollowTold):
         is_expected = not (what.events or what.known)
     else:
-        is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue | FollowersSeen)
+        is_expected = isinstance(what, Wake | MembersSeen | AnnounceDue | FollowersSeen | EdgeInput)
     records = [record for record in ready.records if not isinstance(record, CeilingRecord)]
     return is_expected and not (records or ready.messages or ready.changes or ready.notes or ready.fatal)

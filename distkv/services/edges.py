@@ -17,7 +17,7 @@ from distkv.engine.driver import Driver
 from distkv.engine.tree_edges import Edge, TreeEdges
 from distkv.errors import BusyError
 from distkv.services.follow import SIGNS
-from distkv.wire.edges import EdgeItem, ParentRefusal, SignOfLife, encode_edge
+from distkv.wire.edges import EdgeItem, SignOfLife, encode_edge
 from distkv.wire.replies import encode_end, encode_start
 from distkv.wire.request import Attach
 
@@ -45,7 +45,7 @@ class ConnectionEdges:
         """
         if len(self._open) >= EDGES_MAX:
             raise BusyError(f"this connection has {len(self._open)} edges already: stop one")
-        tree_edges = self._driver.tree_edges if self._is_known(request) else None
+        tree_edges = self._driver.tree_edges
         found = self._open[request.seq] = ParentEnd(tree_edges, request, self._send, self._heard, self._forget)
         return found
 
@@ -61,12 +61,6 @@ class ConnectionEdges:
         found = self._open.get(seq)
         return found is not None and found.told(item)
 
-    def _is_known(self, request: Attach) -> bool:
-        """Whether another registered node asks, in its present life."""
-        replica = self._driver.replica
-        registered = replica.registry.nodes.get(request.node)
-        return registered is not None and registered.life == request.life and request.node != replica.name
-
     def _forget(self, seq: int) -> None:
         del self._open[seq]
 
@@ -76,13 +70,12 @@ class ParentEnd:
 
     def __init__(
         self,
-        tree_edges: TreeEdges | None,
+        tree_edges: TreeEdges,
         request: Attach,
         send: SendAll,
         heard: Callable[[], int],
         ended: Callable[[int], None],
     ) -> None:
-        """without `tree_edges` the answer is a refusal."""
         self._tree_edges: Final = tree_edges
         self._request: Final = request
         self._send: Final = send
@@ -94,28 +87,26 @@ class ParentEnd:
     def stop(self) -> None:
         """Let it come to its end. The tree hears of it at once: it may have something to say before `run` goes on."""
         self._is_stopped = True
-        if self._tree_edges is not None and self._number is not None:
+        if self._number is not None:
             self._tree_edges.ended(self._number)
 
     def told(self, item: EdgeItem) -> bool:
         """The child says something; whether the edge has begun, and is not over."""
-        return self._tree_edges is not None and self._number is not None and self._tree_edges.told(self._number, item)
+        return self._number is not None and self._tree_edges.told(self._number, item)
 
     async def run(self) -> None:
         """Until it is stopped or cancelled, or the machine closes it."""
-        seq, tree_edges = self._request.seq, self._tree_edges
+        seq = self._request.seq
         try:
             await self._send(encode_start(seq))
-            if tree_edges is None:
-                await self._send(encode_edge(ParentRefusal("unknown"), seq))
-            elif not self._is_stopped:
-                await self._be_edge(tree_edges)
+            if not self._is_stopped:
+                await self._be_edge(self._tree_edges)
             await self._send(encode_end(seq))
         finally:
             self._ended(seq)
 
     async def _be_edge(self, tree_edges: TreeEdges) -> None:
-        number, edge = tree_edges.asked(self._request.node)
+        number, edge = tree_edges.asked(self._request.node, self._request.life)
         self._number = number
         try:
             async with trio.open_nursery() as nursery:

@@ -15,9 +15,9 @@ import attrs
 from distkv.core.bounds import ObservedBounds
 from distkv.core.ready import CoreSettings
 from distkv.core.replica import Replica
+from distkv.core.server_tree.machine import ServerTree
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.engine.driver import Driver
-from distkv.engine.tree_edges import TreeEdges
 from distkv.model.event import NodeName
 from distkv.model.tick_ranges import TickRanges
 from distkv.services import damage
@@ -52,7 +52,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "transport": driver.transport.statistics() if driver.transport is not None else {"kind": "solo"},
         "storage": driver.settler.statistics() if driver.settler is not None else {},
         "links": _links(driver),
-        "tree": _tree(driver.tree_edges),
+        "tree": _tree(replica.server_tree, driver.now_ms()),
         "tokens": _tokens(driver),
         "failed": _failed(driver),
         "aside": driver.aside.state(),
@@ -60,7 +60,7 @@ def get_state(driver: Driver, request: GetState) -> bytes:
         "counters": {
             **dict(sorted(driver.counters.items())),
             **attrs.asdict(replica.deliveries),
-            **(driver.tree_edges.counts() if driver.tree_edges is not None else {}),
+            **(replica.server_tree.statistics() if replica.server_tree is not None else {}),
             "commits_inline": committer.inline_count,
             "commits_on_thread": committer.thread_count,
             "watchers": driver.hub.count,
@@ -116,11 +116,10 @@ def _link(driver: Driver, name: NodeName, addr: str, missing: Mapping[NodeName, 
     return {**found, "events_in": traffic.events_in, "events_out": traffic.events_out, "behind": behind}
 
 
-def _tree(tree_edges: TreeEdges | None) -> dict[str, object]:
+def _tree(tree: ServerTree | None, now_ms: int) -> dict[str, object]:
     """Our place in the server tree, and what all in it announce; nothing where there is no transport."""
-    if tree_edges is None:
+    if tree is None:
         return {}
-    tree = tree_edges.tree
     return {
         "phase": tree.phase.value,
         "parent": tree.parent,
@@ -128,7 +127,7 @@ def _tree(tree_edges: TreeEdges | None) -> dict[str, object]:
         "path": tree.path,
         "root": tree.path[-1] if tree.path else None,
         "children": tree.children,
-        "apart": tree_edges.apart(),
+        "apart": tree.apart(now_ms),
         "announced": {name: attrs.asdict(what, recurse=False) for name, what in sorted(tree.announced.items())},
     }
 

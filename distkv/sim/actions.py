@@ -99,6 +99,8 @@ class Deed(StrEnum):
     NAMESAKE_GONE = "namesake-gone"
     OWN_ADDRESS = "own-address"
     HALF_OPEN = "half-open"
+    STALL = "stall"
+    FLOW = "flow"
 
 
 @attrs.frozen
@@ -296,6 +298,7 @@ class TellAll:
 
     node: str
     text: str
+    times: int = 1
 
 
 @attrs.frozen

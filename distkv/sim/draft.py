@@ -39,8 +39,9 @@ from distkv.sim.actions import (
 from distkv.sim.host import OUTBOX_MAX
 from distkv.sim.network import NetworkFaults
 from distkv.sim.presence import Presence
-from distkv.sim.scenario import SELDOM, Fault, Planned, Scenario
+from distkv.sim.scenario import PARTS, SELDOM, Fault, Planned, Scenario
 from distkv.sim.token_draft import draw_clients, draw_data, draw_servers, token_rng
+from distkv.sim.tree_draft import draw_course, draw_tree
 from distkv.sim.workload import OWNER, RING_LENGTH
 
 DELIVERIES_AIMED_AT: Final = 2600
@@ -78,15 +79,16 @@ def draw(seed: int, off: Collection[Fault] = ()) -> Scenario:
     one off moves nothing else.
     """
     rng = Random(f"scenario {seed}")
-    wanted = [fault for fault in Fault if fault not in SELDOM and rng.random() < 0.5]
+    wanted = [fault for fault in Fault if fault not in SELDOM | PARTS and rng.random() < 0.5]
     wanted += [fault for fault in Fault if fault in SELDOM and Random(f"{fault} wanted {seed}").random() < 0.25]
-    return _Draft(seed, rng, frozenset(wanted) - frozenset(off)).scenario()
+    return _Draft(seed, rng, frozenset([*wanted, *PARTS]) - frozenset(off), off).scenario()
 
 
 class _Draft:
     """One seed's choices."""
 
-    def __init__(self, seed: int, rng: Random, faults: frozenset[Fault]) -> None:
+    def __init__(self, seed: int, rng: Random, faults: frozenset[Fault], off: Collection[Fault]) -> None:
+        self._off = off
         self._seed = seed
         self._rng = rng
         self._faults = faults
@@ -110,9 +112,12 @@ class _Draft:
         presence = Presence([_name(number) for number in range(count)], late, troubles)
         writes = self._writes(count, paths, network, presence, quiet_ms, length_ms)
         writes += self._decisions(count, length_ms)
-        tokens = draw_servers(token_rng(self._seed), count)
+        tokens = draw_servers(token_rng(self._seed), count) if has(Fault.TOKENS) else None
+        tree = draw_tree(self._seed) if has(Fault.TREES) else None
+        names = [_name(number) for number in range(count)]
+        if tree is not None:
+            troubles += draw_course(self._seed, names, quiet_ms, length_ms, self._off)
         if tokens is not None:
-            names = [_name(number) for number in range(count)]
             wishes = draw_clients(self._part("token clients"), names, tokens[2], length_ms)
             writes += [*wishes, *draw_data(self._part("token data"), wishes)]
         return Scenario(
@@ -131,6 +136,7 @@ class _Draft:
             stream_events=rng.choice([8, 64, 512]),
             doubts_ms=rng.choice([0, 5000, 15_000]),
             tokens=tokens,
+            tree=tree,
             network=network,
             quiet_ms=quiet_ms,
             length_ms=length_ms,
@@ -263,7 +269,7 @@ class _PlannedFault:
                 return self._plan(ToNode(name, Deed.HALF_OPEN))
             case Fault.LOSS | Fault.DUPLICATION | Fault.DELAY | Fault.LATE | Fault.BREAKS | Fault.SLOW_DISK:
                 return []
-            case Fault.BUDGET:
+            case Fault.BUDGET | Fault.STALL | Fault.TOKENS | Fault.TREES:
                 return []
         assert_never(fault)
 

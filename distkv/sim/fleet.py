@@ -34,7 +34,6 @@ from distkv.sim.agenda import Agenda
 from distkv.sim.clock import HostClock
 from distkv.sim.conversation import Conversation
 from distkv.sim.following import FollowStream
-from distkv.sim.forest import Forest
 from distkv.sim.host import Host, Process
 from distkv.sim.network import Network, NetworkFaults
 from distkv.sim.rot import Choose
@@ -42,6 +41,8 @@ from distkv.sim.rule import Observer, Observers
 from distkv.sim.telling import tell_services
 from distkv.sim.token_moments import DataMoment, TokenMoment
 from distkv.sim.token_nodes import TokenNodes
+from distkv.sim.tree_edges import VirtualEdges
+from distkv.sim.trees import TreeNodes
 from distkv.storage.memory import MemoryDisk
 from distkv.transport.diversion import divert
 from distkv.wire.gossip import GossipKind, decode_message, encode_message, kind_of
@@ -83,8 +84,8 @@ class Fleet:
         """How often one takes up to `STALL_MS` more."""
         self.own_every = 1
         """Of so many messages one comes back to its sender, who drops it: all do, but each costs a step."""
-        self.forest: Forest | None = None
-        """The server trees, if there are any."""
+        self.tree_nodes: TreeNodes | None = None
+        """The server tree, if there is one."""
         self.token_nodes: TokenNodes | None = None
         """The token servers, if there are any."""
         self.part_bounds = PartBounds(events=PART_EVENTS)
@@ -125,7 +126,8 @@ class Fleet:
             **more,
         )
         services = self.token_nodes.services(host) if self.token_nodes is not None and host.is_ours else {}
-        replica = Replica(settings, random.Random(self.rng.random()), services)
+        tree = self.tree_nodes.make(host) if self.tree_nodes is not None and host.is_ours else None
+        replica = Replica(settings, random.Random(self.rng.random()), services, tree)
         rotten = host.disk.rotten
         found = [] if rotten is None else rotten.load_into(replica)
         records = host.disk.open()
@@ -219,6 +221,11 @@ class Fleet:
             if host.addr == addr and host.process is not None:
                 return host
         return None
+
+    def edges_at(self, addr: str) -> VirtualEdges | None:
+        """The edges of whoever listens there."""
+        host = self.at_address(addr)
+        return host.process.edges if host is not None and host.process is not None else None
 
     # -- the network
 

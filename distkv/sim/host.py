@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from distkv.config import Limits
+from distkv.core.edges import EdgeInput
 from distkv.core.ready import (
     AGEING_BYTES,
     AnnounceDue,
@@ -40,10 +41,10 @@ from distkv.engine.followers import Followers
 from distkv.engine.shared_queue import News
 from distkv.errors import DistkvError, NoSpaceError, StaleError
 from distkv.model.event import NodeName
-from distkv.sim.agenda import Agenda
 from distkv.sim.agent import Agent
 from distkv.sim.clock import HostClock
 from distkv.sim.disk import VirtualDisk
+from distkv.sim.tree_edges import EdgesBetween, VirtualEdges
 from distkv.wire.message import Message
 from distkv.wire.records import encode_record
 from distkv.wire.room import EVENT_BYTES
@@ -74,13 +75,8 @@ class OpenStream(Protocol):
         """The machine has forgotten the connection, and the peer is not told."""
 
 
-class Surroundings(Protocol):
+class Surroundings(EdgesBetween, Protocol):
     """What a process sees of the world."""
-
-    @property
-    def agenda(self) -> Agenda: ...
-    @property
-    def notes(self) -> Counter[str]: ...
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         """A step was taken, of which nothing is carried out yet."""
@@ -162,6 +158,7 @@ class Host:
         for process, do in held:
             self.give(process, do)
         if self.process is not None:
+            self.process.edges.is_stalled = False
             self.process.replan()
 
     def give(self, process: Process, do: Callable[[], object]) -> None:
@@ -212,13 +209,15 @@ class Process:
         """Who waits for answers of services, by the number of the request."""
         self.connected: dict[object, Callable[[], object]] = {}
         """Clients, and how each is told that its connection broke."""
+        self.edges: Final = VirtualEdges(self, around)
+        """In the server tree."""
         self._requests = 0
         self._seen = Counter[NodeName]()
         self._around = around
         self._agenda = around.agenda
         outlets = Outlets(
-            self._write, self._send, self._ask, self._say, self._follow, self._lend, self._answer, self._tell,
-            self._end, self._note, self._announce,
+            self._write, self._send, self._ask, self._say, self._follow, self._lend, self.edges, self._answer,
+            self._tell, self._end, self._note, self._announce,
         )
         self._executor = Executor(host.disk, outlets, OUTBOX_MAX)
 
@@ -226,6 +225,32 @@ class Process:
     def now_ms(self) -> int:
         """True time."""
         return self._agenda.now_ms
+
+    # -- for its edges
+
+    @property
+    def host_name(self) -> str:
+        """That of its machine."""
+        return self.host.name
+
+    @property
+    def node(self) -> NodeName:
+        """Its own name."""
+        return self.host.node
+
+    @property
+    def life(self) -> int:
+        """That of its directory."""
+        return self.replica.life or 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it gets no time."""
+        return self.host.is_paused
+
+    def give(self, what: EdgeInput) -> None:
+        """Take an input now, or when it goes on."""
+        self.host.give(self, partial(self.step, what))
 
     # -- in
 
@@ -303,6 +328,7 @@ class Process:
         self.following.clear()
         for tell in [*self.connected.values()]:
             tell()
+        self.edges.stop()
 
     def forget_connections(self) -> None:
         """The machine has forgotten all connections of follows, and those on which it answers."""
@@ -310,6 +336,7 @@ class Process:
             answer.forget()
         for stream in [*self.following.values()]:
             stream.lose()
+        self.edges.forget()
 
     def followed(self, name: NodeName, *, is_seen: bool) -> None:
         """A node follows this one for what it makes, or does not any more."""

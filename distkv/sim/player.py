@@ -21,6 +21,7 @@ from distkv.sim.rules import every
 from distkv.sim.screen import Screen
 from distkv.sim.script import Script
 from distkv.sim.stage import Stage
+from distkv.sim.trees import tree_lines
 from distkv.sim.world import DEFAULTS, new_fleet
 
 
@@ -107,7 +108,7 @@ class Player:
         lines = standing_lines({name: host.live for name, host in hosts if host.process is not None})
         lines += [f"{name}: does not run" for name, host in hosts if host.process is None]
         lines += self._stage.token_lines()
-        return lines if self._fleet.forest is None else [*lines, *self._fleet.forest.lines()]
+        return [*lines, *tree_lines(self._fleet.hosts.values())]
 
     def _happened(self, moment: Moment) -> None:
         moment = attrs.evolve(moment, at_ms=moment.at_ms - self._zero_ms)

@@ -31,6 +31,7 @@ from distkv.core.ready import (
     Wake,
     WriteDone,
 )
+from distkv.core.replica import Replica
 from distkv.model.event import Event, Kind, is_above, order
 from distkv.sim.host import Host, Process
 from distkv.sim.rule import Observed, Observer
@@ -124,6 +125,10 @@ SIGNS: Final[dict[str, str]] = {
     "peer_failed": "XCHG-3",
     "peer_empty": "XCHG-4",
     "same_address": "NAME-2",
+    "a node gets a parent": "TREE-2",
+    "a parent is lost": "TREE-4",
+    "a frame comes by the tree": "TREE-10",
+    "an edge overruns": "TREE-11",
     "watch_missed": "watch",
     "watch_resync": "watch",
     "watch_went_on": "watch",
@@ -151,6 +156,14 @@ _BY_ASK: Final = {
     AskEvents: "a pull",
     AskSnapshot: "a download is asked for",
     AskPages: "a look at pages",
+}
+
+
+_OF_THE_TREE: Final = {
+    "parents": "a node gets a parent",
+    "parents_lost": "a parent is lost",
+    "frames_in": "a frame comes by the tree",
+    "edge_overrun": "an edge overruns",
 }
 
 
@@ -218,6 +231,15 @@ class Reached(Observer):
 
     def settled(self, fleet: Observed) -> None:
         self.signs.update(fleet.notes)
+        for host in fleet.ours():
+            self._tree(host.live)
+
+    def ended(self, process: Process) -> None:
+        self._tree(process.replica)
+
+    def _tree(self, replica: Replica) -> None:
+        counts = {} if replica.server_tree is None else replica.server_tree.statistics()
+        self.signs.update({sign: counts[name] for name, sign in _OF_THE_TREE.items() if counts.get(name)})
 
     def _event(self, process: Process, record: EventRecord) -> None:
         event = record.event

@@ -16,6 +16,7 @@ from distkv.graph.recorder import Recorder, outside
 from distkv.graph.trace import ENDED, Moment
 from distkv.sim.host import Process
 from distkv.sim.rule import Observer
+from distkv.sim.trees import TreeWords
 from distkv.wire.message import Record
 
 
@@ -25,14 +26,18 @@ class Recording(Observer):
     def __init__(self, write: Callable[[Moment], object]) -> None:
         self._write = write
         self._recorders: dict[Process, Recorder] = {}
+        self._trees: dict[Process, TreeWords] = {}
 
     def started(self, process: Process, records: Sequence[Record]) -> None:  # noqa: ARG002
-        self._recorders[process] = Recorder()
+        self._recorders[process], self._trees[process] = Recorder(), TreeWords()
 
     def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:
         moment = self._recorders[process].step(process.now_ms, what, ready, process.replica)
         if moment is not None:
             self._write(attrs.evolve(moment, node=process.host.name))  # two hosts may have servers of one name
+        tree = process.replica.server_tree
+        for words in self._trees[process].told(tree, ready) if tree is not None else ():
+            self._write(outside(process.now_ms, process.host.name, words))
 
     def befell(self, at_ms: int, name: str, what: str) -> None:
         self._write(outside(at_ms, name, what))
@@ -41,5 +46,5 @@ class Recording(Observer):
         self._write(outside(at_ms, name, what))
 
     def ended(self, process: Process) -> None:
-        del self._recorders[process]
+        del self._recorders[process], self._trees[process]
         self._write(outside(process.now_ms, process.host.name, ENDED))

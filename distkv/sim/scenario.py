@@ -95,10 +95,18 @@ class Fault(StrEnum):
     """A disk on which rows of the archive do not check any more, or two such disks."""
     HALF_OPEN = "half-open"
     """A machine that forgets its connections, of which the others are not told."""
+    STALL = "stall"
+    """A node that takes nothing of what is said to it over the server tree, although it is there."""
+    TOKENS = "tokens"
+    """No fault, but a part of some seeds that is switched off alike: token servers, and clients of theirs."""
+    TREES = "trees"
+    """The same: the server tree."""
 
 
 RARE: Final = frozenset({Fault.NAMESAKE, Fault.FOREIGN, Fault.LIES, Fault.SAME_ADDRESS, Fault.RETIRE})
 """What other people do wrong."""
+PARTS: Final = frozenset({Fault.STALL, Fault.TOKENS, Fault.TREES})
+"""What is drawn by generators of its own."""
 SELDOM: Final = RARE | {Fault.ROT, Fault.HALF_OPEN}
 """Each seed takes one in four of these."""
 
@@ -142,6 +150,9 @@ class Scenario:
     """How long agents take to see that another one is gone, or back."""
     tokens: tuple[int, int, int] | None
     """How many hosts serve tokens, their lease, the ttl of a session (ms); None: there are none."""
+    tree: tuple[int, int] | None
+    """How many children a node of the server tree takes, and how often it announces itself (ms); None: there is none.
+    """
     network: NetworkFaults
     quiet_ms: int
     """For so long there are no faults but those of the network."""
@@ -166,6 +177,9 @@ class Scenario:
         if self.tokens is not None:
             servers, lease_ms, ttl_ms = self.tokens
             world |= {"tokens": servers, "lease_ms": lease_ms, "ttl_ms": ttl_ms, "drift": TOKENS_DRIFT}
+        if self.tree is not None:
+            children, announce_ms = self.tree
+            world |= {"trees": True, "children": children, "announce_ms": announce_ms}
         return world
 
     def actions(self) -> Iterator[Action]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, assert_never
 
+from distkv.core.edges import FrameGiven
 from distkv.core.ready import Retired, RetireNode
 from distkv.errors import DistkvError, DuplicateNameError
 from distkv.model.event import NodeName
@@ -58,11 +59,13 @@ from distkv.sim.actions import (
 from distkv.sim.fairness import Fairness
 from distkv.sim.fleet import Fleet
 from distkv.sim.host import Host, Process
+from distkv.sim.last_words import speak_last
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import BrokenRuleError
 from distkv.sim.rules.alike import is_at_rest, not_at_rest
 from distkv.sim.strangers import Strangers, namesake_of
 from distkv.sim.token_crowd import TokenCrowd
+from distkv.sim.trees import SAY
 from distkv.sim.wording import words_for
 from distkv.sim.workload import Workload
 from distkv.storage.memory import MemoryDisk
@@ -218,6 +221,8 @@ class Stage:
                 self._strangers.move(host, host.own_addr)
             case Deed.HALF_OPEN:
                 self._running(name).forget_connections()
+            case Deed.STALL | Deed.FLOW:
+                self._running(name).edges.is_stalled = action.deed is Deed.STALL
             case _:
                 assert_never(action.deed)
 
@@ -228,7 +233,7 @@ class Stage:
             raise NotPossibleError(f"{host.name} has no data, or a namesake already")
         if deed is Deed.NAMESAKE_GONE and namesake_of(host.name) not in self._fleet.hosts:
             raise NotPossibleError(f"{host.name} has no namesake")
-        if deed in (Deed.OWN_ADDRESS, Deed.HALF_OPEN):
+        if deed in (Deed.OWN_ADDRESS, Deed.HALF_OPEN, Deed.STALL, Deed.FLOW):
             self._running(host.name)
 
     def _lose_disk(self, host: Host, *, is_copied: bool) -> None:
@@ -343,11 +348,12 @@ class Stage:
                 return
 
     def _tell_all(self, action: TellAll) -> None:
-        forest, name = self._fleet.forest, NodeName(action.node)
-        if forest is None or not forest.is_running(name):
-            raise NotPossibleError(f"{name} is in no server tree: say 'settings trees=yes' first")
+        process = self._running(action.node)
+        if process.replica.server_tree is None or not process.replica.is_serving:
+            raise NotPossibleError(f"{action.node} is in no server tree: say 'settings trees=yes' first")
         self._tell(action)
-        forest.say(name, action.text)
+        for _ in range(action.times):
+            process.give(FrameGiven(SAY, action.text.encode()))
 
     # -- what there is
 
@@ -435,6 +441,8 @@ class Stage:
         self._end_faults()
         is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
         if self._crowd.all_is_well():
+            is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
+        if is_resting and speak_last(fleet):
             is_resting = fleet.run_until(lambda: is_at_rest(fleet), within_ms)
         self._check_fatal()
         if not is_resting:

@@ -1,66 +1,81 @@
-"""The server trees of a fleet's nodes: a node takes part as soon as it serves clients, until it ends.
+"""The server tree of a fleet's nodes.
 
-Knows: which processes run, and who seems alive to each.  Does not know how a tree grows (`forest`).
+Knows: what each node's machine is told at its start, and how people read where the nodes stand.  Does not know how a
+tree grows (`core.server_tree`), nor how edges arrive (`tree_edges`).
 
-Invariant: the store is as it would be without trees.
+Invariant: chance for trees is drawn from generators of their own.
 """
 
 from __future__ import annotations
 
-from distkv.core.ready import Input, Ready
-from distkv.core.server_tree.parents import TreePeer
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+from random import Random
+from typing import Final
+
+import attrs
+
+from distkv.core.edges import Deliver
+from distkv.core.ready import Ready
+from distkv.core.server_tree.machine import ServerTree
+from distkv.core.server_tree.phase import TreePhase
+from distkv.core.server_tree.settings import TreeSettings
+from distkv.core.tree_part import MakeTree
 from distkv.model.event import NodeName
-from distkv.sim.fleet import Fleet
-from distkv.sim.forest import Forest
-from distkv.sim.host import Process
-from distkv.sim.rule import Observer
+from distkv.sim.host import Host
+
+SAY: Final = "say"
+"""The service that `say` in a scenario file speaks for."""
 
 
-class Trees(Observer):
-    """Grows them for those who serve."""
+@attrs.frozen
+class TreeNodes:
+    """Gives each server that starts a machine of its own."""
+
+    seed: int
+    fanout: int
+    announce_ms: int
+    _starts: Counter[str] = attrs.field(factory=Counter)
+
+    def make(self, host: Host) -> MakeTree:
+        """For a server that starts."""
+        self._starts[host.name] += 1
+        rng = Random(f"tree of {host.name} {self.seed} {self._starts[host.name]}")
+        return partial(ServerTree, TreeSettings(host.node, host.addr, self.fanout, self.announce_ms), rng)
+
+
+class TreeWords:
+    """What happens to one node in the tree, as people say it."""
 
     def __init__(self) -> None:
-        self._fleet: Fleet | None = None
+        self._told: tuple[TreePhase, NodeName | None] = (TreePhase.OUT, None)
 
-    def attach(self, fleet: Fleet, seed: int, *, fanout: int, announce_ms: int) -> None:
-        """From now on, in this fleet."""
-        self._fleet = fleet
-        fleet.forest = Forest(
-            fleet.agenda,
-            fleet.network,
-            seed,
-            fanout=fanout,
-            announce_ms=announce_ms,
-            peers_of=self._peers_of,
-            is_paused=lambda name: fleet.hosts[name].is_paused,
-            told=fleet.befell,
-        )
+    def told(self, tree: ServerTree, ready: Ready) -> Iterator[str]:
+        """Of a step."""
+        for effect in ready.edges:
+            if isinstance(effect, Deliver):
+                yield f"gets from {effect.frame.origin}: {effect.frame.body.decode()}"
+        now = tree.phase, tree.parent
+        if now != self._told:
+            self._told = now
+            match tree.phase:
+                case TreePhase.ROOT:
+                    yield "is a root"
+                case TreePhase.ATTACHED:
+                    yield f"has the parent {tree.parent}, level {tree.level}"
+                case TreePhase.LOOKING:
+                    yield "looks for a parent"
+                case TreePhase.PENDING:
+                    yield "takes no children"
+                case TreePhase.OUT:
+                    pass
 
-    def stepped(self, process: Process, what: Input | None, ready: Ready) -> None:  # noqa: ARG002
-        forest, host = self._forest, process.host
-        if forest is not None and host.is_ours and process.replica.is_serving and not forest.is_running(host.node):
-            forest.start(host.node, host.addr)
 
-    def ended(self, process: Process) -> None:
-        forest, host = self._forest, process.host
-        if forest is not None and forest.is_running(host.node):
-            forest.stop(host.node)
-
-    # -- inside
-
-    @property
-    def _forest(self) -> Forest | None:
-        return self._fleet.forest if self._fleet is not None else None
-
-    def _peers_of(self, name: NodeName) -> dict[NodeName, TreePeer]:
-        """The other registered nodes that seem alive to this one; a round trip has whoever it can connect with."""
-        fleet = self._fleet
-        process = fleet.hosts[name].process if fleet is not None else None
-        if fleet is None or process is None:
-            return {}
-        replica, found = process.replica, dict[NodeName, TreePeer]()
-        for other, (addr, is_alive) in replica.peers(process.now_ms).items():
-            if is_alive and addr and other in replica.registry.nodes and other != name:
-                found[other] = TreePeer(addr, 1.0 if fleet.network.connects(name, other) else None)
-        return found
-
+def tree_lines(hosts: Iterable[Host]) -> Iterator[str]:
+    """Where each node stands, and whom it hears, in words."""
+    for host in hosts:
+        tree = host.process.replica.server_tree if host.process is not None else None
+        if tree is not None and tree.phase is not TreePhase.OUT:
+            where = " below ".join(tree.path) if tree.path else f"{host.node} {tree.phase}"
+            yield f"tree: {where}; hears {' '.join(sorted(tree.announced)) or 'nobody'}"

@@ -124,6 +124,11 @@ def _deed(deed: Deed, words: Words) -> Action:
     return ToNode(words.node(), deed)
 
 
+def _say(words: Words) -> Action:
+    node, text = words.node(), words.take("the text")
+    return TellAll(node, text, words.integer("the count") if words.takes("times") else 1)
+
+
 def _start(words: Words) -> Action:
     node, init = words.node(), None
     named = words.node() if words.takes("as") else ""
@@ -362,7 +367,7 @@ VERBS: Final[dict[str, VerbRow]] = {
     "dismiss": VerbRow("dismiss NODE PATH of NODE", lambda words: _decide(words, is_restored=False)),
     "restore-any": VerbRow("restore-any NODE NUMBER [if-won]", lambda words: _decide_any(words, is_restored=True)),
     "dismiss-any": VerbRow("dismiss-any NODE NUMBER [if-won]", lambda words: _decide_any(words, is_restored=False)),
-    "say": VerbRow("say NODE TEXT", lambda words: TellAll(words.node(), words.take("the text"))),
+    "say": VerbRow("say NODE TEXT [times COUNT]", _say),
     "retire": VerbRow(
         "retire NODE NODE [force]",
         lambda words: Retire(words.node(), words.node(), words.takes("force")),

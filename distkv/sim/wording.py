@@ -83,6 +83,8 @@ DEEDS: Final = {
     Deed.NAMESAKE_GONE: "loses its namesake",
     Deed.OWN_ADDRESS: "starts again with its own address",
     Deed.HALF_OPEN: "forgets its connections, and nobody is told",
+    Deed.STALL: "takes nothing from its edges",
+    Deed.FLOW: "takes what comes on its edges again",
 }
 
 
@@ -271,7 +273,7 @@ def _request(action: Write | Fill | Swap | Decide | DecideAny | Retire | TellAll
             if is_forced:
                 yield "force"
         case TellAll(node=node, text=text):
-            yield from ("say", node, _value(text))
+            yield from ("say", node, _value(text), *(["times", str(action.times)] if action.times > 1 else []))
         case _:
             assert_never(action)
 

@@ -15,7 +15,7 @@ from distkv.sim.fleet import Fleet
 from distkv.sim.network import NetworkFaults
 from distkv.sim.rule import Observer
 from distkv.sim.token_nodes import TokenNodes
-from distkv.sim.trees import Trees
+from distkv.sim.trees import TreeNodes
 from distkv.sim.watching import SlowWatchers, draw
 
 DEFAULTS: Final[dict[str, Setting]] = {
@@ -50,11 +50,10 @@ def new_fleet(settings: SettingMap, observers: Sequence[Observer]) -> Fleet:
     )
     habits, limits = draw(seed) if world["watchers"] else ([], None)
     slow = [SlowWatchers(seed, habits, limits)] if habits and limits is not None else []
-    trees = [Trees()] if world["trees"] else []
-    fleet = Fleet(seed, faults, members_seen=bool(world["members"]), observers=[*slow, *trees, *observers])
+    fleet = Fleet(seed, faults, members_seen=bool(world["members"]), observers=[*slow, *observers])
     fleet.own_every = int(world["own_every"])
-    for one in trees:
-        one.attach(fleet, seed, fanout=int(world["children"]), announce_ms=int(world["announce_ms"]))
+    if world["trees"]:
+        fleet.tree_nodes = TreeNodes(seed, int(world["children"]), int(world["announce_ms"]))
     if world["tokens"]:
         servers, lease_ms, ttl_ms = int(world["tokens"]), int(world["lease_ms"]), int(world["ttl_ms"])
         fleet.token_nodes = TokenNodes(fleet.hosts, seed, servers, lease_ms, ttl_ms, int(world["drift"]) / 100)

@@ -72,14 +72,6 @@ KEEPING = (
         "tests/unit/core/test_links.py",
     ),
     broken(
-        "told-before-the-children",
-        "a node answers its parent's question only after its own children did (TREE-3)",
-        "core/server_tree/machine.py",
-        "        if self._unaware():\n            return\n        if self.phase is TreePhase.PENDING",
-        "        if self.phase is TreePhase.PENDING",
-        "tests/unit/core/test_server_tree.py",
-    ),
-    broken(
         "last-event-of-a-link",
         "an event that came by a link is committed though nothing comes after it",
         "engine/followed.py",

@@ -2,8 +2,8 @@
 
 Run `python -m tests.mutants shell`; it prints what killed each mutant.
 
-Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py`, `keeping.py`
-and `token_rules.py`. Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
+Knows: how one is judged.  Which there are, and by which tests each is noticed, stands in `commits.py`, `keeping.py`,
+`token_rules.py` and `tree_rules.py`. Most rules of the core stand in lists of their own (`run.py`, `simulated.py`).
 
 Invariant: as that of `run.py`: killed is what makes a test fail in a changed copy; all else that goes wrong is an
 error.
@@ -16,8 +16,9 @@ from tests.mutants.commits import COMMITS
 from tests.mutants.keeping import KEEPING
 from tests.mutants.run import failing_test, without
 from tests.mutants.token_rules import TOKEN_RULES
+from tests.mutants.tree_rules import TREE_RULES
 
-BROKEN = COMMITS + KEEPING + TOKEN_RULES
+BROKEN = COMMITS + KEEPING + TOKEN_RULES + TREE_RULES
 
 
 def killer(broken: Broken, *, is_soaking: bool = False) -> str | None:

@@ -14,6 +14,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, cast
 
 import attrs
@@ -23,6 +24,8 @@ from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 from distkv.config import Limits, ScrubConfig, TreeConfig
 from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
+from distkv.core.server_tree.machine import ServerTree
+from distkv.core.server_tree.settings import TreeSettings
 from distkv.core.service_machine import ServiceMachine
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.daemon.directory import Directory
@@ -95,11 +98,19 @@ def replayed(name: str, log: Log, **settings: Any) -> Replica:
     return replica
 
 
-def new_replica(name: str, services: Mapping[str, ServiceMachine] | None = None, **settings: Any) -> Replica:
+def new_replica(
+    name: str,
+    services: Mapping[str, ServiceMachine] | None = None,
+    tree: TreeConfig | None = None,
+    **settings: Any,
+) -> Replica:
     """The machine of a node, empty."""
     told = {"addr": f"{name}:1", "start": Start(1.7e9, 1), "clock_ms": CLOCK_MS, **settings}
     core = CoreSettings(NodeName(name), **told)
-    return Replica(core, random.Random(name), services or {})
+    if tree is None:
+        return Replica(core, random.Random(name), services or {})
+    planted = TreeSettings(core.node, core.addr, tree.fanout, round(tree.announce_s * 1000))
+    return Replica(core, random.Random(name), services or {}, partial(ServerTree, planted, random.Random(name)))
 
 
 def replay(replica: Replica, log: Log) -> None:
@@ -422,7 +433,7 @@ class Node:
             told = {"addr": self.addr, "alone": self.solo, "init_value": init, "network_id": network_id}
             restored = {"restored": True} if self.log.recovered.cut else {}
             name = self.named or self.name
-            self.replica = new_replica(name, self.services, **told, **{**self.settings, **restored})
+            self.replica = new_replica(name, self.services, self.tree, **told, **{**self.settings, **restored})
             self._tap()
             self.disk_watch = DiskWatch(self.replica.name, self.log)
             is_fast = not callable(self.commit_s) and self.commit_s < INLINE_SYNC_S
@@ -447,8 +458,7 @@ class Node:
             self.driver.loans = peers.loans if self.caller is None else None
             tokens = (self.services or {}).get(TOKENS)
             self.driver.tokens = tokens if isinstance(tokens, TokenMachine) else None
-            if self.tree is not None:
-                self.driver.join_tree(peers, self.tree, random.Random(self.name))
+            self.driver.tree_edges.attacher = peers
             async with trio.open_nursery() as nursery:
                 self.driver.begin()
                 nursery.start_soon(serve_listeners, self.driver, [self.listener])

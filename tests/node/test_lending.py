@@ -158,9 +158,9 @@ async def test_node_that_nobody_can_dial_is_a_parent_in_the_tree(autojump_clock:
             await world.start(name, init=1 if name == "a" else None, tree=tree, settings={"follow": True})
             await world.ready(name)
         world.shut = {("b", "a")}
-        edges = [node.driver.tree_edges for node in world.nodes.values()]
+        nodes = list(world.nodes.values())
         with trio.fail_after(300):
-            await until(lambda: all(one is not None and not one.apart() for one in edges), 0.1)
+            await until(lambda: all(_hears_all(node) for node in nodes), 0.1)
             await until(lambda: is_up(world.nodes["b"], "a"), 0.1)
         await world.nodes["b"].kill()
         await world.start("b", disk=world.nodes["b"].disk.after_kill(), tree=tree, settings={"follow": True})
@@ -172,8 +172,13 @@ async def test_node_that_nobody_can_dial_is_a_parent_in_the_tree(autojump_clock:
 
 
 def _parents(world: World) -> dict[str, str | None]:
-    trees = {name: node.driver.tree_edges for name, node in world.nodes.items()}
-    return {name: edges.tree.parent for name, edges in trees.items() if edges is not None and edges.tree.path}
+    trees = {name: node.replica.server_tree for name, node in world.nodes.items()}
+    return {name: tree.parent for name, tree in trees.items() if tree is not None and tree.path}
+
+
+def _hears_all(node: Node) -> bool:
+    tree = node.replica.server_tree
+    return tree is not None and not tree.apart(node.driver.now_ms())
 
 
 # -- how it ends --------------------------------------------------------------------------------------------------

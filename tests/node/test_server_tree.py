@@ -17,7 +17,7 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import TreeConfig
-from distkv.engine.tree_edges import TreeEdges
+from distkv.core.server_tree.machine import ServerTree
 from distkv.wire.edges import TreeFrame
 from tests.node.nodes import Client, Node, World, new_world, until
 
@@ -25,14 +25,14 @@ TREE = TreeConfig(announce_s=5.0)
 WITHIN_S = 120.0
 
 
-def _tree_edges(node: Node) -> TreeEdges:
-    assert node.driver.tree_edges is not None
-    return node.driver.tree_edges
+def _tree(node: Node) -> ServerTree:
+    assert node.replica.server_tree is not None
+    return node.replica.server_tree
 
 
 def _is_whole(nodes: list[Node]) -> bool:
     """Whether they are one tree, and each hears all."""
-    trees, names = [_tree_edges(node).tree for node in nodes], {node.name for node in nodes}
+    trees, names = [_tree(node) for node in nodes], {node.name for node in nodes}
     roots = {tree.path[-1] if tree.path else None for tree in trees}
     return len(roots) == 1 and None not in roots and all(names <= tree.announced.keys() for tree in trees)
 
@@ -59,7 +59,7 @@ def _listen(node: Node) -> list[tuple[str, bytes]]:
     def take(frame: TreeFrame) -> None:
         heard.append((frame.origin, frame.body))
 
-    _tree_edges(node).listeners["say"] = take
+    node.driver.tree_edges.listeners["say"] = take
     return heard
 
 
@@ -79,7 +79,7 @@ async def test_what_a_node_says_reaches_each_other_node_once_and_in_order(autoju
     async with _grown("a", "b", "c") as (_, nodes):
         heard = [_listen(node) for node in nodes]
         for number in range(300):
-            _tree_edges(nodes[1]).say("say", b"%d" % number)
+            nodes[1].driver.tree_edges.give("say", b"%d" % number)
         await trio.sleep(1)
         told = [("b", b"%d" % number) for number in range(300)]
         assert heard == [told, [], told]
@@ -105,7 +105,7 @@ async def test_load_is_the_number_of_clients(autojump_clock: MockClock) -> None:
         await one.ask("ping")
         await two.ask("ping")
         await trio.sleep(2 * TREE.announce_s)
-        assert [_tree_edges(node).tree.announced["a"].load for node in nodes] == [2, 2, 2]  # type: ignore[index]
+        assert [_tree(node).announced["a"].load for node in nodes] == [2, 2, 2]  # type: ignore[index]
 
 
 @pytest.mark.trio
@@ -115,18 +115,18 @@ async def test_children_of_a_root_that_is_killed_have_another_one(autojump_clock
         heard = _listen(nodes[2])
         with trio.fail_after(WITHIN_S):
             await until(lambda: _is_whole(nodes[1:]), 0.1)
-        _tree_edges(nodes[1]).say("say", b"on")
+        nodes[1].driver.tree_edges.give("say", b"on")
         await trio.sleep(1)
-        assert _tree_edges(nodes[1]).tree.path == ("b",)
+        assert _tree(nodes[1]).path == ("b",)
         assert heard == [("b", b"on")]
 
 
 @pytest.mark.trio
 async def test_service_adds_to_what_is_announced(autojump_clock: MockClock) -> None:
     async with _grown("a", "b") as (_, nodes):
-        _tree_edges(nodes[0]).tree.broadcast.services["activity"] = {"clients": 7}
+        _tree(nodes[0]).broadcast.services["activity"] = {"clients": 7}
         await trio.sleep(2 * TREE.announce_s)
-        announced = _tree_edges(nodes[1]).tree.announced
+        announced = _tree(nodes[1]).announced
         assert [dict(what.services) for name, what in announced.items() if name == "a"] == [
             {"activity": {"clients": 7}}
         ]
@@ -140,7 +140,7 @@ async def test_who_is_no_other_registered_node_is_refused(
     async with _grown("a", "b") as (_, nodes):
         items = await _attach(nodes[0], **{"as": asking})
         assert [item["refused"]["reason"] for item in items if "refused" in item] == ["unknown"]
-        assert _tree_edges(nodes[0]).tree.children == ["b"]
+        assert _tree(nodes[0]).children == ["b"]
 
 
 @pytest.mark.trio
@@ -149,7 +149,7 @@ async def test_node_that_only_asks_is_no_child(autojump_clock: MockClock) -> Non
         life = nodes[1].replica.life
         items = await _attach(nodes[0], **{"as": {"node": "b", "life": life}})
         assert [item["offer"] for item in items if "offer" in item] == [{"path": ["a"], "height": 1}]
-        assert _tree_edges(nodes[0]).tree.children == ["b"]
+        assert _tree(nodes[0]).children == ["b"]
 
 
 @pytest.mark.trio
@@ -157,7 +157,7 @@ async def test_what_nobody_attached_for_has_no_effect(autojump_clock: MockClock)
     async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
         reply = await client.ask("tree_say", task=77, height=3)
         assert reply["counts"] is False
-        assert _tree_edges(nodes[0]).tree.height == 1
+        assert _tree(nodes[0]).height == 1
 
 
 @pytest.mark.trio
@@ -175,7 +175,7 @@ async def test_item_that_is_none_is_refused(autojump_clock: MockClock, item: dic
     async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
         reply = await client.ask("tree_say", task=1, **item)
         assert "error" in reply
-        assert _tree_edges(nodes[0]).tree.children == ["b"]
+        assert _tree(nodes[0]).children == ["b"]
 
 
 async def _join(client: Client, node: Node) -> int:
@@ -203,7 +203,7 @@ async def test_announcement_that_is_none_is_counted(autojump_clock: MockClock) -
     async with _grown("a", "b") as (_, nodes), nodes[0].client() as client:
         seq = await _join(client, nodes[1])
         await client.ask("tree_say", task=seq, frames=[["b", 2**41, 1, "announce", b"\xc1"]])
-        assert _tree_edges(nodes[0]).counts()["bad_announcements"] == 1
+        assert _tree(nodes[0]).statistics()["bad_announcements"] == 1
 
 
 @pytest.mark.trio
@@ -242,4 +242,4 @@ async def test_child_that_reads_nothing_is_given_up(autojump_clock: MockClock) -
         await trio.sleep(60)
         with trio.fail_after(WITHIN_S):
             await until(lambda: _is_whole(nodes), 0.1)
-        assert sorted(_tree_edges(nodes[0]).tree.children) == ["b", "c"]
+        assert sorted(_tree(nodes[0]).children) == ["b", "c"]

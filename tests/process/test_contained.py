@@ -89,7 +89,7 @@ FAULTS = [
     Fault("agents of Serf", "distkv.transport.serf:tagged_node", "session"),
     Fault("telling watchers", "distkv.engine.feeds:Feeds.deliver", "watches"),
     Fault("settling", "distkv.engine.settler:Settler.settle", "attempt"),
-    Fault("a timer of the tree", "distkv.engine.tree_edges:TreeEdges._see", "service"),
+    Fault("a timer of the tree", "distkv.core.server_tree.machine:ServerTree._woken", "service"),
     Fault("a step of tokens", "distkv.core.tokens.machine:TokenMachine.step", "service"),
 ]
 
@@ -129,12 +129,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, flag: Path) -> Iterator[Cl
         found.wait_equal(30)
         yield found
         for server in found.others("a"):
-            assert not any(word in server.errors for word in ("Traceback", "fault_contained", "service_failed"))
+            words = ("Traceback", "fault_contained", "service_failed", "tree_failed")
+            assert not any(word in server.errors for word in words)
 
 
 def counted(server: Server) -> int:
     counters: Any = server.state()["counters"]
-    return int(counters.get("faults_contained", 0) + counters.get("service_failed", 0))
+    return sum(int(counters.get(name, 0)) for name in ("faults_contained", "service_failed", "tree_failed"))
 
 
 def asked(server: Server, request: Mapping[str, object]) -> tuple[object, bool]:

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distkv.core.edges import Close, Deliver, Dial, Say
 from distkv.core.ready import Answer, Ask, AskSnapshot, FollowFrom, LendTo, Note, Ready, ServiceTell
 from distkv.engine.executor import Executor, Outlets
 from distkv.errors import DistkvError, DuplicateNameError, StaleError
 from distkv.model.event import NodeName
+from distkv.wire.edges import SignOfLife, TreeFrame
 from distkv.wire.message import ResetRecord
 
 OUTBOX_MAX = 3
@@ -36,6 +38,22 @@ class World:
     def __attrs_post_init__(self) -> None:
         names = [f"_{one.name}" for one in attrs.fields(Outlets)]
         self.executor = Executor(self, Outlets(*(getattr(self, name) for name in names)), OUTBOX_MAX)
+
+    @property
+    def _edges(self) -> World:
+        return self
+
+    def dial(self, what: Dial) -> None:
+        self.left.append(("edge", what))
+
+    def say(self, what: Say) -> None:
+        self.left.append(("edge", what))
+
+    def close(self, what: Close) -> None:
+        self.left.append(("edge", what))
+
+    def deliver(self, what: Deliver) -> None:
+        self.left.append(("edge", what))
 
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.left]
@@ -291,3 +309,12 @@ def test_what_fails_when_it_leaves_holds_up_nothing_behind_it() -> None:
     executor.landed()
     assert world.of("answer") == [5]
     assert failures == ["KeyError('x') what waited for the disk"]
+
+
+def test_what_is_done_with_edges_waits_for_nothing_and_keeps_its_order() -> None:
+    world = World()
+    frame = TreeFrame(NodeName("o"), 1, 1, "say", b"")
+    effects = [Say(1, SignOfLife()), Dial(-1, NodeName("b"), "b:1"), Close(1), Deliver(frame)]
+    world.executor.carry_out(Ready(records=[ResetRecord()], edges=effects))
+    assert world.of("edge") == effects
+    assert world.durable < world.appended

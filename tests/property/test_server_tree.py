@@ -44,7 +44,7 @@ def test_tree_is_whole_two_announcements_after_root_and_inner_nodes_are_killed(c
     fleet.forest.stop(fleet.forest.roots()[0])
     assert fleet.becomes_one_tree() <= 2 * ANNOUNCE_MS
     for site in [site for site in fleet.forest.running() if site.tree.children]:
-        fleet.forest.stop(site.name)
+        fleet.forest.stop(site.node)
     assert fleet.becomes_one_tree() <= 2 * ANNOUNCE_MS
 
 
@@ -55,10 +55,10 @@ def test_tree_is_whole_two_announcements_after_the_root_stands_still() -> None:
     root = fleet.forest.roots()[0]
     fleet.paused.add(root)
     fleet.run(2 * ANNOUNCE_MS)
-    others = [site for site in fleet.forest.running() if site.name != root]
+    others = [site for site in fleet.forest.running() if site.node != root]
     assert len({site.tree.path[-1] if site.tree.path else None for site in others}) == 1
     assert all(root not in site.tree.path for site in others)
-    fleet.paused.clear()
+    fleet.forest.go_on()
     assert fleet.becomes_one_tree() <= 2 * ANNOUNCE_MS
 
 

@@ -98,6 +98,8 @@ IMPOSSIBLE: dict[type | Deed, str] = {
     Deed.OWN_ADDRESS: STRANGERS,
     Deed.DISK_SHORT: ITS_OWN,
     Deed.HALF_OPEN: "streams in memory end on both sides at once",
+    Deed.STALL: NO_TREE,
+    Deed.FLOW: NO_TREE,
     Foreign: STRANGERS,
     Lie: STRANGERS,
     Move: STRANGERS,
@@ -284,7 +286,7 @@ class Servers:
                 self.world.network.heal()
             case (
                 Deed.PAUSE | Deed.RESUME | Deed.DISK_SHORT | Deed.NAMESAKE | Deed.NAMESAKE_GONE | Deed.OWN_ADDRESS
-                | Deed.HALF_OPEN
+                | Deed.HALF_OPEN | Deed.STALL | Deed.FLOW
             ):  # fmt: skip
                 raise NotImplementedError(IMPOSSIBLE[deed])
             case _:

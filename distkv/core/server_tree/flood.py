@@ -90,7 +90,7 @@ class Flood:
 
     def have(self) -> FrameNumbers:
         """What was told last by each origin."""
-        return dict(self._last)
+        return {origin: number for origin, number in self._last.items() if self._is_registered(origin)}
 
     # -- edges
 
@@ -184,10 +184,11 @@ class Flood:
         return True
 
     def forget_strangers(self) -> None:
-        """Nodes that are registered no more say nothing more."""
-        for have in (self._last, *(way.have for way in self._ways.values())):
-            for origin in [name for name in have if not self._is_registered(name)]:
-                del have[origin]
+        """Nodes that are registered no more say nothing more. What they said last is remembered here, in case that they
+        come back: else what they said before might be told again."""
+        for way in self._ways.values():
+            for origin in [name for name in way.have if not self._is_registered(name)]:
+                del way.have[origin]
 
     # -- inside
 

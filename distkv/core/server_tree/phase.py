@@ -39,7 +39,6 @@ class TreeCause(StrEnum):
     """The connection ended, or it fell silent, or it announces nothing any more."""
     BETTER_OFFER = "better offer"
     """A node of another tree, or one much nearer to the root, would be the parent."""
-    ENDS = "ends"
 
 
 TRANSITIONS: Final[dict[tuple[TreePhase, TreeCause], TreePhase]] = {
@@ -52,9 +51,5 @@ TRANSITIONS: Final[dict[tuple[TreePhase, TreeCause], TreePhase]] = {
     (TreePhase.PENDING, TreeCause.PARENT_SETTLED): TreePhase.ATTACHED,
     (TreePhase.PENDING, TreeCause.PARENT_LOST): TreePhase.LOOKING,
     (TreePhase.ROOT, TreeCause.BETTER_OFFER): TreePhase.LOOKING,
-    (TreePhase.LOOKING, TreeCause.ENDS): TreePhase.OUT,
-    (TreePhase.ROOT, TreeCause.ENDS): TreePhase.OUT,
-    (TreePhase.ATTACHED, TreeCause.ENDS): TreePhase.OUT,
-    (TreePhase.PENDING, TreeCause.ENDS): TreePhase.OUT,
 }
 """(phase, cause) -> next phase. What is not listed does not happen, or leaves it as it is."""

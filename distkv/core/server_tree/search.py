@@ -39,7 +39,8 @@ class Inquiry:
     began_ms: int
     offer: ParentOffer | None = None
     """Which is taken, as soon as all below know."""
-    is_joining: bool = False
+    said_height: int | None = None
+    """How many levels it was told that there are below us, when we joined; None: we did not."""
 
 
 class Search:

@@ -19,6 +19,7 @@ from distkv.sim.rules.ticks import TicksRise
 from distkv.sim.rules.timing import GapsArePulled, PingsCome, ReadyInTime, TakesTurns
 from distkv.sim.rules.token_data import DataIsKept
 from distkv.sim.rules.tokens import FencedInOrder, FencesGrow, OneHolder, OrderIsKept, TurnsAreKept, WantedIsGranted
+from distkv.sim.rules.trees import HeardOnce, NoCircle, OverrunEnds
 from distkv.sim.rules.ttl import TtlEnds
 from distkv.sim.rules.writes import AcknowledgedStay, DecisionsCloseOne, WritesWin
 
@@ -62,4 +63,7 @@ def every() -> list[Observer]:
         OrderIsKept(),
         TurnsAreKept(),
         WantedIsGranted(),
+        HeardOnce(),
+        NoCircle(),
+        OverrunEnds(),
     ]

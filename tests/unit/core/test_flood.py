@@ -173,3 +173,16 @@ def test_node_that_is_registered_no_more_is_forgotten() -> None:
     nodes.discard(ORIGIN)
     flood.forget_strangers()
     assert flood.have() == {}
+
+
+def test_node_that_was_retired_and_is_back_is_heard_once_all_the_same() -> None:
+    registered = set(NODES)
+    flood = Flood(ME, registered.__contains__)
+    flood.begin(100)
+    flood.open(1, {}, 0)
+    assert flood.take(1, _frame(1), 5)
+    registered.remove(ORIGIN)
+    flood.forget_strangers()
+    registered.add(ORIGIN)
+    assert not flood.take(1, _frame(1), 6)
+    assert flood.take(1, _frame(2), 6)

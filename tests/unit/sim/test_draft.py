@@ -9,6 +9,7 @@ import functools
 from itertools import takewhile
 from typing import get_args
 
+import attrs
 import pytest
 
 from distkv.sim.actions import Deed, Fill, Happening, Split, StartNode, Swap, ToNode, Write
@@ -17,7 +18,7 @@ from distkv.sim.scenario import Fault, Scenario
 from distkv.sim.token_draft import seeds_with_tokens
 
 MANY = range(40)
-OF_SCRIPTS = {"Rot", "Divert", "Decide", "TellAll", "ResetTokens", "SetServers"}
+OF_SCRIPTS = {"Rot", "Divert", "Decide", "ResetTokens", "SetServers"}
 """What only scenario files do."""
 
 
@@ -39,6 +40,19 @@ def test_seeds_with_tokens_are_those_that_draw_some() -> None:
     found = [*takewhile(lambda seed: seed < MANY.stop, seeds_with_tokens(0))]
     assert found == [seed for seed in MANY if _whole(seed).tokens is not None]
     assert found
+
+
+def test_one_seed_in_four_has_a_tree() -> None:
+    assert 0.15 < sum(_whole(seed).tree is not None for seed in MANY) / len(MANY) < 0.35
+
+
+def test_seed_without_trees_and_tokens_is_as_it_is_otherwise() -> None:
+    for seed in MANY:
+        whole, plain = _whole(seed), draw(seed, {Fault.TOKENS, Fault.TREES})
+        assert attrs.evolve(whole, tokens=None, tree=None, planned=()) == attrs.evolve(plain, planned=())
+        rest = [one for one in whole.planned if one in plain.planned]
+        assert rest == [*plain.planned]
+        assert whole.planned == plain.planned or whole.tokens or whole.tree
 
 
 def test_seed_is_drawn_alike_every_time() -> None:

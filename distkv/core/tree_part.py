@@ -1,0 +1,102 @@
+"""A node's part in the server tree: when it takes part, and what its machine may look up.
+
+Knows: when the node serves clients, who is registered and seems alive, and to whom there is a connection.  Does not
+know how a parent is chosen (`server_tree`).
+
+Invariant: the store never depends on it. When the machine fails, nothing of that step leaves, its edges end, and the
+node goes on without a tree until its next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from distkv.core.edges import Close, EdgeAsked, EdgeInput, NodeMeasured, Say, TreeTurn
+from distkv.core.node import Node, Turn
+from distkv.core.server_tree.machine import ServerTree
+from distkv.core.server_tree.parents import TreePeer
+from distkv.core.server_tree.settings import TreeGround
+from distkv.errors import place_of
+from distkv.model.event import NodeName
+from distkv.wire.edges import ParentRefusal
+
+MakeTree: TypeAlias = Callable[[TreeGround], ServerTree]
+
+
+class TreePart:
+    """That of one node."""
+
+    def __init__(self, node: Node, make: MakeTree | None) -> None:
+        """`make`: its machine; None: the node takes no part."""
+        self._node: Final = node
+        self.tree = None if make is None else make(self)
+        """None: the node takes no part, or its machine failed."""
+        self.has_failed = False
+        self._has_begun = False
+        self._wake_ms: int | None = None
+        """Kept, because it is asked for after every step of the node."""
+        self._rtt_ms: Mapping[NodeName, float] = {}
+
+    def take(self, what: EdgeInput, turn: Turn) -> None:
+        """An input for the machine."""
+        tree = self.tree
+        if isinstance(what, NodeMeasured):
+            self._rtt_ms = what.rtt_ms
+        if tree is not None:
+            self._do(turn, lambda inner: tree.step(inner, what))
+        elif isinstance(what, EdgeAsked):
+            turn.ready.edges += [Say(what.edge, ParentRefusal("out")), Close(what.edge)]
+
+    def do_what_is_due(self, turn: Turn) -> None:
+        """Begin as soon as clients are served; then what time has made due."""
+        tree, node = self.tree, self._node
+        if tree is None:
+            return
+        if not self._has_begun and node.is_serving:
+            self._has_begun = True
+            self._do(turn, lambda inner: tree.begin(inner, round(node.settings.start.time * 1000)))
+        if self._wake_ms is not None and self._wake_ms <= turn.now_ms:
+            self._do(turn, lambda inner: tree.step(inner, None))
+
+    def wake_ms(self) -> int | None:
+        """When a step is wanted, if nothing happens before."""
+        return self._wake_ms
+
+    # -- what the machine looks up
+
+    def is_registered(self, name: NodeName, life: int | None = None) -> bool:
+        """Whether a node belongs to the network, in this life."""
+        registered = self._node.store.registry.nodes.get(name)
+        return registered is not None and life in (None, registered.life)
+
+    def peers(self, now_ms: int) -> dict[NodeName, TreePeer]:
+        """The other registered nodes that seem alive, and how far away each one is that this node follows."""
+        node, found = self._node, dict[NodeName, TreePeer]()
+        parents = node.following.parents
+        for name, peer in node.recovery.peers.items():
+            is_other = name != node.store.me and name in node.store.registry.nodes
+            if is_other and peer.addr and node.recovery.is_alive(name, now_ms):
+                is_up = name in parents and parents[name].is_up
+                found[name] = TreePeer(peer.addr, self._rtt_ms.get(name, 0.0) if is_up else None)
+        return found
+
+    # -- inside
+
+    def _do(self, turn: Turn, do: Callable[[TreeTurn], object]) -> None:
+        tree, inner = self.tree, TreeTurn(turn.now_ms)
+        if tree is None:
+            return
+        try:
+            do(inner)
+            self._wake_ms = tree.wake_ms()
+        except Exception as error:
+            self._contain(tree, error, turn)
+        else:
+            turn.ready.edges += inner.effects
+
+    def _contain(self, tree: ServerTree, error: Exception, turn: Turn) -> None:
+        """The machine failed in the midst of a step: what it holds may be half of something."""
+        self.tree, self.has_failed, self._wake_ms = None, True, None
+        turn.ready.note("tree_failed", error=f"{type(error).__name__}: {error}", at=place_of(error))
+        turn.ready.edges += map(Close, tree.edges)
