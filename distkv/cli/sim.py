@@ -76,8 +76,9 @@ only_option: Final = click.option(
     help="Of its actions take these only, such as 3,7-9, or none.",
 )  # fmt: skip
 without_option: Final = click.option(
-    "--without", "off", metavar="FAULT", type=FaultName(), multiple=True, help="Switch a fault off."
-)
+    "--without", "off", metavar="FAULT", type=FaultName(), multiple=True,
+    help="Switch a fault off, or the tokens or trees of a seed.",
+)  # fmt: skip
 
 
 @click.command("sim")

@@ -453,6 +453,31 @@ SIMULATED = (
         "Phase.THINKING: 1.5,",
         "Phase.THINKING: 15.0,",
     ),
+    # -- the server tree
+    _of(
+        "edge-overruns",
+        "an edge whose other end takes nothing of what is said ends (TREE-11)",
+        "core/server_tree/backlog.py",
+        "if self._waiting[edge] > ITEMS_MAX:",
+        "if self._waiting[edge] > 9 * ITEMS_MAX:",
+        seed=9,
+    ),
+    _of(
+        "frames-of-the-retired",
+        "what a node said before it was retired is not taken again when it is back (TREE-10)",
+        "core/server_tree/flood.py",
+        "        for way in self._ways.values():\n            for origin in",
+        "        self._last.clear()\n        for way in self._ways.values():\n            for origin in",
+        seed=29,
+    ),
+    _of(
+        "past-untold",
+        "what was said without an edge waits for the next one (TREE-12)",
+        "core/server_tree/flood.py",
+        "        self._ways[edge] = _Way(dict(have), since_ms, self._first)\n",
+        "        self._ways[edge] = _Way(dict(have), since_ms, self._first + len(self._kept))\n",
+        seed=16,
+    ),
     # -- the order of a Ready, which the simulated process and the driver have from one executor
     _of(
         "outbox-early",
