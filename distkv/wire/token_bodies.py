@@ -12,27 +12,15 @@ from typing import Final
 from distkv.errors import DecodeError
 from distkv.wire import packing
 from distkv.wire.calls import CallMessage, call_list, read_call
-from distkv.wire.fields import bad, read_int, read_list, read_map
-from distkv.wire.token_states import (
-    FoundingTold,
-    LeaderRound,
-    ServerBeat,
-    StateMessage,
-    TokenHello,
-    VoteAsked,
-    VoteGiven,
-    read_state_message,
-    state_fields,
-)
+from distkv.wire.declared import BodyReader, Raw, pack
+from distkv.wire.token_states import STATE_MESSAGES, Number, StateMessage
 
-LIFE_MAX: Final = 2**62 - 1
-_STATE: Final = (TokenHello, FoundingTold, VoteAsked, VoteGiven, LeaderRound, ServerBeat)
+_BODIES: Final = BodyReader[tuple[int, Raw]](tuple[Number, Raw], "body")
 
 
 def encode_body(life: int, message: StateMessage | CallMessage) -> bytes:
     """A message, and the life of the service that says it."""
-    said: object = state_fields(message) if isinstance(message, _STATE) else call_list(message)
-    return packing.pack([life, said])
+    return pack((life, message if isinstance(message, StateMessage) else call_list(message)))
 
 
 def decode_body(body: bytes) -> tuple[int, StateMessage | CallMessage]:
@@ -41,13 +29,11 @@ def decode_body(body: bytes) -> tuple[int, StateMessage | CallMessage]:
     Raises:
         DecodeError: it is none.
     """
-    parts = read_list(packing.unpack_whole(body), "body")
-    if len(parts) != 2:
-        raise bad("body", "[life, message]", parts)
-    life = read_int({"life": parts[0]}, "life", LIFE_MAX)
-    if isinstance(parts[1], dict):
-        return life, read_state_message(read_map(parts[1], "body"))
-    return life, read_call(parts[1])
+    life, said = _BODIES.read(body)
+    data = bytes(said)
+    if packing.is_map(data):
+        return life, STATE_MESSAGES.read(said)
+    return life, read_call(packing.unpack_whole(data))
 
 
 def encode_identity(life: int, boot: int) -> bytes:

@@ -16,6 +16,7 @@ from distkv import errors
 from distkv.errors import DecodeError, RequestError, UngrantedError
 from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX, Fence
+from distkv.model.standing import ServerStanding
 from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node
 from distkv.wire.token_fields import (
@@ -35,7 +36,7 @@ from distkv.wire.token_fields import (
 from distkv.wire.token_replies import TokenItem, TokenReply, item_list, read_item_list, read_reply, reply_map
 from distkv.wire.token_requests import TOKEN_ROWS, OneTokenRequest, TokenList
 from distkv.wire.token_slots import TokenRecord, read_record_list, record_list
-from distkv.wire.token_states import JOINT_MAX, STANDINGS
+from distkv.wire.token_states import JOINT_MAX
 
 RECORDS_MAX: Final = 1000
 """A piece of a hand-over has no more tokens than these."""
@@ -211,6 +212,7 @@ class WatchedTokens:
 
 TokenResult: TypeAlias = TokenReply | RequestError | TokenMap | AskElsewhere | WatchedTokens
 
+_STANDINGS: Final = [standing.value for standing in ServerStanding]
 _CODES: Final[Mapping[str, type[RequestError]]] = {
     kind.code: kind
     for kind in (
@@ -453,7 +455,7 @@ def _read_map(value: object) -> TokenMap:
         raise bad("map", f"of at most {JOINT_MAX} servers", value)
     for name, one in found.items():
         three = read_list(one, "map")
-        if len(three) != 3 or three[0] not in STANDINGS:
+        if len(three) != 3 or three[0] not in _STANDINGS:
             raise bad("map", "made of [standing, life, since]", one)
         rest: Fields = {"life": three[1], "since": three[2]}
         life, since = read_int(rest, "life"), read_int(rest, "since", FENCE_MAX)

@@ -48,7 +48,7 @@ Forged = Callable[[TokenState, int], StateMessage | CallMessage]
 
 def _head(state: TokenState, id: StateId, changed: int | None = None) -> StateHead:
     head = state_head(state)
-    return StateHead(id, S2, head.servers, head.changed if changed is None else changed)
+    return StateHead(*id, S2, head.servers, head.changed if changed is None else changed)
 
 
 def _round(_: TokenState, far: int) -> LeaderRound:

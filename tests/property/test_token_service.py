@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from distkv.core.tokens.state import ServerStanding
 from distkv.errors import DistkvError, HeldError, NoQuorumError
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_fields import HeldToken, read_ticket
 from distkv.wire.token_replies import (
     SessionOpened,

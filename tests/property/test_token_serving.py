@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from distkv.core.tokens.state import ServerStanding
+from distkv.model.standing import ServerStanding
 from tests.profiles import seeds
 from tests.property.token_clients import LEASE_MS, TTL_MS, Client, calm_ms
 from tests.property.token_fleet import Site, TokenFleet

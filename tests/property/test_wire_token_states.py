@@ -10,34 +10,30 @@ from hypothesis import strategies as st
 
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire import packing
-from distkv.wire.fields import read_map
+from distkv.wire.declared import pack
 from distkv.wire.token_states import (
     NUMBER_MAX,
-    STANDINGS,
+    STATE_MESSAGES,
     TTL_MS_MAX,
     Founding,
     FoundingTold,
     LeaderRound,
     OwnTime,
     ServerBeat,
-    ServerLine,
     StateChange,
     StateHead,
     StateId,
     StateMessage,
     StateVote,
     TokenHello,
+    TokenServer,
     VoteAsked,
     VoteGiven,
     decode_founding,
     decode_head,
     decode_vote,
-    encode_founding,
-    encode_head,
-    encode_vote,
-    read_state_message,
-    state_fields,
 )
 
 NUMBERS = st.integers(0, NUMBER_MAX)
@@ -49,8 +45,8 @@ IDS = st.builds(StateId, NUMBERS, NUMBERS)
 TIMES = st.builds(OwnTime, NUMBERS, NUMBERS)
 LIVES = st.dictionaries(NAMES, NUMBERS, max_size=7)
 FOUNDINGS = st.builds(Founding, LIVES, TERMS, TERMS)
-LINES = st.builds(ServerLine, st.sampled_from(STANDINGS), NUMBERS, NUMBERS)
-HEADS = st.builds(StateHead, IDS, NAMES, st.dictionaries(NAMES, LINES, max_size=7), NUMBERS)
+LINES = st.builds(TokenServer, st.sampled_from(ServerStanding), NUMBERS, NUMBERS)
+HEADS = st.builds(StateHead, NUMBERS, NUMBERS, NAMES, st.dictionaries(NAMES, LINES, max_size=7), NUMBERS)
 SESSIONS = st.from_regex(r"[0-9]{1,9}-[a-z]{1,9}", fullmatch=True)
 CHANGES = st.builds(
     StateChange, HEADS, st.none() | IDS, st.dictionaries(SESSIONS, st.integers(1, TTL_MS_MAX), max_size=5),
@@ -64,7 +60,7 @@ MESSAGES: st.SearchStrategy[StateMessage] = st.one_of(
     st.builds(
         LeaderRound, HASHES, NUMBERS, TERMS, TERMS, NUMBERS, st.none() | IDS, st.none() | TIMES, st.none() | CHANGES
     ),
-    st.builds(ServerBeat, HASHES, NUMBERS, TERMS, NUMBERS, TIMES, IDS, FLAGS, st.sampled_from(STANDINGS), NUMBERS),
+    st.builds(ServerBeat, HASHES, NUMBERS, TERMS, NUMBERS, TIMES, IDS, FLAGS, st.sampled_from(ServerStanding), NUMBERS),
 )
 NONSENSE = st.recursive(
     st.none() | st.booleans() | st.integers(-1, NUMBER_MAX + 1) | st.text(max_size=4) | st.binary(max_size=9),
@@ -75,33 +71,32 @@ NONSENSE = st.recursive(
 
 @given(MESSAGES)
 def test_message_comes_back(message: StateMessage) -> None:
-    data = packing.pack(state_fields(message))
-    assert read_state_message(read_map(packing.unpack_whole(data), "message")) == message
+    assert STATE_MESSAGES.read(pack(message)) == message
 
 
 @given(HEADS)
 def test_head_comes_back(head: StateHead) -> None:
-    assert decode_head(encode_head(head)) == head
+    assert decode_head(pack(head)) == head
 
 
 @given(FOUNDINGS)
 def test_founding_comes_back(founding: Founding) -> None:
-    assert decode_founding(encode_founding(founding)) == founding
+    assert decode_founding(pack(founding)) == founding
 
 
 @given(st.builds(StateVote, NUMBERS, st.none() | NAMES))
 def test_vote_comes_back(vote: StateVote) -> None:
-    assert decode_vote(encode_vote(vote)) == vote
+    assert decode_vote(pack(vote)) == vote
 
 
 @given(MESSAGES, st.data())
 def test_message_with_one_other_field_is_refused_or_well_formed(message: StateMessage, data: st.DataObject) -> None:
-    fields = read_map(packing.unpack_whole(packing.pack(state_fields(message))), "message")
+    fields = packing.unpack_whole(pack(message))
+    assert isinstance(fields, dict)
     name = data.draw(st.sampled_from(sorted(fields)))
     changed = {**fields, name: data.draw(NONSENSE)}
     try:
-        found = read_state_message(changed)
+        found = STATE_MESSAGES.read(packing.pack(changed))
     except DecodeError:
         return
-    again = packing.unpack_whole(packing.pack(state_fields(found)))
-    assert read_state_message(read_map(again, "message")) == found
+    assert STATE_MESSAGES.read(pack(found)) == found

@@ -13,8 +13,9 @@ from typing import Protocol
 
 import attrs
 
-from distkv.core.tokens.state import ServerStanding, TokenState, state_id
+from distkv.core.tokens.state import TokenState, state_id
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_states import Founding, ServerBeat, StateId, StateMessage, VoteAsked, VoteGiven
 
 TOKENS = tuple(f"token-{at}" for at in range(10))

@@ -16,15 +16,17 @@ import attrs
 from distkv.core.tokens.effects import TokenAnswer
 from distkv.core.tokens.service import TokenService
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
+from distkv.core.tokens.state import TokenState
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.calls import CallMessage, call_list, read_call
 from distkv.wire.packing import pack, unpack
 from distkv.wire.token_replies import TokensChanged
 from distkv.wire.token_requests import (
     TokenRequest,
 )
+from distkv.wire.token_states import TokenServer
 from tests.property.token_clients import (
     DRIFT,
     LEASE_MS,

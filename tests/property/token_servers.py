@@ -19,11 +19,11 @@ import attrs
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
-from distkv.core.tokens.state import ServerStanding, TokenState, has_majority, state_of
+from distkv.core.tokens.state import TokenState, has_majority, state_of
 from distkv.model.event import NodeName
-from distkv.wire import packing
-from distkv.wire.fields import read_map
-from distkv.wire.token_states import Founding, StateMessage, decode_head, read_state_message, state_fields
+from distkv.model.standing import ServerStanding
+from distkv.wire.declared import pack
+from distkv.wire.token_states import STATE_MESSAGES, Founding, StateMessage, decode_head
 from tests.property.token_claims import Claim, Observer
 
 LEASE_MS = 1000
@@ -288,8 +288,7 @@ class TokenFleet:
         if not isinstance(message, PartAsked | PartGiven):
             self.observer.says(site.name, site.life, message)
             if self._is_encoding:
-                data = packing.pack(state_fields(message))
-                message = read_state_message(read_map(packing.unpack_whole(data), "message"))
+                message = STATE_MESSAGES.read(pack(message))
         if (site.name, to) in self.cut or self.rng.random() < self.loss:
             return
         sender, life = site.name, site.life

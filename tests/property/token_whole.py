@@ -29,10 +29,11 @@ from distkv.core.service_machine import (
     WriteServiceEntry,
 )
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
-from distkv.core.tokens.state import ServerStanding, TokenState
+from distkv.core.tokens.state import TokenState
 from distkv.core.tokens.token_settings import TokenSettings
 from distkv.errors import DistkvError, UngrantedError
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.sim.token_turns import Turns
 from distkv.wire.token_bodies import decode_identity
 from distkv.wire.token_fields import read_ticket

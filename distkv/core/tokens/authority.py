@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from distkv.core.tokens.state import ServerStanding, TokenState
+from distkv.core.tokens.state import TokenState
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 
 
 class Authority(Protocol):

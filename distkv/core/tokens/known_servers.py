@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from distkv.core.jump_limit import JumpLimit
-from distkv.core.tokens.state import SERVING, ServerStanding, TokenServer, TokenState
+from distkv.core.tokens.state import SERVING, TokenState
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_messages import TokenMap
 from distkv.wire.token_replies import TokenServersShown
+from distkv.wire.token_states import TokenServer
 
 
 class KnownServers:

@@ -43,10 +43,11 @@ from distkv.core.tokens.token_settings import TokenSettings
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
+from distkv.wire.declared import pack
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body, encode_identity
 from distkv.wire.token_replies import TokensChanged
 from distkv.wire.token_requests import TokenRequest
-from distkv.wire.token_states import decode_founding, encode_founding
+from distkv.wire.token_states import decode_founding
 
 TOKENS: Final = "tokens"
 """The name of the service."""
@@ -251,7 +252,7 @@ class TokenMachine:
         for slot in effects.slots:
             yield KeepSlot(slot.key, slot.value)
         if effects.founding is not None:
-            yield WriteServiceEntry(encode_founding(effects.founding))
+            yield WriteServiceEntry(pack(effects.founding))
         for answer in effects.answers:
             is_last = not isinstance(answer.result, TokensChanged)
             yield Answer(answer.id, answer.result, is_last, answer.waits)

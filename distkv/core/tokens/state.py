@@ -9,7 +9,6 @@ Invariant: a document never changes; of two that are in effect the one of the hi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from enum import StrEnum
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -17,37 +16,14 @@ from typing import Final
 import attrs
 
 from distkv.model.event import NodeName
-from distkv.wire.token_states import NO_STATE, ServerLine, StateChange, StateHead, StateId
+from distkv.model.standing import ServerStanding
+from distkv.wire.token_states import NO_STATE, StateChange, StateHead, StateId, TokenServer
 
 ORDERS_MAX: Final = 4096
 """Of so many tokens the order of the servers is kept: one request asks for it several times."""
 
 
-class ServerStanding(StrEnum):
-    """What a token server is, in the eyes of all (docs/tokens)."""
-
-    DOWN = "down"
-    """It is responsible for nothing."""
-    BOOTING = "booting"
-    """It is responsible for its part, and collects what is in it."""
-    READY = "ready"
-    """It serves."""
-    LEAVING = "leaving"
-    """It is responsible for nothing any more, and hands over what it has."""
-
-
 SERVING: Final = (ServerStanding.BOOTING, ServerStanding.READY)
-
-
-@attrs.frozen(slots=True)
-class TokenServer:
-    """One of the named servers."""
-
-    standing: ServerStanding
-    life: int
-    """The life of its directory. Under another one it has lost its disk, and is not asked before that is admitted."""
-    since: int
-    """The version in which it came to its standing."""
 
 
 @attrs.frozen(slots=True)
@@ -112,20 +88,14 @@ def state_id(state: TokenState | None) -> StateId:
 
 def state_head(state: TokenState) -> StateHead:
     """All but the sessions, as it travels and is kept."""
-    servers = {name: ServerLine(one.standing.value, one.life, one.since) for name, one in state.servers.items()}
-    is_plain = state.list == state.names and not state.next
-    lists = ((), ()) if is_plain else (state.list, state.next)
-    return StateHead(state_id(state), state.leader, servers, state.changed, *lists)
+    return StateHead(state.term, state.version, state.leader, state.servers, state.changed, state.list, state.next)
 
 
 def state_of(head: StateHead, sessions: Mapping[str, int]) -> TokenState:
     """The state again."""
-    servers = {
-        name: TokenServer(ServerStanding(line.standing), line.life, line.since)
-        for name, line in sorted(head.servers.items())
-    }
+    servers = dict(sorted(head.servers.items()))
     lists = head.list or tuple(servers), head.next
-    return TokenState(head.id.term, head.id.version, head.leader, servers, sessions, head.changed, *lists)
+    return TokenState(head.term, head.version, head.leader, servers, sessions, head.changed, *lists)
 
 
 def whole_change(state: TokenState) -> StateChange:

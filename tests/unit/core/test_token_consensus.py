@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from random import Random
 from typing import TypeVar
 
-import attrs
 import pytest
 
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import TokenEffects
-from distkv.core.tokens.state import ServerStanding
 from distkv.errors import BusyError, NotReadyError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
+from distkv.wire.declared import evolve
 from distkv.wire.token_states import (
     NO_STATE,
     Founding,
@@ -25,12 +25,12 @@ from distkv.wire.token_states import (
     LeaderRound,
     OwnTime,
     ServerBeat,
-    ServerLine,
     StateChange,
     StateHead,
     StateId,
     StateMessage,
     TokenHello,
+    TokenServer,
     VoteAsked,
     VoteGiven,
 )
@@ -59,7 +59,7 @@ def _server(settings: ConsensusSettings = SETTINGS, life: int = 3) -> Consensus:
     """A server that was founded, and starts at 0."""
     server = Consensus(settings, life, Random(1))
     server.restore({})
-    server.founded(attrs.evolve(FOUNDING, servers=dict.fromkeys(settings.servers, 1) | LIVES)
+    server.founded(evolve(FOUNDING, servers=dict.fromkeys(settings.servers, 1) | LIVES)
                    if len(settings.servers) > 3 else FOUNDING, 0)
     server.begin(0, 100)
     server.effects.take()
@@ -89,8 +89,8 @@ def _is_given(server: Consensus, asked: VoteAsked, now_ms: int, candidate: NodeN
 
 
 def _head(version: int, standing: str = "ready", term: int = 1, leader: NodeName = A) -> StateHead:
-    servers = {name: ServerLine(standing, life, 100) for name, life in LIVES.items()}
-    return StateHead(StateId(term, version), leader, servers, 100)
+    servers = {name: TokenServer(ServerStanding(standing), life, 100) for name, life in LIVES.items()}
+    return StateHead(term, version, leader, servers, 100)
 
 
 def _round(
@@ -151,7 +151,7 @@ def _answer(
 ) -> LeaderRound | None:
     """A server answers a round; the next round that it is told at once."""
     sent = OwnTime(7, now_ms if own_ms is None else own_ms)
-    beat = ServerBeat(HASH, 1, told.term, told.number, sent, accepted, is_member, wanted, since)
+    beat = ServerBeat(HASH, 1, told.term, told.number, sent, accepted, is_member, ServerStanding(wanted), since)
     server.told(name, life, beat, now_ms)
     return next(iter(_told(server.effects.take(), LeaderRound, name)), None)
 
@@ -190,8 +190,8 @@ def test_fresh_server_does_not_hear_one_whose_settings_name_another_list() -> No
     server.restore({})
     server.begin(0, 100)
     server.effects.take()
-    server.told(A, 1, attrs.evolve(_ask(1), generation=0, servers_hash=b"another."), WAITED_MS)
-    server.told(C, 1, attrs.evolve(_ask(1), generation=0), WAITED_MS)
+    server.told(A, 1, evolve(_ask(1), generation=0, servers_hash=b"another."), WAITED_MS)
+    server.told(C, 1, evolve(_ask(1), generation=0), WAITED_MS)
     assert not server.effects.take().tells
     assert server.differing == {A: b"another."}
     assert server.counts == {"other_list": 1, "no_server": 1}
@@ -374,7 +374,7 @@ def test_server_with_another_life_counts_once_it_knows_that_it_was_admitted() ->
     server = _server(life=33)
     assert not _beat(server, _round(1, StateChange(_head(100), None, {})), 0).is_member
     head = _head(101)
-    admitted = attrs.evolve(head, servers={**head.servers, M: ServerLine("booting", 33, 101)})
+    admitted = evolve(head, servers={**head.servers, M: TokenServer(ServerStanding.BOOTING, 33, 101)})
     assert not _beat(server, _round(2, StateChange(admitted, StateId(1, 100), {})), 10).is_member
     assert _beat(server, _round(3, effective=StateId(1, 101)), 20).is_member
 
@@ -421,8 +421,8 @@ def test_change_that_the_leader_cannot_have_made_is_dropped(head: StateHead) -> 
 def test_server_that_was_away_follows_a_leader_that_its_list_does_not_name() -> None:
     """(docs/protocol, QUORUM-19)"""
     server = _follower()
-    servers = {name: ServerLine("ready", life, 103) for name, life in ((B, 2), (C, 9), (M, 3))}
-    head = attrs.evolve(_head(103, leader=C, term=2), servers=servers, list=(B, C, M))
+    servers = {name: TokenServer(ServerStanding.READY, life, 103) for name, life in ((B, 2), (C, 9), (M, 3))}
+    head = evolve(_head(103, leader=C, term=2), servers=servers, list=(B, C, M))
     assert _is_given(server, _ask(2, StateId(2, 103)), WAITED_MS + 20, C, 9)
     told = LeaderRound(HASH, 1, 2, 1, 0, None, None, StateChange(head, None, {}))
     server.told(C, 9, told, WAITED_MS + 30)
@@ -437,7 +437,8 @@ def test_server_that_is_about_to_join_neither_stands_nor_votes() -> None:
     server.restore({})
     server.founded(FOUNDING, 0)
     server.begin(0, 100)
-    head = attrs.evolve(_head(101), servers={**_head(101).servers, C: ServerLine("down", 9, 101)}, list=(A, B, M))
+    servers = {**_head(101).servers, C: TokenServer(ServerStanding.DOWN, 9, 101)}
+    head = evolve(_head(101), servers=servers, list=(A, B, M))
     beat = _beat(server, _round(1, StateChange(head, None, {})), 0)
     assert (beat.accepted, beat.is_member) == (StateId(1, 101), False)
     assert not _is_given(server, _ask(2, StateId(1, 101)), WAITED_MS + 10)
@@ -546,7 +547,7 @@ def test_wish_of_an_earlier_standing_comes_too_late() -> None:
     assert _answer(server, told, now_ms + 1, StateId(1, 100), wanted="booting", since=99) is None
     told = _answer(server, told, now_ms + 2, StateId(1, 100), wanted="booting", since=100) or told
     assert told.change is not None
-    assert told.change.head.servers[A] == ServerLine("booting", 1, 101)
+    assert told.change.head.servers[A] == TokenServer(ServerStanding.BOOTING, 1, 101)
     _answer(server, told, now_ms + 3, StateId(1, 101), wanted="ready", since=100)
     assert server.effective is not None
     assert server.effective.servers[A].standing is ServerStanding.BOOTING
@@ -556,7 +557,7 @@ def test_readiness_holds_only_for_the_standing_in_which_it_was_said() -> None:
     server = _follower()
     server.stand(ServerStanding.READY)
     head = _head(101)
-    moved = attrs.evolve(head, servers={**head.servers, M: ServerLine("booting", 3, 101)})
+    moved = evolve(head, servers={**head.servers, M: TokenServer(ServerStanding.BOOTING, 3, 101)})
     _beat(server, _round(3, StateChange(moved, StateId(1, 100), {})), 20)
     assert _beat(server, _round(4, effective=StateId(1, 101)), 30).since == 100
     server.stand(ServerStanding.READY)

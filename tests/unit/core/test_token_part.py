@@ -14,13 +14,15 @@ from distkv.core.tokens.questions import Questions
 from distkv.core.tokens.serving.handover import PIECE_MAX, TokenHandOver
 from distkv.core.tokens.serving.part import NUMBERS_AHEAD, PART_SLOT, TokenPart
 from distkv.core.tokens.serving.survey import SessionClaim, Survey
-from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
+from distkv.core.tokens.state import TokenState
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.calls import CallAsked
 from distkv.wire.token_fields import HeldToken
 from distkv.wire.token_messages import TakeTokens, decode_question
 from distkv.wire.token_replies import TokenDone
 from distkv.wire.token_slots import TokenRecord, decode_part
+from distkv.wire.token_states import TokenServer
 
 ME, B, C = NodeName("a"), NodeName("b"), NodeName("c")
 DOWN, BOOTING, READY = ServerStanding.DOWN, ServerStanding.BOOTING, ServerStanding.READY

@@ -13,12 +13,14 @@ from distkv.core.tokens.calls import CallKey
 from distkv.core.tokens.effects import TokenEffects
 from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState
+from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NotHeldError, SessionExpiredError
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_messages import AskHolding, EndSession, KeepSession, OpenSession, TellLoss, TokenResult
 from distkv.wire.token_replies import SessionClosed, SessionKept, SessionOpened, TokenDone
+from distkv.wire.token_states import TokenServer
 
 ME = NodeName("s0")
 TTL_MS = 3000

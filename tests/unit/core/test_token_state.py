@@ -10,19 +10,12 @@ import pytest
 
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.serving.known_before import is_early
-from distkv.core.tokens.state import (
-    ServerStanding,
-    TokenServer,
-    TokenState,
-    applied,
-    state_head,
-    state_id,
-    whole_change,
-)
+from distkv.core.tokens.state import TokenState, applied, state_head, state_id, whole_change
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_messages import AboutToken
 from distkv.wire.token_requests import TokenAcquire
-from distkv.wire.token_states import NO_STATE, StateChange, StateId
+from distkv.wire.token_states import NO_STATE, StateChange, StateId, TokenServer
 
 A, B = NodeName("a"), NodeName("b")
 STATE = TokenState(

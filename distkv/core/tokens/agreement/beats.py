@@ -12,9 +12,9 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.state import ServerStanding, TokenServer
 from distkv.model.event import NodeName
-from distkv.wire.token_states import OwnTime, ServerBeat, StateId
+from distkv.model.standing import ServerStanding
+from distkv.wire.token_states import OwnTime, ServerBeat, StateId, TokenServer
 
 
 @attrs.define(slots=True)
@@ -39,7 +39,7 @@ class ServerSeen:
 
     def wants(self, standing: ServerStanding, server: TokenServer) -> bool:
         """Whether it wants this, in the standing that it has: a wish of an earlier one may come late."""
-        return self.newest.wanted == standing.value and self.newest.since == server.since
+        return self.newest.wanted is standing and self.newest.since == server.since
 
 
 class Beats:
@@ -60,7 +60,7 @@ class Beats:
             return
         seen.newest, seen.acked = beat, max(seen.acked, beat.number)
         has_forgotten = server is not None and server.standing is ServerStanding.READY
-        has_forgotten = has_forgotten and beat.wanted == ServerStanding.BOOTING.value
+        has_forgotten = has_forgotten and beat.wanted is ServerStanding.BOOTING
         if not has_forgotten:
             seen.heard_ms, seen.counting = now_ms, beat.sent
 

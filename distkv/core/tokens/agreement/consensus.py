@@ -22,9 +22,10 @@ from distkv.core.tokens.agreement.number_limits import NumberLimits
 from distkv.core.tokens.agreement.remembered import Remembered
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.effects import Tell, TokenEffects
-from distkv.core.tokens.state import ServerStanding, TokenState, has_majority, state_id
+from distkv.core.tokens.state import TokenState, has_majority, state_id
 from distkv.errors import BusyError, NotReadyError, RequestError
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_states import (
     NO_STATE,
     Founding,
@@ -475,7 +476,7 @@ class Consensus:
         wanted, since = self._wish_now()
         self._tell(to, ServerBeat(
             self._settings.servers_hash, self._memory.generation, term, number, OwnTime(self.start, now_ms),
-            self._memory.accepted_id, self._memory.is_member, wanted.value, since,
+            self._memory.accepted_id, self._memory.is_member, wanted, since,
         ))
 
     # -- inside

@@ -19,17 +19,11 @@ import attrs
 from distkv.core.tokens.agreement.beats import Beats
 from distkv.core.tokens.agreement.lists import ListStep, is_leaving, next_step, why_waiting
 from distkv.core.tokens.agreement.settings import ConsensusSettings
-from distkv.core.tokens.state import (
-    ServerStanding,
-    TokenServer,
-    TokenState,
-    has_majority,
-    state_head,
-    state_id,
-    whole_change,
-)
+from distkv.core.tokens.state import TokenState, has_majority, state_head, state_id, whole_change
 from distkv.model.event import NodeName
-from distkv.wire.token_states import Founding, LeaderRound, OwnTime, ServerBeat, StateChange
+from distkv.model.standing import ServerStanding
+from distkv.wire.declared import evolve
+from distkv.wire.token_states import Founding, LeaderRound, OwnTime, ServerBeat, StateChange, TokenServer
 
 AT_ONCE_MAX: Final = 1000
 """So many sessions are opened, and as many ended, in one version."""
@@ -120,7 +114,7 @@ class Leading:
         state = attrs.evolve(
             before,
             version=version,
-            servers={name: before.servers[name] if one is None else attrs.evolve(one, since=version)
+            servers={name: before.servers[name] if one is None else evolve(one, since=version)
                      for name, one in servers.items()},
             changed=version if is_moved else before.changed,
         )
@@ -140,7 +134,7 @@ class Leading:
     def _listed(self, before: TokenState, step: ListStep) -> StateChange:
         version = before.version + 1
         servers = {
-            name: one if name in before.servers and before.servers[name] is one else attrs.evolve(one, since=version)
+            name: one if name in before.servers and before.servers[name] is one else evolve(one, since=version)
             for name, one in sorted(step.servers.items())
         }
         state = attrs.evolve(before, version=version, servers=servers, list=step.list, next=step.next)

@@ -13,8 +13,10 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from distkv.core.tokens.state import ServerStanding, TokenServer, TokenState, has_majority
+from distkv.core.tokens.state import TokenState, has_majority
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
+from distkv.wire.token_states import TokenServer
 
 
 @attrs.frozen(slots=True)

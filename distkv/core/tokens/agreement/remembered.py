@@ -17,6 +17,7 @@ from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import TokenState, applied, state_id, state_of
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
+from distkv.wire.declared import pack
 from distkv.wire.token_states import (
     Founding,
     StateChange,
@@ -26,10 +27,6 @@ from distkv.wire.token_states import (
     decode_head,
     decode_number,
     decode_vote,
-    encode_founding,
-    encode_head,
-    encode_number,
-    encode_vote,
 )
 
 SESSION: Final = "session/"
@@ -55,18 +52,18 @@ class Remembered:
         Raises:
             DecodeError: a slot is damaged.
         """
-        if "life" not in slots or decode_number(slots["life"], "life") != self.life:
+        if "life" not in slots or decode_number(slots["life"]) != self.life:
             for key in sorted(slots):
                 if key in KEYS or key.startswith(SESSION):
                     self._write(key, None)
-            self._write("life", encode_number(self.life))
+            self._write("life", pack(self.life))
             return
         self.founding = decode_founding(slots["founding"]) if "founding" in slots else None
         self.vote = decode_vote(slots["vote"]) if "vote" in slots else self.vote
         self._admitted = "admitted" in slots
         if "state" in slots:
             sessions = {
-                key.removeprefix(SESSION): decode_number(value, "session")
+                key.removeprefix(SESSION): decode_number(value)
                 for key, value in slots.items()
                 if key.startswith(SESSION)
             }
@@ -148,7 +145,7 @@ class Remembered:
     def voted(self, term: int, candidate: NodeName) -> None:
         """Durable before the candidate hears of it."""
         self.vote = StateVote(term, candidate)
-        self._write("vote", encode_vote(self.vote))
+        self._write("vote", pack(self.vote))
 
     def accept(self, state: TokenState, change: StateChange) -> None:
         """A state in the place of the one before; only what differs is written."""
@@ -159,9 +156,9 @@ class Remembered:
             opened = {one: ttl for one, ttl in change.opened.items() if before.sessions.get(one) != ttl}
             ended = [one for one in before.sessions if one not in change.opened]
         self.accepted = state
-        self._write("state", encode_head(change.head))
+        self._write("state", pack(change.head))
         for one, ttl in opened.items():
-            self._write(SESSION + one, encode_number(ttl))
+            self._write(SESSION + one, pack(ttl))
         for one in ended:
             self._write(SESSION + one, None)
 
@@ -169,7 +166,7 @@ class Remembered:
         """A state that has this server's life is in effect: from now on it counts."""
         if not self._admitted:
             self._admitted = True
-            self._write("admitted", encode_number(1))
+            self._write("admitted", pack(1))
 
     def found(self, founding: Founding) -> None:
         """A founding, or one of a higher generation than before: what was agreed under a lower one is void.
@@ -182,14 +179,14 @@ class Remembered:
         self.accepted, self.founding = None, founding
         self.vote = StateVote(self.vote.term, None)
         self._admitted = founding.servers.get(self._me) == self.life
-        self._write("founding", encode_founding(founding))
-        self._write("vote", encode_vote(self.vote))
-        self._write("admitted", encode_number(1) if self._admitted else None)
+        self._write("founding", pack(founding))
+        self._write("vote", pack(self.vote))
+        self._write("admitted", pack(1) if self._admitted else None)
 
     def relist(self, founding: Founding) -> None:
         """Another list came into force: what was agreed goes on."""
         self.founding = founding
-        self._write("founding", encode_founding(founding))
+        self._write("founding", pack(founding))
 
     def applied(self, change: StateChange) -> TokenState | None:
         """What the accepted state becomes by a change; None: it is for another one."""

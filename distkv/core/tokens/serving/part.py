@@ -18,9 +18,10 @@ from typing import Final
 import attrs
 
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
-from distkv.core.tokens.state import SERVING, ServerStanding, TokenState, token_order
+from distkv.core.tokens.state import SERVING, TokenState, token_order
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_slots import GainedPart, ServedPart, encode_part
 
 PART_SLOT: Final = "part"

@@ -30,9 +30,10 @@ from distkv.core.tokens.serving.sessions import Sessions
 from distkv.core.tokens.serving.survey import ClaimedToken, SessionClaim, Survey
 from distkv.core.tokens.serving.watches import TokenWatches
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.core.tokens.state import ServerStanding, TokenState
+from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NoQuorumError, NotFoundError, NotHeldError, RequestError, SessionExpiredError
 from distkv.model.fence import Fence
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_messages import (
     AboutToken,
