@@ -88,7 +88,7 @@ class BodyReader(Generic[T]):
             DecodeError: it has another form.
         """
         try:
-            return msgspec.convert(value, self._form)  # type: ignore[no-any-return]
+            return msgspec.convert(value, self._form, builtin_types=(bytes,))  # type: ignore[no-any-return]
         except _FAILURES as error:
             raise _refusal(error, self._name) from None
 

@@ -15,6 +15,7 @@ from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX, Fence
 from distkv.wire import packing
 from distkv.wire.calls import (
+    CALLS,
     CallAnswered,
     CallAsked,
     CallMessage,
@@ -22,9 +23,8 @@ from distkv.wire.calls import (
     CallsChecked,
     CallsDropped,
     CallsSeen,
-    call_list,
-    read_call,
 )
+from distkv.wire.declared import pack
 from distkv.wire.token_fields import DATA_BYTES_MAX, HeldToken, Ticket, read_ticket, ticket_text
 from distkv.wire.token_messages import (
     AboutToken,
@@ -162,7 +162,7 @@ ANSWERS = [
     WatchedTokens((ITEM,), 9),
     WatchedTokens((), 9, is_first=True, is_last=False),
 ]
-CALLS: list[CallMessage] = [
+SAID: list[CallMessage] = [
     CallAsked(1, 2, 1, b"x"),
     CallAnswered(1, 2, b""),
     CallsChecked(1, (2, 3)),
@@ -207,9 +207,9 @@ def test_error_keeps_its_class_text_and_ticket() -> None:
     assert (str(found), found.ticket) == ("it is held", "3.4")
 
 
-@pytest.mark.parametrize("message", CALLS, ids=str)
+@pytest.mark.parametrize("message", SAID, ids=str)
 def test_call_is_read_as_it_was_written(message: CallMessage) -> None:
-    assert read_call(packing.unpack(packing.pack(call_list(message)))) == message
+    assert CALLS.read(pack(message)) == message
 
 
 def test_slots_are_read_as_they_were_written() -> None:

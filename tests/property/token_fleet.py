@@ -20,8 +20,8 @@ from distkv.core.tokens.state import TokenState
 from distkv.errors import DistkvError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
-from distkv.wire.calls import CallMessage, call_list, read_call
-from distkv.wire.packing import pack, unpack
+from distkv.wire.calls import CALLS, CallMessage
+from distkv.wire.declared import pack
 from distkv.wire.token_replies import TokensChanged
 from distkv.wire.token_requests import (
     TokenRequest,
@@ -338,4 +338,4 @@ class TokenFleet:
 
 
 def _through_wire(message: CallMessage) -> CallMessage:
-    return read_call(unpack(pack(call_list(message))))
+    return CALLS.read(pack(message))

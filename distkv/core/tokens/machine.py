@@ -44,7 +44,7 @@ from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
 from distkv.wire.declared import pack
-from distkv.wire.token_bodies import decode_body, decode_identity, encode_body, encode_identity
+from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
 from distkv.wire.token_replies import TokensChanged
 from distkv.wire.token_requests import TokenRequest
 from distkv.wire.token_states import decode_founding
@@ -190,7 +190,7 @@ class TokenMachine:
         service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
         service.restore(slots, boot_ms)
         self._consensus, self._service = consensus, service
-        yield KeepSlot(IDENTITY_SLOT, encode_identity(life, boot))
+        yield KeepSlot(IDENTITY_SLOT, pack((life, boot)))
         for entry in ground.entries:  # before it begins: who lost its disk must not found once more
             self._founded(consensus, entry, boot_ms)
         self._look_at_list(consensus)  # the disk may know it, too

@@ -36,7 +36,7 @@ from distkv.wire.edges import (
     read_edge,
 )
 from distkv.wire.fields import read_map
-from distkv.wire.token_bodies import decode_body, decode_identity, encode_body, encode_identity
+from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
 from distkv.wire.token_fields import HeldToken
 from distkv.wire.token_messages import (
     AboutToken,
@@ -206,7 +206,7 @@ EXAMPLES: Final[dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], A
     **{f"question: {name}": (asked, encode_question, decode_question) for name, asked in QUESTIONS.items()},
     **{f"answer: {name}": ((a, 5), lambda pair: encode_answer(*pair), decode_answer) for name, a in ANSWERS.items()},
     **{f"edge: {name}": (item, _pack_edge, _edge) for name, item in EDGE_ITEMS.items()},
-    "slot: identity": ((3, 1 << 40), lambda pair: encode_identity(*pair), decode_identity),
+    "slot: identity": ((3, 1 << 40), pack, decode_identity),
     "slot: state": (PLAIN, pack, decode_head),
     "slot: state with lists": (LISTED, pack, decode_head),
     "slot: founding": (FOUNDING, pack, decode_founding),

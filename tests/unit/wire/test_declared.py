@@ -117,6 +117,7 @@ def test_field_with_a_default_may_be_missing() -> None:
         ({"since": "1"}, "bad_since", "since"),
         ({"hash": b"short"}, "bad_hash", "hash"),
         ({"hash": "8 bytes."}, "bad_hash", "hash"),
+        ({"hash": "OCBieXRlcy4="}, "bad_hash", "hash"),
         ({"pair": []}, "bad_pair", "pair"),
         ({"pair": {"one": 1}}, "bad_pair", "pair"),
         ({"pair": [10]}, "bad_pair", "pair[0]"),

@@ -15,10 +15,11 @@ from distkv.model.fence import FENCE_MAX, Fence
 from distkv.model.path import Path
 from distkv.wire import packing
 from distkv.wire.asking import encode_request
-from distkv.wire.calls import BODY_BYTES_MAX, NUMBERS_MAX, CallAsked, read_call
+from distkv.wire.calls import BODY_BYTES_MAX, CALLS, NUMBERS_MAX, CallAsked
+from distkv.wire.declared import pack
 from distkv.wire.frames import decode_request
 from distkv.wire.request import SetValue
-from distkv.wire.token_bodies import decode_body, decode_identity, encode_body, encode_identity
+from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
 from distkv.wire.token_fields import DATA_BYTES_MAX, HELD_MAX
 from distkv.wire.token_messages import decode_answer, decode_question, encode_answer
 from distkv.wire.token_replies import (
@@ -64,7 +65,7 @@ def refused(read: Any, value: Any) -> str:
     ],
 )  # fmt: skip
 def test_call_of_another_shape_is_refused(value: Any) -> None:
-    assert refused(read_call, value) == "bad_call"
+    assert refused(CALLS.convert, value) == "bad_call"
 
 
 def test_body_is_read_as_it_was_written() -> None:
@@ -78,7 +79,7 @@ def test_body_of_another_shape_is_refused(value: Any) -> None:
 
 
 def test_identity_is_read_as_it_was_written() -> None:
-    assert decode_identity(encode_identity(3, 4)) == (3, 4)
+    assert decode_identity(pack((3, 4))) == (3, 4)
 
 
 @pytest.mark.parametrize("value", [[], [1], {"life": 1}, ["x", 1]])
