@@ -32,7 +32,7 @@ from distkv.client.token_wish import TokenWish, as_wish, data_value
 from distkv.errors import HeldError, NoQuorumError, NotFoundError, NotHeldError, TokenLostError
 from distkv.model.fence import Fence
 from distkv.wire.fields import read_flag, read_int, read_list, read_map
-from distkv.wire.token_fields import HeldToken
+from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_requests import TTL_S_MAX
 from distkv.wire.values import pack_value
 

@@ -26,7 +26,8 @@ from distkv.errors import (
     UngrantedError,
 )
 from distkv.model.fence import Fence
-from distkv.wire.token_fields import HELD_MAX, HeldToken, read_ticket, ticket_text
+from distkv.wire.held_tokens import HELD_MAX, HeldToken
+from distkv.wire.token_fields import read_ticket, ticket_text
 from distkv.wire.token_replies import TokenGranted, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenRelease
 

@@ -34,7 +34,7 @@ from distkv.client.holding_news import (
 from distkv.client.keep_alive import KeepAlive
 from distkv.errors import BusyError, DistkvError, NotHeldError, RequestError, SessionExpiredError
 from distkv.model.fence import Fence
-from distkv.wire.token_fields import HELD_MAX, HeldToken
+from distkv.wire.held_tokens import HELD_MAX, HeldToken
 from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
 from distkv.wire.token_requests import TokenAcquire, TokenClose, TokenData, TokenKeep, TokenOpen, TokenRelease
 

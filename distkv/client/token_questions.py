@@ -64,8 +64,8 @@ def _granted(reply: Fields) -> TokenReply:
         read_token(reply.get("token")),
         epoch,
         counter,
-        read_flag(reply, "shared"),
         read_int(reply, "version", FENCE_MAX),
+        read_flag(reply, "shared"),
         None if data is None else pack_value(data),
         read_flag(reply, "keep_data"),
     )

@@ -21,13 +21,17 @@ from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar, dataclass
 import msgspec
 from msgspec import Meta as Bounds
 from msgspec import Raw, field
+from msgspec.structs import astuple
 from msgspec.structs import replace as evolve
 
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.wire.fields import HASH_BYTES
 
-__all__ = ["BodyReader", "Bounds", "Declared", "Hash", "Node", "Raw", "Time", "evolve", "field", "pack", "pack_sorted"]
+__all__ = [
+    "BodyReader", "Bounds", "Declared", "Hash", "Node", "Raw", "Time",
+    "evolve", "field", "fields_of", "pack", "pack_sorted",
+]
 
 T = TypeVar("T")
 
@@ -35,6 +39,11 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Declared(msgspec.Struct, frozen=True):
     """Something that is said or kept. A value: it never changes, and equals another one of its class and content."""
+
+    @classmethod
+    def is_map(cls) -> bool:
+        """Whether it is written as a map, not as a list."""
+        return not cls.__struct_config__.array_like
 
 
 Node: TypeAlias = Annotated[NodeName, Bounds(pattern=r"\A[0-9A-Za-z._-]{1,63}\Z")]
@@ -48,6 +57,13 @@ pack: Final[Callable[[object], bytes]] = msgspec.msgpack.Encoder().encode
 
 pack_sorted: Final[Callable[[object], bytes]] = msgspec.msgpack.Encoder(order="deterministic").encode
 """The same, with sets and maps in the order of what is in them."""
+
+
+
+def fields_of(body: Declared) -> dict[str, object]:
+    """What a map has, by the names that are written: to be part of a larger map."""
+    return dict(zip(body.__struct_encode_fields__, astuple(body), strict=True))
+
 
 _FAILURES: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 """What reading raises: bad format, kinds, bounds; text that is not UTF-8; something that is nested too deeply."""

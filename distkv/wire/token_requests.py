@@ -7,7 +7,7 @@ Invariant: as in `frames`: a request that exists is well-formed, and what is wro
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from distkv.errors import RequestError
 from distkv.model.event import NodeName
@@ -17,10 +17,8 @@ from distkv.wire import packing
 from distkv.wire.fields import Fields, read_flag, read_int, read_seconds
 from distkv.wire.row import WAIT_S_MAX, AnyRow, ReplyForm, RequestRow
 from distkv.wire.token_fields import (
-    HeldToken,
     Ticket,
     read_data,
-    read_held,
     read_list_of_servers,
     read_prefix,
     read_session,
@@ -29,6 +27,9 @@ from distkv.wire.token_fields import (
     ticket_text,
 )
 from distkv.wire.values import NIL
+
+if TYPE_CHECKING:
+    from distkv.wire.held_tokens import HeldToken  # bodies are long to load, and most commands say none
 
 TTL_S_MAX: Final = 86_400.0
 """The longest ttl of a session that may be asked for."""
@@ -211,6 +212,8 @@ def _write_close(request: TokenClose, fields: dict[str, object], _: dict[str, by
 
 
 def _read_keep(seq: int, fields: Fields, frame: bytes) -> TokenKeep:
+    from distkv.wire.held_tokens import read_held
+
     version = read_int(fields, "version", FENCE_MAX)
     held = read_held(fields.get("held"), frame)
     turn, heard = (read_int(fields, name, FENCE_MAX) if name in fields else 0 for name in ("turn", "heard"))

@@ -145,8 +145,8 @@ TOKEN_RULES = (
         "queue-left-behind",
         "at a hand-over the queue goes along (PART-6)",
         "core/tokens/serving/served_token.py",
-        "        return attrs.evolve(self.record(), queue=queue, free_in_ms",
-        "        return attrs.evolve(self.record(), free_in_ms",
+        "        return evolve(self.record(), queue=queue, free_in_ms",
+        "        return evolve(self.record(), free_in_ms",
         *KEPT,
     ),
     broken(
@@ -476,8 +476,8 @@ TOKEN_RULES = (
         "hand-over-without-holders",
         "what is held goes with the part",
         "core/tokens/serving/served_token.py",
-        "attrs.evolve(self.record(), queue=queue,",
-        "attrs.evolve(self.record(), holders=(), queue=queue,",
+        "evolve(self.record(), queue=queue,",
+        "evolve(self.record(), holders=(), queue=queue,",
         *SERVING,
     ),
     broken(
@@ -574,8 +574,8 @@ TOKEN_RULES = (
         "hand-over-without-data",
         "data is handed over (PART-6)",
         "core/tokens/serving/served_token.py",
-        "attrs.evolve(self.record(), queue=queue,",
-        "attrs.evolve(self.record(), data=None, queue=queue,",
+        "evolve(self.record(), queue=queue,",
+        "evolve(self.record(), data=None, queue=queue,",
         _shown("handover"),
     ),
     broken(

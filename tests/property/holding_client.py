@@ -12,7 +12,7 @@ from distkv.client.holding import Holding
 from distkv.client.holding_news import SessionEnded, TokenObtained, TokenRefused, TokenTaken
 from distkv.errors import DistkvError, RequestError, UnreachableError
 from distkv.model.event import NodeName
-from distkv.wire.token_fields import HeldToken
+from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_replies import TokenReply
 from distkv.wire.token_requests import TokenBreak
 from tests.property.token_clients import DRIFT, TTL_MS, Client, ClientNode, ClientWorld, Clock

@@ -16,8 +16,8 @@ from distkv.core.tokens.machine import TOKENS
 from distkv.core.tokens.state import TokenState, state_head, state_id
 from distkv.model.event import NodeName
 from distkv.wire.calls import CallAsked, CallMessage, CallsCancelled, CallsChecked, CallsSeen
+from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_bodies import encode_body
-from distkv.wire.token_fields import HeldToken
 from distkv.wire.token_requests import TokenKeep
 from distkv.wire.token_states import (
     NO_STATE,

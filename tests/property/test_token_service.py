@@ -12,7 +12,8 @@ import pytest
 from distkv.errors import DistkvError, HeldError, NoQuorumError
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
-from distkv.wire.token_fields import HeldToken, read_ticket
+from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_replies import (
     SessionOpened,
     TokenDone,
@@ -216,7 +217,7 @@ def test_servers_are_shown_with_their_leader() -> None:
     shown = talk.ask(TokenServers(0))
     assert isinstance(shown, TokenServersShown)
     assert fleet.oracle.state is not None
-    assert shown.leader == fleet.oracle.state.leader
+    assert shown.agreed.leader == fleet.oracle.state.leader
     assert [standing for standing, _ in shown.servers.values()] == ["ready"] * 3
 
 

@@ -5,14 +5,14 @@ Knows: all requests, questions, answers and slots of the token service.  Does no
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distkv.errors import DecodeError, DistkvError, HeldError, RequestError
 from distkv.model.event import NodeName
-from distkv.model.fence import FENCE_MAX, Fence
+from distkv.model.fence import FENCE_MAX
+from distkv.model.standing import ServerStanding
 from distkv.wire import packing
 from distkv.wire.calls import (
     CALLS,
@@ -24,8 +24,9 @@ from distkv.wire.calls import (
     CallsDropped,
     CallsSeen,
 )
-from distkv.wire.declared import pack
-from distkv.wire.token_fields import DATA_BYTES_MAX, HeldToken, Ticket, read_ticket, ticket_text
+from distkv.wire.declared import evolve, pack, pack_sorted
+from distkv.wire.held_tokens import HeldToken, TokenHolder
+from distkv.wire.token_fields import DATA_BYTES_MAX, Ticket, read_ticket, ticket_text
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,
@@ -49,12 +50,12 @@ from distkv.wire.token_messages import (
     encode_question,
 )
 from distkv.wire.token_replies import (
+    ServersAgreed,
     SessionClosed,
     SessionKept,
     SessionOpened,
     TokenDone,
     TokenGranted,
-    TokenHolder,
     TokenItem,
     TokensChanged,
     TokenServersShown,
@@ -84,9 +85,8 @@ from distkv.wire.token_slots import (
     TokenRecord,
     decode_part,
     decode_token,
-    encode_part,
-    encode_token,
 )
+from distkv.wire.token_states import TokenServer
 from distkv.wire.values import pack_value
 
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -95,10 +95,11 @@ HELD = (
     HeldToken("ü", 3, 4, is_shared=True, data=pack_value({"a": [1]}), change=6),
 )
 HOLDER = TokenHolder("1-a", False, 1, 2, 5.5)
-ITEM = TokenItem("t", N1, (HOLDER,), 3, pack_value("x"))
-KEEPER = attrs.evolve(HOLDER, change=7)
-RECORD = TokenRecord("t", (KEEPER,), b"\x01", (QueuedSession("2-b", (1, 9), True),), 70, (HOLDER,))
-MAP = TokenMap(1, 9, 8, N1, {N1: ("ready", 7, 3), N2: ("down", 8, 4)}, 12, is_sure=True)
+ITEM = TokenItem("t", N1, (HOLDER.shown,), 3, pack_value("x"))
+KEEPER = evolve(HOLDER, change=7)
+RECORD = TokenRecord("t", (KEEPER,), b"\x01", (QueuedSession("2-b", 1, 9, True),), 70, (HOLDER,))
+SERVED = {N1: TokenServer(ServerStanding.READY, 7, 3), N2: TokenServer(ServerStanding.DOWN, 8, 4)}
+MAP = TokenMap(1, 9, 8, N1, SERVED, 12, is_sure=True)
 
 REQUESTS: list[TokenRequest] = [
     TokenOpen(1),
@@ -135,29 +136,29 @@ QUESTIONS = [
     KeepSession("1-a", 7, ("t", "u"), 5000, 8, 6),
     ReleaseAll("1-a"),
     ClaimTokens("1-a", 7, HELD),
-    ListTokens(TokenList(0, "p", 7, "q")),
+    ListTokens("p", 7, "q"),
     WatchTokens("p", 7, 3),
     WhereTokens(),
     TakeTokens(7, 1, (RECORD,), True, False),
-    TellLoss("1-a", Fence(0, 1, 2, "t")),
-    AskHolding("1-a", Fence(0, 1, 2, "t")),
+    TellLoss("1-a", (1, 2, "t")),
+    AskHolding("1-a", (1, 2, "t")),
     ChangeServers((N1, N2, NodeName("c")), 5000),
 ]
 ANSWERS = [
     SessionOpened("1-a", 15_000, 3),
     SessionClosed("1-a"),
     SessionKept(3, 15_000, ("t",)),
-    TokenGranted("t", 1, 2, True, 3, pack_value("x")),
+    TokenGranted("t", 1, 2, 3, True, pack_value("x")),
     TokenDone(),
     ITEM,
     TokensListed((ITEM,), True),
     TokensListed((), partial=True),
     TokensChanged((ITEM,)),
     TokensChanged((), is_complete=True),
-    TokenServersShown({N1: ("ready", 3)}, N1, 1, 2, 3, (N1,), (N2,)),
+    TokenServersShown({N1: ("ready", 3)}, ServersAgreed(N1, 1, 2, 3, (N1,), (N2,))),
     MAP,
-    attrs.evolve(MAP, list=(N1,), next=(N2,)),
-    AskElsewhere(MAP, (3, 4)),
+    evolve(MAP, list=(N1,), next=(N2,)),
+    AskElsewhere(MAP, "3.4"),
     AskElsewhere(MAP),
     WatchedTokens((ITEM,), 9),
     WatchedTokens((), 9, is_first=True, is_last=False),
@@ -215,8 +216,8 @@ def test_call_is_read_as_it_was_written(message: CallMessage) -> None:
 def test_slots_are_read_as_they_were_written() -> None:
     gain = GainedPart(7, frozenset({N1}), frozenset({N1, N2}))
     part = ServedPart(9, {N1: 3}, 8, 1025, (gain,), 4, (N2,), False, {N2: (5, True, False)})
-    assert decode_part(encode_part(part)) == part
-    assert decode_token(encode_token(RECORD)) == RECORD
+    assert decode_part(pack_sorted(part)) == part
+    assert decode_token(pack(RECORD)) == RECORD
 
 
 @given(st.tuples(st.integers(0, FENCE_MAX), st.integers(0, FENCE_MAX)))

@@ -15,7 +15,8 @@ import attrs
 
 from distkv.errors import DistkvError, NotHeldError, SessionExpiredError, UngrantedError
 from distkv.model.event import NodeName
-from distkv.wire.token_fields import HeldToken, read_ticket
+from distkv.wire.held_tokens import HeldToken
+from distkv.wire.token_fields import read_ticket
 from distkv.wire.token_replies import SessionKept, SessionOpened, TokenGranted, TokenReply
 from distkv.wire.token_requests import (
     TokenAcquire,

@@ -8,16 +8,14 @@ Invariant: a map is replaced by a newer one only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from distkv.core.jump_limit import JumpLimit
 from distkv.core.tokens.state import SERVING, TokenState
 from distkv.model.event import NodeName
-from distkv.model.standing import ServerStanding
 from distkv.wire.token_messages import TokenMap
-from distkv.wire.token_replies import TokenServersShown
-from distkv.wire.token_states import TokenServer
+from distkv.wire.token_replies import ServersAgreed, TokenServersShown
 
 
 class KnownServers:
@@ -53,8 +51,8 @@ class KnownServers:
     @property
     def up(self) -> list[NodeName]:
         """Those that are responsible for something."""
-        servers: Mapping[NodeName, tuple[str, int, int]] = {} if self._map is None else self._map.servers
-        return [name for name, (standing, _, _) in servers.items() if ServerStanding(standing) in SERVING]
+        servers = {} if self._map is None else self._map.servers
+        return [name for name, server in servers.items() if server.standing in SERVING]
 
     def server_of(self, token: str) -> NodeName | None:
         """Who serves a token."""
@@ -65,10 +63,11 @@ class KnownServers:
         found = self._map
         if found is None:
             return None
-        servers = {name: (standing, life) for name, (standing, life, _) in found.servers.items()}
+        servers = {name: (one.standing.value, one.life) for name, one in found.servers.items()}
         leader = found.leader if is_sure else None
         lists = found.list or tuple(servers), found.next
-        return TokenServersShown(servers, leader, found.term, found.version, found.sessions, *lists)
+        agreed = ServersAgreed(leader, found.term, found.version, found.sessions, *lists)
+        return TokenServersShown(servers, agreed)
 
     def heard(self, map: TokenMap, now_ms: int) -> bool:
         """A server says what it knows; whether it is of use: who is to be asked may have changed. What is too far ahead
@@ -84,11 +83,7 @@ class KnownServers:
             return False
         self._map = map
         if old is None or old.servers != map.servers or self._state is None:
-            servers = {
-                name: TokenServer(ServerStanding(standing), life, since)
-                for name, (standing, life, since) in map.servers.items()
-            }
-            self._state = TokenState(map.term, map.version, map.leader, servers, {}, map.changed)
+            self._state = TokenState(map.term, map.version, map.leader, map.servers, {}, map.changed)
         return old is None or old.leader != map.leader or old.servers != map.servers
 
 
@@ -96,10 +91,8 @@ def map_of(state: TokenState | None, me: NodeName, *, is_sure: bool) -> TokenMap
     """What a server tells of the common state; `is_sure` says whether it may grant now."""
     if state is None:
         return TokenMap(0, 0, 0, me, {}, 0, is_sure=False)
-    servers = {name: (one.standing.value, one.life, one.since) for name, one in state.servers.items()}
     numbers = (state.term, state.version, state.changed)
-    lists = ((), ()) if state.list == state.names and not state.next else (state.list, state.next)
-    return TokenMap(*numbers, state.leader, servers, len(state.sessions), is_sure, *lists)
+    return TokenMap(*numbers, state.leader, state.servers, len(state.sessions), is_sure, state.list, state.next)
 
 
 class OwnMap:

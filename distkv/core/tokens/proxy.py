@@ -32,6 +32,8 @@ from distkv.errors import (
 )
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
+from distkv.wire.declared import evolve
+from distkv.wire.token_fields import Ticket, ticket_text
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import (
     AboutToken,
@@ -208,7 +210,7 @@ class Proxy:
         if came.changed > self._servers.changed:
             self._ask_where(came.peer, now_ms)
         elif came.changed < self._servers.changed and isinstance(result, TokensListed):
-            result = attrs.evolve(result, partial=True)  # its part is another one now
+            result = evolve(result, partial=True)  # its part is another one now
         found = self._requests.get(self._by_call.pop(came.number, -1))
         if found is not None and found.at.get(came.peer) == came.number:
             del found.at[came.peer]
@@ -282,7 +284,7 @@ class Proxy:
             case TokenRelease() | TokenData() | TokenShow():
                 return AboutToken(request, self._servers.changed)
             case TokenList():
-                return ListTokens(request)
+                return ListTokens(request.prefix, request.limit, request.after)
             case TokenWatch(prefix=prefix):
                 gathered = found.gathered or GatheredAnswers()
                 return WatchTokens(prefix, gathered.positions.get(name, 0), gathered.known)
@@ -444,8 +446,7 @@ class Proxy:
         if shown is not None:
             self._finish(found, shown)
             return
-        text = "no majority of the token servers answers: ask again, here or at another node"
-        error = NoQuorumError(text)
+        error = NoQuorumError("no majority of the token servers answers: ask again, here or at another node")
         self._finish(found, error if found.ticket is None else error.with_ticket(ticket_text(found.ticket)))
 
     def _finish(self, found: ClientRequest, result: TokenReply | DistkvError) -> None:

@@ -20,8 +20,8 @@ META = {"chain": {"node": "b", "tick": 5, "prev": None}, "tock": 9, "time": 1.5}
 DONE = {"changed": True, "tick": 8, "tock": 9, "chain": {"node": "b", "tick": 8}}
 
 LONG = (
-    "anyio", "asyncio", "concurrent", "decimal", "email", "logging", "ruyaml", "shutil", "sqlite3", "ssl", "statistics",
-    "tempfile", "trio",
+    "anyio", "asyncio", "concurrent", "decimal", "email", "logging", "msgspec", "ruyaml", "shutil", "sqlite3", "ssl",
+    "statistics", "tempfile", "trio",
     "distkv.cli.completion", "distkv.cli.doctor", "distkv.cli.graph", "distkv.cli.settings", "distkv.cli.sim",
     "distkv.text.yaml", "distkv.client.async_client", "distkv.config", "distkv.core", "distkv.daemon", "distkv.doctor",
     "distkv.engine", "distkv.graph", "distkv.model.ledger", "distkv.model.tree", "distkv.services", "distkv.sim",

@@ -94,7 +94,7 @@ class Session:
 
 
 def granted(token: str = "a", version: int = 7, counter: int = 3) -> TokenGranted:
-    return TokenGranted(token, 2, counter, False, version)
+    return TokenGranted(token, 2, counter, version, False)
 
 
 def live() -> Session:
@@ -395,7 +395,7 @@ def test_change_of_data_names_its_fence_and_its_number_and_keep_alives_name_the_
 def test_keep_alive_after_one_that_was_refused_says_again_what_data_there_is() -> None:
     session = live()
     session.acquire(data=b"\x01")
-    session.answer(TokenAcquire, TokenGranted("a", 2, 3, False, 7, b"\x01"))
+    session.answer(TokenAcquire, TokenGranted("a", 2, 3, 7, False, b"\x01"))
     session.answer(TokenKeep, SessionKept(8, TTL_MS, ()))
     found = session.answer(TokenKeep, BusyError("later"))
     session.later(AGAIN_MS)

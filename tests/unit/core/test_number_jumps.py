@@ -18,11 +18,12 @@ from distkv.core.tokens.known_servers import KnownServers
 from distkv.model.event import Event, Kind, NodeName, Tick, new_event
 from distkv.model.fence import FENCE_MAX, Fence
 from distkv.model.path import Path
+from distkv.model.standing import ServerStanding
 from distkv.wire.calls import CallAsked, CallsSeen
 from distkv.wire.edges import START_MAX, TreeFrame
 from distkv.wire.message import Update
 from distkv.wire.token_messages import TokenMap
-from distkv.wire.token_states import NUMBER_MAX
+from distkv.wire.token_states import NUMBER_MAX, TokenServer
 from tests.fleet import Fleet
 from tests.unit.core.test_flood import ME, ORIGIN
 from tests.unit.core.test_flood import _due as due
@@ -164,7 +165,7 @@ def test_start_by_which_a_peer_goes_is_not_believed_far_ahead() -> None:
 @pytest.mark.parametrize(("version", "changed"), [(NUMBER_MAX, 9), (101 + JUMP, 9), (101, NUMBER_MAX), (101, 102)])
 def test_map_of_the_token_servers_far_ahead_is_not_taken(version: int, changed: int) -> None:
     known = KnownServers((A, B))
-    servers = {A: ("ready", 1, 7), B: ("ready", 2, 7)}
+    servers = {A: TokenServer(ServerStanding.READY, 1, 7), B: TokenServer(ServerStanding.READY, 2, 7)}
     known.heard(TokenMap(5, 100, 9, A, servers, 0, is_sure=True), 0)
     assert not known.heard(TokenMap(5, version, changed, B, servers, 0, is_sure=True), 10)
     assert known.leader == A

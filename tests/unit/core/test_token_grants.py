@@ -17,9 +17,10 @@ from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, HeldError, NoQuorumError, NotHeldError, TimedOutError, UngrantedError
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket, read_ticket
 from distkv.wire.token_messages import TokenResult
-from distkv.wire.token_replies import TokenDone, TokenGranted, TokenHolder
+from distkv.wire.token_replies import TokenDone, TokenGranted
 from distkv.wire.token_requests import TokenAcquire, TokenData
 from distkv.wire.token_slots import QueuedSession, TokenRecord, decode_token
 
@@ -576,7 +577,7 @@ def test_place_that_is_handed_over_counts_although_its_session_asked_here_before
     desk = Desk()
     desk.rules.is_serving = False
     desk.ask(S2)
-    queue = (QueuedSession(S2, (5, 1), False), QueuedSession(S3, (5, 2), False))
+    queue = (QueuedSession(S2, 5, 1, False), QueuedSession(S3, 5, 2, False))
     desk.grants.install(TokenRecord("t", (), None, queue), 10)
     first = desk.grants.served("t").first()
     assert first is not None

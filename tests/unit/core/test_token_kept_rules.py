@@ -13,8 +13,9 @@ from distkv.core.tokens.serving.survey import ClaimedToken, Survey
 from distkv.errors import TimedOutError
 from distkv.model.event import NodeName
 from distkv.model.fence import Fence
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_messages import EndSession
-from distkv.wire.token_replies import SessionKept, TokenDone, TokenHolder
+from distkv.wire.token_replies import SessionKept, TokenDone
 from distkv.wire.token_requests import TokenAcquire, TokenData, TokenKeep, TokenRelease
 from distkv.wire.token_slots import TokenRecord, decode_token
 from tests.unit.client.test_holding import TTL_MS as CLIENT_TTL_MS

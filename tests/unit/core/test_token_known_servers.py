@@ -6,7 +6,9 @@ import pytest
 
 from distkv.core.tokens.known_servers import KnownServers
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.token_messages import TokenMap
+from distkv.wire.token_states import TokenServer
 
 A, B = NodeName("a"), NodeName("b")
 
@@ -23,7 +25,7 @@ A, B = NodeName("a"), NodeName("b")
 )
 def test_map_of_a_higher_version_or_term_is_the_newer_one(term: int, version: int, *, is_newer: bool) -> None:
     known = KnownServers((A, B))
-    servers = {A: ("ready", 1, 7), B: ("ready", 2, 7)}
+    servers = {A: TokenServer(ServerStanding.READY, 1, 7), B: TokenServer(ServerStanding.READY, 2, 7)}
     known.heard(TokenMap(5, 100, 100, A, servers, 0, is_sure=True), 0)
     assert known.heard(TokenMap(term, version, version, B, servers, 0, is_sure=True), 10) is is_newer
     assert known.leader == (B if is_newer else A)

@@ -18,7 +18,7 @@ from distkv.core.tokens.state import TokenState
 from distkv.model.event import NodeName
 from distkv.model.standing import ServerStanding
 from distkv.wire.calls import CallAsked
-from distkv.wire.token_fields import HeldToken
+from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_messages import TakeTokens, decode_question
 from distkv.wire.token_replies import TokenDone
 from distkv.wire.token_slots import TokenRecord, decode_part

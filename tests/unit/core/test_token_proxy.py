@@ -13,16 +13,19 @@ from distkv.core.tokens.proxy import Proxy
 from distkv.core.tokens.questions import Questions
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.model.event import NodeName
+from distkv.model.standing import ServerStanding
 from distkv.wire.calls import CallAsked
-from distkv.wire.token_fields import HeldToken
+from distkv.wire.held_tokens import HeldToken
 from distkv.wire.token_messages import ClaimTokens, TokenMap, decode_question
 from distkv.wire.token_requests import TokenKeep
+from distkv.wire.token_states import TokenServer
 
 A, B, C, ME = (NodeName(name) for name in "abcm")
 
 
 def servers_map(changed: int, *names: NodeName) -> TokenMap:
-    return TokenMap(1, changed, changed, A, dict.fromkeys(names, ("ready", 1, changed)), 1, is_sure=True)
+    servers = dict.fromkeys(names, TokenServer(ServerStanding.READY, 1, changed))
+    return TokenMap(1, changed, changed, A, servers, 1, is_sure=True)
 
 
 def test_session_says_what_it_holds_also_to_a_server_of_which_its_node_learns_later() -> None:

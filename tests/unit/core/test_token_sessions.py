@@ -16,7 +16,6 @@ from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NotHeldError, SessionExpiredError
 from distkv.model.event import NodeName
-from distkv.model.fence import Fence
 from distkv.model.standing import ServerStanding
 from distkv.wire.token_messages import AskHolding, EndSession, KeepSession, OpenSession, TellLoss, TokenResult
 from distkv.wire.token_replies import SessionClosed, SessionKept, SessionOpened, TokenDone
@@ -208,7 +207,7 @@ def test_closed_session_is_answered_when_its_end_is_in_effect() -> None:
 def test_loss_is_told_at_once_and_confirmed_when_the_next_keep_does_not_list_it() -> None:
     office = Office()
     office.keep(1, 1000, held=("t",))
-    office.sessions.lose(key(2), TellLoss("4-x", Fence(0, 1, 2, "t")), 1100)
+    office.sessions.lose(key(2), TellLoss("4-x", (1, 2, "t")), 1100)
     assert office.answers == {1: SessionKept(5, TTL_MS, ("t",))}
     office.keep(3, 1200)
     assert office.answers[2] == TokenDone()
@@ -216,14 +215,14 @@ def test_loss_is_told_at_once_and_confirmed_when_the_next_keep_does_not_list_it(
 
 def test_keep_that_was_sent_before_the_loss_was_told_does_not_confirm_it() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 1, 2, "t")), 1100)
+    office.sessions.lose(key(1), TellLoss("4-x", (1, 2, "t")), 1100)
     office.keep(2, 1200)
     assert office.answers == {2: SessionKept(5, TTL_MS, ("t",))}
 
 
 def test_session_that_goes_on_with_what_it_lost_is_ended() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 1, 2, "t")), 1100)
+    office.sessions.lose(key(1), TellLoss("4-x", (1, 2, "t")), 1100)
     for number, now_ms in enumerate((1200, 2200, 3200, 4201), 2):
         office.keep(number, now_ms, held=("t",))
     assert office.ended == ["4-x"]
@@ -231,21 +230,21 @@ def test_session_that_goes_on_with_what_it_lost_is_ended() -> None:
 
 def test_loss_of_a_session_that_ends_is_confirmed() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 1, 2, "t")), 1100)
+    office.sessions.lose(key(1), TellLoss("4-x", (1, 2, "t")), 1100)
     office.look(1200, version=6, sessions={})
     assert office.answers == {1: TokenDone()}
 
 
 def test_client_that_lists_a_token_counts_on_it() -> None:
     office = Office()
-    office.sessions.doubt(key(1), AskHolding("4-x", Fence(0, 1, 2, "t")), 1000)
+    office.sessions.doubt(key(1), AskHolding("4-x", (1, 2, "t")), 1000)
     office.keep(2, 1100, held=("t",))
     assert office.answers[1] == TokenDone()
 
 
 def test_client_does_not_count_on_what_it_lists_in_no_keep_after_an_answer() -> None:
     office = Office()
-    office.sessions.doubt(key(1), AskHolding("4-x", Fence(0, 1, 2, "t")), 1000)
+    office.sessions.doubt(key(1), AskHolding("4-x", (1, 2, "t")), 1000)
     office.keep(2, 1100)
     assert 1 not in office.answers  # it was sent before the client had heard anything
     office.keep(3, 1200)
@@ -257,7 +256,7 @@ def test_loss_is_told_to_the_later_of_two_keeps_and_confirmed_by_the_one_after_i
     office.keep(1, 1000, held=("t",))
     office.keep(2, 1010)
     assert office.answers == {1: SessionKept(5, TTL_MS)}
-    office.sessions.lose(key(3), TellLoss("4-x", Fence(0, 1, 2, "t")), 1050)
+    office.sessions.lose(key(3), TellLoss("4-x", (1, 2, "t")), 1050)
     assert office.answers[2] == SessionKept(5, TTL_MS, ("t",))
     assert 3 not in office.answers
     office.keep(4, 1100)
@@ -280,7 +279,7 @@ def test_session_that_was_to_be_opened_without_a_lease_is_proposed_when_there_is
 
 def test_loss_is_not_confirmed_by_a_keep_whose_client_did_not_take_the_answer_that_named_it() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 5, 1, "t")), 1000)
+    office.sessions.lose(key(1), TellLoss("4-x", (5, 1, "t")), 1000)
     office.keep(2, 1000, held=("t",), turn=7)
     office.keep(3, 1100, turn=8, heard=6)
     assert (office.answers[3], 1 in office.answers) == (SessionKept(5, TTL_MS, ("t",)), False)
@@ -297,7 +296,7 @@ def test_keeps_of_two_processes_count_whatever_their_numbers_are() -> None:
 
 def test_client_does_not_count_on_a_token_only_if_it_took_the_answer_from_after_the_question() -> None:
     office = Office()
-    office.sessions.doubt(key(1), AskHolding("4-x", Fence(0, 5, 1, "t")), 1000)
+    office.sessions.doubt(key(1), AskHolding("4-x", (5, 1, "t")), 1000)
     office.keep(2, 1000, turn=7)
     office.keep(3, 1100, wait_ms=0, turn=8, heard=6)
     assert 1 not in office.answers
@@ -324,7 +323,7 @@ def test_session_that_names_what_it_was_told_goes_on() -> None:
 
 def test_end_is_proposed_only_by_who_leads() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 5, 1, "t")), 1000)
+    office.sessions.lose(key(1), TellLoss("4-x", (5, 1, "t")), 1000)
     office.keep(2, 1000, held=("t",))
     office.leads_until_ms = 0
     office.look(1200)
@@ -335,8 +334,8 @@ def test_end_is_proposed_only_by_who_leads() -> None:
 def test_who_asked_before_somebody_else_asks_the_same_is_answered() -> None:
     office = Office()
     for number, counter in ((1, 1), (2, 2)):
-        office.sessions.lose(key(number), TellLoss("4-x", Fence(0, 5, counter, "t")), 1000)
-        office.sessions.doubt(key(2 + number), AskHolding("4-x", Fence(0, 5, counter, "q")), 1000)
+        office.sessions.lose(key(number), TellLoss("4-x", (5, counter, "t")), 1000)
+        office.sessions.doubt(key(2 + number), AskHolding("4-x", (5, counter, "q")), 1000)
         office.sessions.end(key(4 + number), EndSession("4-x"), 1000)
     assert sorted(office.answers) == [1, 3, 5]
 
@@ -344,7 +343,7 @@ def test_who_asked_before_somebody_else_asks_the_same_is_answered() -> None:
 def test_first_keep_of_a_process_that_takes_a_session_over_confirms_no_loss() -> None:
     office = Office()
     office.keep(2, 1000, turn=9000, heard=8000, wait_ms=0)
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 5, 1, "t")), 1000)
+    office.sessions.lose(key(1), TellLoss("4-x", (5, 1, "t")), 1000)
     office.keep(3, 1100, turn=10)
     assert (office.answers[3], 1 in office.answers) == (SessionKept(5, TTL_MS, ("t",)), False)
     office.keep(4, 1200, turn=11, heard=10)
@@ -353,7 +352,7 @@ def test_first_keep_of_a_process_that_takes_a_session_over_confirms_no_loss() ->
 
 def test_keep_without_a_number_confirms_no_loss_of_a_session_that_numbers_them() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 5, 1, "t")), 1000)
+    office.sessions.lose(key(1), TellLoss("4-x", (5, 1, "t")), 1000)
     office.keep(2, 1000, held=("t",), turn=7)
     office.keep(3, 1100)
     assert 1 not in office.answers
@@ -361,7 +360,7 @@ def test_keep_without_a_number_confirms_no_loss_of_a_session_that_numbers_them()
 
 def test_loss_is_confirmed_to_each_of_two_processes_that_keep_a_session() -> None:
     office = Office()
-    office.sessions.lose(key(1), TellLoss("4-x", Fence(0, 5, 1, "t")), 1000)
+    office.sessions.lose(key(1), TellLoss("4-x", (5, 1, "t")), 1000)
     office.keep(2, 1000, turn=7, heard=5)
     office.keep(3, 1100, turn=8, heard=6)
     office.keep(4, 1200, turn=9, heard=7)

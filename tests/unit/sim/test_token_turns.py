@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from distkv.core.tokens.serving.served_token import ServedToken, WaitingSession
 from distkv.sim.token_turns import Turns
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket
-from distkv.wire.token_replies import TokenHolder
 
 LATE_MS = 100
 A, B = "1-a", "2-b"

@@ -14,11 +14,11 @@ import pytest
 
 from distkv.errors import HeldError, NotFoundError
 from distkv.model.event import NodeName
-from distkv.model.fence import FENCE_MAX, Fence
+from distkv.model.fence import FENCE_MAX
 from distkv.model.standing import ServerStanding
 from distkv.wire import packing
 from distkv.wire.calls import CallAnswered, CallAsked, CallsCancelled, CallsChecked, CallsDropped, CallsSeen
-from distkv.wire.declared import pack
+from distkv.wire.declared import pack, pack_sorted
 from distkv.wire.edges import (
     EdgeItem,
     FramesAcked,
@@ -36,8 +36,8 @@ from distkv.wire.edges import (
     read_edge,
 )
 from distkv.wire.fields import read_map
+from distkv.wire.held_tokens import HeldToken, TokenHolder
 from distkv.wire.token_bodies import decode_body, decode_identity, encode_body
-from distkv.wire.token_fields import HeldToken
 from distkv.wire.token_messages import (
     AboutToken,
     AskElsewhere,
@@ -61,18 +61,18 @@ from distkv.wire.token_messages import (
     encode_question,
 )
 from distkv.wire.token_replies import (
+    ServersAgreed,
     SessionClosed,
     SessionKept,
     SessionOpened,
     TokenDone,
     TokenGranted,
-    TokenHolder,
     TokenItem,
     TokensChanged,
     TokenServersShown,
     TokensListed,
 )
-from distkv.wire.token_requests import TokenAcquire, TokenList
+from distkv.wire.token_requests import TokenAcquire
 from distkv.wire.token_slots import (
     GainedPart,
     QueuedSession,
@@ -80,8 +80,6 @@ from distkv.wire.token_slots import (
     TokenRecord,
     decode_part,
     decode_token,
-    encode_part,
-    encode_token,
 )
 from distkv.wire.token_states import (
     NO_STATE,
@@ -115,10 +113,11 @@ DATA = b"\x81\xa1a\x91\x01"
 HELD = (HeldToken("t", 1, 2, False), HeldToken("ü", 3, FENCE_MAX, True, DATA, 6, True))
 HOLDER = TokenHolder("1-a", False, 1, 2, 5.5)
 KEEPER = TokenHolder("12-Zz9", True, 3, 4, 1.75e9, 7)
-ITEM = TokenItem("ü", N1, (HOLDER,), 3, DATA, True)
-RECORD = TokenRecord("t", (KEEPER,), b"\x01", (QueuedSession("2-b", (1, 9), True),), 70, (HOLDER,), True)
-MAP = TokenMap(1, 9, 8, N1, {N1: ("ready", 7, 3), N2: ("down", 8, 4)}, 12, is_sure=True)
-MAP_LISTED = TokenMap(1, 9, 8, N1, {N1: ("ready", 7, 3), N2: ("down", 8, 4)}, 12, False, (N1,), (N2,))
+ITEM = TokenItem("ü", N1, (HOLDER.shown,), 3, DATA, True)
+RECORD = TokenRecord("t", (KEEPER,), b"\x01", (QueuedSession("2-b", 1, 9, True),), 70, (HOLDER,), True)
+SERVED = {N1: TokenServer(ServerStanding.READY, 7, 3), N2: TokenServer(ServerStanding.DOWN, 8, 4)}
+MAP = TokenMap(1, 9, 8, N1, SERVED, 12, is_sure=True)
+MAP_LISTED = TokenMap(1, 9, 8, N1, SERVED, 12, False, (N1,), (N2,))
 PART = ServedPart(
     9, {N1: 3}, 8, 1025, (GainedPart(7, frozenset({N1}), frozenset({N1, N2}), N2),), 4, (N2,), False,
     {N2: (5, True, False)},
@@ -152,29 +151,29 @@ QUESTIONS: Final = {
     "keep in turn": KeepSession("1-a", 7, ("t", "u"), 5000, 8, 6),
     "release all": ReleaseAll("1-a"),
     "claim": ClaimTokens("1-a", 7, HELD),
-    "list": ListTokens(TokenList(0, "p", 7, "q")),
+    "list": ListTokens("p", 7, "q"),
     "watch": WatchTokens("p", 7, 3),
     "where": WhereTokens(),
     "take": TakeTokens(7, 1, (RECORD,), True, False),
-    "loss": TellLoss("1-a", Fence(0, 1, 2, "t")),
-    "holding": AskHolding("1-a", Fence(0, 1, 2, "t")),
+    "loss": TellLoss("1-a", (1, 2, "t")),
+    "holding": AskHolding("1-a", (1, 2, "t")),
     "servers": ChangeServers((N1, N2, NodeName("c")), 5000),
 }
 ANSWERS: Final = {
     "opened": SessionOpened("1-a", 15_000, 3),
     "closed": SessionClosed("1-a"),
     "kept": SessionKept(3, 15_000, ("t",)),
-    "granted": TokenGranted("t", 1, 2, True, 3, DATA),
+    "granted": TokenGranted("t", 1, 2, 3, True, DATA),
     "done": TokenDone(),
     "item": ITEM,
     "listed": TokensListed((ITEM,), True),
     "listed in part": TokensListed((), partial=True),
     "changed": TokensChanged((ITEM,)),
     "changed, all": TokensChanged((), is_complete=True),
-    "servers": TokenServersShown({N1: ("ready", 3)}, N1, 1, 2, 3, (N1,), (N2,)),
+    "servers": TokenServersShown({N1: ("ready", 3)}, ServersAgreed(N1, 1, 2, 3, (N1,), (N2,))),
     "map": MAP,
     "map with lists": MAP_LISTED,
-    "elsewhere": AskElsewhere(MAP, (3, 4)),
+    "elsewhere": AskElsewhere(MAP, "3.4"),
     "elsewhere without a ticket": AskElsewhere(MAP_LISTED),
     "watched": WatchedTokens((ITEM,), 9),
     "watched, first": WatchedTokens((), 9, is_first=True, is_last=False),
@@ -213,11 +212,11 @@ EXAMPLES: Final[dict[str, tuple[Any, Callable[[Any], bytes], Callable[[bytes], A
     "slot: vote": (StateVote(5, N2), pack, decode_vote),
     "slot: no vote": (StateVote(0, None), pack, decode_vote),
     "slot: number": (NUMBER_MAX, pack, decode_number),
-    "slot: token": (RECORD, encode_token, decode_token),
-    "slot: part": (PART, encode_part, decode_part),
+    "slot: token": (RECORD, pack, decode_token),
+    "slot: part": (PART, pack_sorted, decode_part),
 }
 
-ONLY_READ: Final = {"slot: state"}
+ONLY_READ: Final = {"slot: state", "answer: map", "answer: elsewhere"}
 """A list of all servers is no longer left out."""
 WRITTEN: Final = Path(__file__).with_name("bodies_of_before.txt")
 

@@ -13,7 +13,20 @@ import pytest
 from distkv.errors import DecodeError
 from distkv.model.event import NodeName
 from distkv.wire import packing
-from distkv.wire.declared import BodyReader, Bounds, Declared, Hash, Node, Raw, Time, evolve, field, pack, pack_sorted
+from distkv.wire.declared import (
+    BodyReader,
+    Bounds,
+    Declared,
+    Hash,
+    Node,
+    Raw,
+    Time,
+    evolve,
+    field,
+    fields_of,
+    pack,
+    pack_sorted,
+)
 
 Small = Annotated[int, Bounds(ge=0, le=9)]
 
@@ -64,6 +77,13 @@ def test_value_comes_back() -> None:
     assert LAMPS.read(pack(LAMP)) == LAMP
     assert LAMPS.read(Raw(pack(Off()))) == Off()
     assert LAMPS.convert(FIELDS) == LAMP
+
+
+def test_fields_of_a_map_are_given_by_the_names_that_are_written() -> None:
+    assert fields_of(Lamp(NodeName("a"), 1)) == {
+        "node": "a", "n": 1, "since": 0.0, "hash": bytes(8), "pair": None, "levels": {},
+    }  # fmt: skip
+    assert (Lamp.is_map(), Pair.is_map()) == (True, False)
 
 
 def test_sets_are_written_in_one_order() -> None:

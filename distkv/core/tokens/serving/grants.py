@@ -21,21 +21,16 @@ from distkv.core.tokens.serving.survey import ClaimedToken
 from distkv.core.tokens.serving.token_index import TokenIndex
 from distkv.core.tokens.serving.unsure_grants import UnsureGrants
 from distkv.core.tokens.serving_settings import ServingSettings
-from distkv.errors import (
-    HeldError,
-    NoQuorumError,
-    NotHeldError,
-    RequestError,
-    TimedOutError,
-    UngrantedError,
-)
+from distkv.errors import HeldError, NoQuorumError, NotHeldError, RequestError, TimedOutError, UngrantedError
 from distkv.model.fence import Fence
 from distkv.model.invariant import must
+from distkv.wire.declared import pack
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import AskElsewhere, TokenMap, TokenResult
-from distkv.wire.token_replies import TokenDone, TokenHolder, TokenItem
+from distkv.wire.token_replies import TokenDone, TokenItem
 from distkv.wire.token_requests import TokenAcquire, TokenData
-from distkv.wire.token_slots import TokenRecord, encode_token
+from distkv.wire.token_slots import TokenRecord
 
 TOKEN_SLOT: Final = "token/"
 
@@ -313,7 +308,7 @@ class Grants:
         token = self._tokens.get(name)
         for place in token.queue.values() if token is not None else ():
             if place.call is not None:
-                self._rules.answer(place.call, AskElsewhere(map, place.ticket))
+                self._rules.answer(place.call, AskElsewhere(map, ticket_text(place.ticket)))
                 self._calls.pop(place.call, None)
                 place.call = None
 
@@ -475,7 +470,7 @@ class Grants:
         self._touched(token.name)
         is_kept = self._tokens.get(token.name) is token and (token.is_held or token.data is not None)
         if is_kept or token.is_kept:
-            slot = encode_token(token.record()) if is_kept else None
+            slot = pack(token.record()) if is_kept else None
             self._effects.slots.append(SlotWrite(TOKEN_SLOT + token.name, slot))
         token.is_kept = is_kept
         self._index.note_losses(token)

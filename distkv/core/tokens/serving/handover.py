@@ -15,9 +15,10 @@ import attrs
 
 from distkv.core.tokens.questions import Questions, ServerAnswered
 from distkv.model.event import NodeName
+from distkv.wire.declared import pack
 from distkv.wire.token_messages import TakeTokens, TokenResult
 from distkv.wire.token_replies import TokenDone
-from distkv.wire.token_slots import TokenRecord, encode_token
+from distkv.wire.token_slots import TokenRecord
 
 PIECE_MAX: Final = 500
 PIECE_BYTES: Final = 256 << 10
@@ -106,5 +107,5 @@ class TokenHandOver:
             giving.sent += 1
             if one is not None:
                 found.append(one)
-                size += len(encode_token(one))
+                size += len(pack(one))
         return TakeTokens(giving.boot, giving.piece, tuple(found), giving.is_done, giving.is_whole)

@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import attrs
-
 from distkv.core.tokens.effects import SlotWrite, TokenEffects
 from distkv.core.tokens.state import SERVING, TokenState, token_order
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.model.standing import ServerStanding
-from distkv.wire.token_slots import GainedPart, ServedPart, encode_part
+from distkv.wire.declared import evolve, pack_sorted
+from distkv.wire.token_slots import GainedPart, ServedPart
 
 PART_SLOT: Final = "part"
 NUMBERS_AHEAD: Final = 1024
@@ -169,7 +168,7 @@ class TokenPart:
         version = max(gain.version for gain in self._kept.gains if gain.giver == name)
         rest = [gain for gain in self._kept.gains if gain.giver != name]
         if not is_whole:
-            rest += [attrs.evolve(gain, giver=None) for gain in self._kept.gains if gain.giver == name]
+            rest += [evolve(gain, giver=None) for gain in self._kept.gains if gain.giver == name]
         self._keep(gains=tuple(rest), epoch=max(self._kept.epoch, version))
 
     def handed_over(self, name: NodeName, *, is_whole: bool) -> None:
@@ -230,7 +229,7 @@ class TokenPart:
         """What a server that left did not hand over is asked of the sessions."""
         giver = None if gain.giver is None else state.servers.get(gain.giver)
         is_coming = giver is not None and (giver.standing, giver.since) == (ServerStanding.LEAVING, gain.version)
-        return gain if is_coming or gain.giver is None else attrs.evolve(gain, version=state.changed, giver=None)
+        return gain if is_coming or gain.giver is None else evolve(gain, version=state.changed, giver=None)
 
     def _givings(self, state: TokenState, *, is_whole: bool) -> dict[NodeName, tuple[int, bool, bool]]:
         """To whom to hand over, and by which version. A server that boots itself does so to those that began later: no
@@ -274,7 +273,7 @@ class TokenPart:
             old.giving if giving is None else giving,
         )
         if self._kept != old:
-            self._effects.slots.append(SlotWrite(PART_SLOT, encode_part(self._kept)))
+            self._effects.slots.append(SlotWrite(PART_SLOT, pack_sorted(self._kept)))
 
     def check(self) -> None:
         """For tests; raises BrokenInvariantError when what is promised here does not hold."""

@@ -20,8 +20,10 @@ from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.errors import BusyError, NotHeldError, RequestError
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
+from distkv.wire.declared import evolve
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket
-from distkv.wire.token_replies import TokenGranted, TokenHolder, TokenItem
+from distkv.wire.token_replies import TokenGranted, TokenItem
 from distkv.wire.token_requests import TokenAcquire, TokenData
 from distkv.wire.token_slots import QueuedSession, TokenRecord
 
@@ -147,13 +149,13 @@ class ServedToken:
 
     def item(self, server: NodeName) -> TokenItem:
         """What there is to see."""
-        holders = tuple(self.holders.values())
+        holders = tuple([one.shown for one in self.holders.values()])
         return TokenItem(self.name, server, holders, len(self.queue), self.data, self.keeps_data)
 
     def granted(self, holder: TokenHolder, changed: int) -> TokenGranted:
         """What its holder is told."""
         numbers = holder.epoch, holder.counter
-        return TokenGranted(self.name, *numbers, holder.is_shared, changed, self.data, self.keeps_data)
+        return TokenGranted(self.name, *numbers, changed, holder.is_shared, self.data, self.keeps_data)
 
     def record(self) -> TokenRecord:
         """As it is kept on the disk."""
@@ -163,8 +165,8 @@ class ServedToken:
     def handed(self, now_ms: int) -> TokenRecord:
         """As it is handed over."""
         waiters = sorted(self.queue.values(), key=lambda one: one.ticket)
-        queue = tuple([QueuedSession(one.session, one.ticket, one.is_shared) for one in waiters])
-        return attrs.evolve(self.record(), queue=queue, free_in_ms=max(0, self.free_ms - now_ms))
+        queue = tuple([QueuedSession(one.session, *one.ticket, one.is_shared) for one in waiters])
+        return evolve(self.record(), queue=queue, free_in_ms=max(0, self.free_ms - now_ms))
 
     # -- changing
 
@@ -218,7 +220,7 @@ class ServedToken:
         self._note_write()
         if not request.change and (request.data, request.keeps_data) == (self.data, self.keeps_data):
             return False
-        self.holders[request.session] = attrs.evolve(holder, change=max(request.change, holder.change))
+        self.holders[request.session] = evolve(holder, change=max(request.change, holder.change))
         self.data, self.keeps_data = request.data, request.keeps_data
         return True
 

@@ -32,8 +32,8 @@ from distkv.core.tokens.serving.watches import TokenWatches
 from distkv.core.tokens.serving_settings import ServingSettings
 from distkv.core.tokens.state import TokenState
 from distkv.errors import BusyError, NoQuorumError, NotFoundError, NotHeldError, RequestError, SessionExpiredError
-from distkv.model.fence import Fence
 from distkv.model.standing import ServerStanding
+from distkv.wire.held_tokens import TokenHolder
 from distkv.wire.token_fields import Ticket
 from distkv.wire.token_messages import (
     AboutToken,
@@ -52,7 +52,7 @@ from distkv.wire.token_messages import (
     WatchTokens,
     WhereTokens,
 )
-from distkv.wire.token_replies import TokenDone, TokenHolder, TokensListed
+from distkv.wire.token_replies import TokenDone, TokensListed
 from distkv.wire.token_requests import TokenAcquire, TokenBreak, TokenData, TokenList, TokenRelease, TokenShow
 from distkv.wire.token_slots import decode_part, decode_token
 
@@ -135,7 +135,7 @@ class TokenServing:
 
     def taken(self, holder: TokenHolder, token: str, now_ms: int) -> None:
         """The leader is to tell the session."""
-        self._leader.ask(TellLoss(holder.session, Fence(0, holder.epoch, holder.counter, token)), now_ms)
+        self._leader.ask(TellLoss(holder.session, (holder.epoch, holder.counter, token)), now_ms)
 
     def served(self, token: str) -> ServedToken:
         """A token as it is known here, which is not to be changed."""
@@ -188,7 +188,7 @@ class TokenServing:
             self._ask_parked(now_ms)
         self._was_serving = is_serving
         for session, fence in self._grants.take_unsure(now_ms):
-            self._leader.ask(AskHolding(session, fence), now_ms)
+            self._leader.ask(AskHolding(session, fence[1:]), now_ms)
         self._grants.woken(now_ms)
         self._refuse_late(now_ms, is_serving=is_serving)
         self._tell_watches()
