@@ -30,9 +30,10 @@ from distkv.core.edges import (
 from distkv.model.event import NodeName
 from distkv.sim.agenda import Agenda
 from distkv.sim.network import Network
+from distkv.wire.declared import pack
 from distkv.wire.edges import EdgeItem, edge_fields, read_edge
 from distkv.wire.fields import read_map
-from distkv.wire.packing import pack, unpack
+from distkv.wire.packing import unpack
 
 SILENT_MS: Final = 3000
 LOOK_MS: Final = 1000

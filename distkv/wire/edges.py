@@ -1,22 +1,20 @@
-"""What the two ends of an edge of the server tree tell each other, to bytes and back.
+"""What the two ends of an edge of the server tree tell each other.
 
 Knows: the form of the items of `attach` and `tree_say` (docs: client protocol).  Does not know who attaches to whom,
 nor what becomes of an item.
 
-Invariant: what is read is well-formed and bounded, whatever the fields: a path has no name twice, a frame has a size.
+Invariant: as in `declared`; a path has no name twice, a frame has a size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias, assert_never
-
-import attrs
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from distkv.errors import DecodeError
-from distkv.model.event import TICK_MAX, NodeName
-from distkv.wire import packing
-from distkv.wire.fields import Fields, bad, read_int, read_list, read_map, read_node
+from distkv.model.event import TICK_MAX
+from distkv.wire.declared import BodyReader, Bounds, Declared, Node, field, fields_of, pack
+from distkv.wire.fields import Fields
 from distkv.wire.replies import addressed
 
 FRAME_BYTES_MAX: Final = 64 << 10
@@ -33,46 +31,48 @@ UP_MS_MAX: Final = 2**53
 START_MAX: Final = 2**62
 """Far above each clock; starts are times in milliseconds."""
 
-FrameNumbers: TypeAlias = Mapping[NodeName, tuple[int, int]]
+Start: TypeAlias = Annotated[int, Bounds(ge=0, le=START_MAX)]
+Number: TypeAlias = Annotated[int, Bounds(ge=0, le=TICK_MAX)]
+Height: TypeAlias = Annotated[int, Bounds(ge=0, le=HEIGHT_MAX)]
+UpMs: TypeAlias = Annotated[int, Bounds(ge=0, le=UP_MS_MAX)]
+Word: TypeAlias = Annotated[str, Bounds(pattern=rf"\A[ -~]{{1,{SERVICE_CHARS_MAX}}}\Z")]
+TreePath: TypeAlias = Annotated[tuple[Node, ...], Bounds(max_length=PATH_MAX)]
+FrameNumbers: TypeAlias = Annotated[Mapping[Node, tuple[Start, Number]], Bounds(max_length=NODES_MAX)]
 """Of each origin, its start and the number of the last frame."""
 
 
-@attrs.frozen
-class TreeFrame:
+class TreeFrame(Declared, array_like=True):
     """Something that one node says to all."""
 
-    origin: NodeName
-    start: int
+    origin: Node
+    start: Start
     """Which start of the origin it is from; a later one has a larger number."""
-    number: int
+    number: Number
     """The first one of a start is 1."""
-    service: str
+    service: Word
     """What it is for."""
-    body: bytes
+    body: Annotated[bytes, Bounds(max_length=FRAME_BYTES_MAX)]
     """Packed by the service."""
 
 
-@attrs.frozen
-class ParentOffer:
+class ParentOffer(Declared):
     """A node would be a parent; this is its place."""
 
-    path: tuple[NodeName, ...]
+    path: TreePath
     """From that node to the root."""
-    height: int
+    height: Height
     """How many levels the whole tree has below its root."""
 
 
-@attrs.frozen
-class ParentRefusal:
+class ParentRefusal(Declared):
     """A node will not be the parent, or not any longer; nothing comes after it."""
 
-    reason: str
-    others: tuple[NodeName, ...] = ()
+    reason: Word
+    others: Annotated[tuple[Node, ...], Bounds(max_length=NODES_MAX)] = ()
     """Who may be asked instead."""
 
 
-@attrs.frozen
-class FramesHeld:
+class FramesHeld(NamedTuple):
     """What a node that gets an edge has of the frames: the other one tells it the rest."""
 
     have: FrameNumbers
@@ -81,59 +81,64 @@ class FramesHeld:
     """For how long it has been running; what was said before is not for it."""
 
 
-@attrs.frozen
-class Join:
+class Join(Declared):
     """The asking node takes the offer."""
 
-    height: int
+    height: Height
     """How many levels there are below it."""
-    past: FramesHeld
+    have: FrameNumbers
+    up_ms: UpMs = field(name="up")
+
+    @property
+    def past(self) -> FramesHeld:
+        return FramesHeld(self.have, self.up_ms)
 
 
-@attrs.frozen
-class ServerInfo:
+class ServerInfo(Declared, omit_defaults=True):
     """The parent's place, when a child is taken and each time that it changes (SERVER_INFO)."""
 
-    path: tuple[NodeName, ...]
+    path: TreePath
     """From the parent to the root; empty while a node above looks for a parent."""
-    height: int
-    turn: int = 0
+    height: Height
+    turn: Number
     """Which change it is: what an answer refers to."""
-    past: FramesHeld | None = None
-    """Said once, when a child is taken."""
+    have: FrameNumbers | None = None
+    """Said once, when a child is taken; so is the next one."""
+    up_ms: UpMs = field(name="up", default=0)
+
+    @property
+    def past(self) -> FramesHeld | None:
+        return None if self.have is None else FramesHeld(self.have, self.up_ms)
 
 
-@attrs.frozen
-class SubtreeHeight:
+class SubtreeHeight(Declared):
     """How many levels there are below the child now."""
 
-    height: int
+    height: Height
 
 
-@attrs.frozen
-class SubtreeTold:
+class SubtreeTold(Declared):
     """All below the child were told that a node above looks for a parent."""
 
-    turn: int
+    turn: Number = field(name="told")
 
 
-@attrs.frozen
-class TreeFrames:
+class TreeFrames(Declared):
     """Some frames, in their order."""
 
-    frames: tuple[TreeFrame, ...]
+    frames: Annotated[tuple[TreeFrame, ...], Bounds(max_length=FRAMES_MAX)]
 
 
-@attrs.frozen
-class FramesAcked:
+class FramesAcked(Declared):
     """So many frames of the other side came on this edge."""
 
-    count: int
+    count: Number = field(name="acked")
 
 
-@attrs.frozen
-class SignOfLife:
+class SignOfLife(Declared):
     """Nothing else was said for a while."""
+
+    is_alive: bool = field(name="ping", default=True)
 
 
 EdgeItem: TypeAlias = (
@@ -141,39 +146,27 @@ EdgeItem: TypeAlias = (
     | TreeFrames | FramesAcked | SignOfLife
 )
 
+_VALUES: Final[Mapping[str, type[EdgeItem]]] = {
+    "offer": ParentOffer, "refused": ParentRefusal, "join": Join, "info": ServerInfo,
+}  # fmt: skip
+"""Items that are the value of one field."""
+_MAPS: Final[Mapping[str, type[EdgeItem]]] = {
+    "height": SubtreeHeight, "told": SubtreeTold, "frames": TreeFrames, "acked": FramesAcked, "ping": SignOfLife,
+}  # fmt: skip
+"""Items that are fields themselves; each is known by one."""
+_NAMES: Final = {kind: name for name, kind in _VALUES.items()}
+_READERS: Final = {name: BodyReader[EdgeItem](kind, name) for name, kind in ({**_VALUES, **_MAPS}).items()}
+
 
 def edge_fields(item: EdgeItem) -> dict[str, object]:
-    """An item as fields of a map."""
-    match item:
-        case ParentOffer(path=path, height=height):
-            return {"offer": {"path": path, "height": height}}
-        case ParentRefusal(reason=reason, others=others):
-            return {"refused": {"reason": reason, "others": others}}
-        case Join(height=height, past=past):
-            return {"join": {"height": height, **_past_fields(past)}}
-        case ServerInfo(path=path, height=height, turn=turn, past=past):
-            return {"info": {"path": path, "height": height, "turn": turn, **_past_fields(past)}}
-        case SubtreeHeight(height=height):
-            return {"height": height}
-        case SubtreeTold(turn=turn):
-            return {"told": turn}
-        case TreeFrames(frames=frames):
-            return {"frames": [(one.origin, one.start, one.number, one.service, one.body) for one in frames]}
-        case FramesAcked(count=count):
-            return {"acked": count}
-        case SignOfLife():
-            return {"ping": True}
-        case _:
-            assert_never(item)
-
-
-def _past_fields(past: FramesHeld | None) -> dict[str, object]:
-    return {} if past is None else {"have": past.have, "up": past.up_ms}
+    """The fields of an item, to be packed (`declared.pack`)."""
+    name = _NAMES.get(type(item))
+    return fields_of(item) if name is None else {name: item}
 
 
 def encode_edge(item: EdgeItem, seq: int) -> bytes:
     """An item of a parent, in the long result of an `attach`."""
-    return addressed(packing.pack({"seq": 0, **edge_fields(item)}), seq)
+    return addressed(pack({"seq": 0, **edge_fields(item)}), seq)
 
 
 def read_edge(fields: Fields) -> EdgeItem:
@@ -182,118 +175,10 @@ def read_edge(fields: Fields) -> EdgeItem:
     Raises:
         DecodeError: it is none.
     """
-    for name, read in _READERS.items():
-        if name in fields:
-            return read(fields, name)
-    raise DecodeError(f"an item of an edge has {', '.join(_READERS)}: one of these", "bad_item")
-
-
-def _read_offer(fields: Fields, name: str) -> ParentOffer:
-    found = read_map(fields[name], name)
-    return ParentOffer(_read_path(found.get("path"), "path"), read_int(found, "height", HEIGHT_MAX))
-
-
-def _read_refusal(fields: Fields, name: str) -> ParentRefusal:
-    found = read_map(fields[name], name)
-    others = _read_names(found.get("others"), "others", NODES_MAX)
-    return ParentRefusal(_read_word(found.get("reason"), "reason"), others)
-
-
-def _read_join(fields: Fields, name: str) -> Join:
-    found = read_map(fields[name], name)
-    return Join(read_int(found, "height", HEIGHT_MAX), _read_past(found))
-
-
-def _read_info(fields: Fields, name: str) -> ServerInfo:
-    found = read_map(fields[name], name)
-    return ServerInfo(
-        _read_path(found.get("path"), "path"),
-        read_int(found, "height", HEIGHT_MAX),
-        read_int(found, "turn", TICK_MAX),
-        _read_past(found) if "have" in found else None,
-    )
-
-
-def _read_shape(fields: Fields, name: str) -> SubtreeHeight:
-    return SubtreeHeight(read_int(fields, name, HEIGHT_MAX))
-
-
-def _read_told(fields: Fields, name: str) -> SubtreeTold:
-    return SubtreeTold(read_int(fields, name, TICK_MAX))
-
-
-def _read_frames(fields: Fields, name: str) -> TreeFrames:
-    found = read_list(fields[name], name)
-    if len(found) > FRAMES_MAX:
-        raise DecodeError(f"an item has {len(found)} frames; the limit is {FRAMES_MAX}", "bad_frames")
-    return TreeFrames(tuple(map(_read_frame, found)))
-
-
-def _read_frame(data: object) -> TreeFrame:
-    parts = read_list(data, "frames")
-    if len(parts) != 5 or type(parts[4]) is not bytes:
-        raise bad("frames", "made of [origin, start, number, service, bytes]", data)
-    if len(parts[4]) > FRAME_BYTES_MAX:
-        raise DecodeError(f"a frame has {len(parts[4])} bytes; the limit is {FRAME_BYTES_MAX}", "bad_frames")
-    start, number = _read_number(parts[1:3], "frames")
-    return TreeFrame(read_node(parts[0], "frames"), start, number, _read_word(parts[3], "frames"), parts[4])
-
-
-def _read_acked(fields: Fields, name: str) -> FramesAcked:
-    return FramesAcked(read_int(fields, name, TICK_MAX))
-
-
-def _read_alive(fields: Fields, name: str) -> SignOfLife:
-    if fields[name] is not True:
-        raise bad(name, "true", fields[name])
-    return SignOfLife()
-
-
-_READERS: Final[Mapping[str, Callable[[Fields, str], EdgeItem]]] = {
-    "offer": _read_offer,
-    "refused": _read_refusal,
-    "join": _read_join,
-    "info": _read_info,
-    "height": _read_shape,
-    "told": _read_told,
-    "frames": _read_frames,
-    "acked": _read_acked,
-    "ping": _read_alive,
-}
-
-
-def _read_path(data: object, name: str) -> tuple[NodeName, ...]:
-    path = _read_names(data, name, PATH_MAX)
-    if len(set(path)) < len(path):
-        raise DecodeError(f"the field '{name}' names a node twice", f"bad_{name}")
-    return path
-
-
-def _read_names(data: object, name: str, limit: int) -> tuple[NodeName, ...]:
-    found = read_list(data, name)
-    if len(found) > limit:
-        raise DecodeError(f"the field '{name}' names {len(found)} nodes; the limit is {limit}", f"bad_{name}")
-    return tuple(read_node(one, name) for one in found)
-
-
-def _read_past(fields: Fields) -> FramesHeld:
-    return FramesHeld(_read_numbers(fields.get("have")), read_int(fields, "up", UP_MS_MAX))
-
-
-def _read_numbers(data: object) -> FrameNumbers:
-    found = read_map(data, "have")
-    if len(found) > NODES_MAX:
-        raise DecodeError(f"the field 'have' names {len(found)} nodes; the limit is {NODES_MAX}", "bad_have")
-    return {read_node(node, "have"): _read_number(read_list(pair, "have"), "have") for node, pair in found.items()}
-
-
-def _read_number(pair: list[object], name: str) -> tuple[int, int]:
-    if len(pair) != 2:
-        raise bad(name, "a start and a number", pair)
-    return read_int({name: pair[0]}, name, START_MAX), read_int({name: pair[1]}, name, TICK_MAX)
-
-
-def _read_word(data: object, name: str) -> str:
-    if type(data) is not str or not 0 < len(data) <= SERVICE_CHARS_MAX or not data.isascii() or not data.isprintable():
-        raise bad(name, f"a word of 1 to {SERVICE_CHARS_MAX} characters", data)
-    return data
+    name = next((name for name in _READERS if name in fields), None)
+    if name is None:
+        raise DecodeError(f"an item of an edge has {', '.join(_READERS)}: one of these", "bad_item")
+    found = _READERS[name].convert(fields[name] if name in _VALUES else fields)
+    if isinstance(found, ParentOffer | ServerInfo) and len({*found.path}) < len(found.path):
+        raise DecodeError("the field 'path' names a node twice", "bad_path")
+    return found

@@ -14,6 +14,7 @@ from distkv.model.event import LIFE_MAX, TICK_MAX, NodeName
 from distkv.model.path import ROOT
 from distkv.model.tick_ranges import up_to
 from distkv.wire.codec import read_tick_maps, tick_maps_map
+from distkv.wire.declared import pack
 from distkv.wire.edges import edge_fields, read_edge
 from distkv.wire.fields import (
     Fields,
@@ -224,8 +225,9 @@ def _write_attach(request: Attach, fields: dict[str, object], _: dict[str, bytes
     fields |= {"as": {"node": request.node, "life": request.life}, "silent": request.silent_s}
 
 
-def _write_tree_say(request: TreeSay, fields: dict[str, object], _: dict[str, bytes]) -> None:
-    fields |= {"task": request.task, **edge_fields(request.item)}
+def _write_tree_say(request: TreeSay, fields: dict[str, object], raw: dict[str, bytes]) -> None:
+    fields["task"] = request.task
+    raw |= {name: pack(value) for name, value in edge_fields(request.item).items()}
     if request.is_quiet:
         fields["quiet"] = True
 

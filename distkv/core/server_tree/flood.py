@@ -18,6 +18,7 @@ import attrs
 
 from distkv.core.jump_limit import JumpLimit
 from distkv.model.event import NodeName
+from distkv.wire.declared import evolve
 from distkv.wire.edges import FRAME_BYTES_MAX, FRAMES_MAX, START_MAX, FrameNumbers, TreeFrame
 
 KEPT_FRAMES: Final = 4096
@@ -198,7 +199,7 @@ class Flood:
         for at, kept in enumerate(self._kept):
             if kept.frame.origin == self._me:
                 self._number += 1
-                frame = attrs.evolve(kept.frame, start=self._start, number=self._number)
+                frame = evolve(kept.frame, start=self._start, number=self._number)
                 self._kept[at] = attrs.evolve(kept, frame=frame)
                 self._last[self._me] = _of(frame)
 

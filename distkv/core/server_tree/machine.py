@@ -259,6 +259,6 @@ class ServerTree:
         for older in up.children.take(edge, join.height):
             up.close(turn, older)
         past = self.broadcast.past(turn.now_ms)
-        turn.say(edge, ServerInfo(self.path, place.tree_height, up.children.turn, past))
+        turn.say(edge, ServerInfo(self.path, place.tree_height, up.children.turn, *past))
         self.broadcast.open(edge, join.past, turn.now_ms)
         up.shape_changed(turn)

@@ -240,7 +240,7 @@ class Upward:
         inquiry = self.search.inquiry
         if inquiry is not None and inquiry.offer is not None and inquiry.said_height is None and not self.unaware():
             inquiry.said_height = self.children.height
-            turn.say(inquiry.edge, Join(inquiry.said_height, self.broadcast.past(turn.now_ms)))
+            turn.say(inquiry.edge, Join(inquiry.said_height, *self.broadcast.past(turn.now_ms)))
 
     def _become_root(self, turn: TreeTurn) -> None:
         self.place.move(TreeCause.NOBODY_FOUND)

@@ -147,7 +147,7 @@ def _attached(path: tuple[NodeName, ...] = (A,)) -> tuple[_Tree, int]:
         tree.told(found[0], ParentRefusal("circle"), 0)
     edge, _ = found
     tree.told(edge, ParentOffer(path, 1), 0)
-    tree.told(edge, ServerInfo(path, 1, 1, NOTHING), 0)
+    tree.told(edge, ServerInfo(path, 1, 1, *NOTHING), 0)
     tree.take()
     assert tree.phase is TreePhase.ATTACHED
     return tree, edge
@@ -155,7 +155,7 @@ def _attached(path: tuple[NodeName, ...] = (A,)) -> tuple[_Tree, int]:
 
 def _child(tree: _Tree, name: NodeName, height: int = 0, now_ms: int = 0) -> int:
     edge = tree.asked(name, now_ms)
-    tree.told(edge, Join(height, NOTHING), now_ms)
+    tree.told(edge, Join(height, *NOTHING), now_ms)
     return edge
 
 
@@ -233,7 +233,7 @@ def test_second_offer_and_early_info_change_nothing() -> None:
     tree = _tree(A)
     tree.woken(0)
     edge, _ = _dialled(tree.take())
-    tree.told(edge, ServerInfo((A,), 1, 1, NOTHING), 0)
+    tree.told(edge, ServerInfo((A,), 1, 1, *NOTHING), 0)
     assert tree.parent is None
     tree.told(edge, ParentOffer((A,), 1), 0)
     tree.told(edge, ParentOffer((A, B), 1), 0)
@@ -337,7 +337,7 @@ def test_node_with_its_number_of_children_names_them() -> None:
 def test_child_that_makes_the_tree_too_deep_is_refused() -> None:
     tree = _root()
     edge = tree.asked(A, 0)
-    tree.told(edge, Join(DEPTH_MAX, NOTHING), 0)
+    tree.told(edge, Join(DEPTH_MAX, *NOTHING), 0)
     effects = tree.take()
     assert ParentRefusal("deep", ()) in _said(effects, edge)
     assert tree.children == []

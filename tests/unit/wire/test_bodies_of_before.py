@@ -181,9 +181,9 @@ ANSWERS: Final = {
 EDGE_ITEMS: Final = {
     "offer": ParentOffer((N1, N2), 3),
     "refusal": ParentRefusal("full", (N2,)),
-    "join": Join(2, PAST),
+    "join": Join(2, *PAST),
     "info": ServerInfo((N1,), 3, 4),
-    "first info": ServerInfo((), 3, 4, PAST),
+    "first info": ServerInfo((), 3, 4, *PAST),
     "height": SubtreeHeight(2),
     "told": SubtreeTold(4),
     "frames": TreeFrames((FRAME, FRAME)),
@@ -193,7 +193,7 @@ EDGE_ITEMS: Final = {
 
 
 def _pack_edge(item: EdgeItem) -> bytes:
-    return packing.pack(edge_fields(item))
+    return pack(edge_fields(item))
 
 
 def _edge(data: bytes) -> object:
