@@ -8,7 +8,7 @@ Invariant: as in `declared`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias, cast, get_args
 
 import attrs
 
@@ -17,7 +17,7 @@ from distkv.errors import DecodeError, RequestError, UngrantedError
 from distkv.model.fence import FENCE_MAX, TOKEN_BYTES_MAX, Fence
 from distkv.wire import packing
 from distkv.wire.declared import BodyReader, Bounds, Declared, Node, Raw, field, fields_of, pack
-from distkv.wire.fields import bad, read_int, read_map
+from distkv.wire.fields import read_int, read_map
 from distkv.wire.held_tokens import HELD_MAX, FenceNumber, HeldToken, SessionName, TokenName, check_tokens
 from distkv.wire.token_fields import Ticket, read_list_of_servers, read_names, read_ticket, ticket_text
 from distkv.wire.token_replies import (
@@ -269,9 +269,8 @@ class _AnyQuestion(Declared):
 
 _ANY_QUESTION: Final = BodyReader[_AnyQuestion](_AnyQuestion, "question")
 _QUESTIONS: Final = BodyReader[OwnQuestion](OwnQuestion, "question")
-_ROWS: Final = {row.action: row for row in TOKEN_ROWS}
 _ACTIONS: Final = {row.type: row for row in TOKEN_ROWS}
-_ONE_TOKEN: Final = ("token_acquire", "token_release", "token_data", "token_show", "token_break")
+_ONE_TOKEN: Final = {row.action: row for row in TOKEN_ROWS if row.type in get_args(OneTokenRequest)}
 
 
 def encode_question(question: TokenQuestion) -> bytes:
@@ -299,12 +298,10 @@ def decode_question(body: bytes) -> TokenQuestion:
 def _read_about(action: str, body: bytes) -> AboutToken:
     fields = read_map(packing.unpack_whole(body), "question")
     try:
-        request = _ROWS[action].read(0, fields, body)
+        request = _ONE_TOKEN[action].read(0, fields, body)
     except RequestError as error:
         raise DecodeError(str(error), "bad_request") from None
-    if not isinstance(request, OneTokenRequest):
-        raise bad("ask", f"one of {', '.join(_ONE_TOKEN)}", action)
-    return AboutToken(request, read_int(fields, "known", FENCE_MAX))
+    return AboutToken(cast("OneTokenRequest", request), read_int(fields, "known", FENCE_MAX))
 
 
 # -- answers ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from distkv.errors import HeldError, NotFoundError
+from distkv.errors import DecodeError, HeldError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.model.standing import ServerStanding
@@ -237,6 +237,25 @@ def test_bytes_of_the_code_before_are_read_as_the_same_value(name: str) -> None:
 def test_what_is_written_has_the_form_that_the_code_before_reads(name: str) -> None:
     value, write, _ = EXAMPLES[name]
     assert packing.unpack_whole(write(value)) == packing.unpack_whole(before(name))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_bytes_that_are_cut_short_are_refused(name: str) -> None:
+    whole = before(name)
+    for size in range(len(whole)):
+        with pytest.raises(DecodeError):
+            EXAMPLES[name][2](whole[:size])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_bytes_with_one_changed_are_read_or_refused(name: str) -> None:
+    whole = before(name)
+    for at in range(len(whole)):
+        for byte in (0x00, 0x7F, 0x80, 0xC0, 0xC1, 0xCB, 0xCF, 0xDD, 0xDF, 0xFF):
+            try:
+                EXAMPLES[name][2](whole[:at] + bytes((byte,)) + whole[at + 1 :])
+            except DecodeError as error:
+                assert error.reason  # noqa: PT017  either way is right, any other error is not
 
 
 @pytest.mark.parametrize("error", [HeldError("it is held").with_ticket("3.4"), NotFoundError("none")], ids=repr)

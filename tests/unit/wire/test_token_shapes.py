@@ -93,10 +93,12 @@ CLAIM = {"ask": "claim", "session": "1-a", "version": 1, "held": [["t", 1, 1, Fa
 LOSS = {"ask": "loss", "session": "1-a", "fence": [1, 1, "t"]}
 TAKE = {"ask": "take", "boot": 1, "piece": 0, "records": [], "last": True, "whole": True}
 KEEP = {"ask": "keep", "session": "1-a", "version": 1, "held": ["t"], "wait": 0}
+LIST = {"ask": "list", "prefix": "", "limit": 1, "after": ""}
+SERVERS = {"ask": "servers", "servers": ["a"], "wait": 0}
 OPEN = {"ask": "open", "tag": "abc", "ttl": 1000}
 
 
-@pytest.mark.parametrize("fields", [CLAIM, LOSS, TAKE, KEEP, OPEN], ids=lambda fields: fields["ask"])
+@pytest.mark.parametrize("fields", [CLAIM, LOSS, TAKE, KEEP, LIST, SERVERS, OPEN], ids=lambda fields: fields["ask"])
 def test_question_as_nodes_ask_it_is_read(fields: Any) -> None:
     assert decode_question(packed(fields)) is not None
 
@@ -105,6 +107,8 @@ def test_question_as_nodes_ask_it_is_read(fields: Any) -> None:
     "fields",
     [
         {}, {"ask": 1}, {"ask": "nothing"}, {"ask": "token_show"}, {"ask": "token_acquire", "token": "t", "known": 1},
+        LIST | {"prefix": "a\n"}, LIST | {"after": "a" * 256}, LIST | {"limit": 0}, SERVERS | {"servers": ["a", "b"]},
+        SERVERS | {"servers": ["a", "a", "b"]}, SERVERS | {"servers": [f"n{n}" for n in range(9)]},
         KEEP | {"held": ["t"] * (HELD_MAX + 1)}, KEEP | {"held": [""]}, KEEP | {"session": 1}, KEEP | {"version": -1},
         CLAIM | {"held": [["t", 1, 1, 0, None]]}, CLAIM | {"held": [["t", 1]]}, CLAIM | {"held": None},
         CLAIM | {"held": [["t", 1, 1, False, None]] * (HELD_MAX + 1)},
@@ -146,7 +150,9 @@ def test_answer_of_another_shape_is_refused(fields: Any) -> None:
         {}, {"kept": [1]}, {"granted": ["t", 1, 1, 1, 0, None]}, {"item": ["t", "a", [["1-a", 0, 1, 1, 1.0]], 0, None]},
         {"item": ["t", "a", None, 0, None]}, {"listed": [[]]}, {"listed": [[]] * 10_001}, {"changed": [[]]},
         {"servers": {"a": ["x" * 20, 1]}, "rest": ["a", 1, 1, 1]}, {"servers": {"a": ["ready", 1]}, "rest": []},
-        {"opened": ["1-a", -1, 1]}, {"closed": 5},
+        {"opened": ["1-a", -1, 1]}, {"closed": 5}, {"kept": [1, 1, ["t", "ü\n"]]}, {"kept": [1, 1, [5]]},
+        {"servers": {}, "rest": ["a", 1, 1, 1, ["a", "a"], []]},
+        {"elsewhere": "1.x", "map": [1, 1, 1, "a", {}, 0, True]},
     ],
 )  # fmt: skip
 def test_reply_of_another_shape_is_refused(fields: Any) -> None:
