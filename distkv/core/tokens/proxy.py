@@ -33,7 +33,6 @@ from distkv.errors import (
 from distkv.model.event import NodeName
 from distkv.model.invariant import must
 from distkv.wire.declared import evolve
-from distkv.wire.token_fields import Ticket, ticket_text
 from distkv.wire.token_fields import ticket_text
 from distkv.wire.token_messages import (
     AboutToken,

@@ -21,8 +21,6 @@ import attrs
 from distkv.core.tokens.calls import CallKey
 from distkv.model.invariant import must
 from distkv.wire.held_tokens import HeldToken, TokenHolder
-from distkv.wire.token_fields import HeldToken
-from distkv.wire.token_replies import TokenHolder
 
 
 @attrs.frozen(slots=True)
