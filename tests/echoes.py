@@ -5,20 +5,12 @@ Knows: the form of a service's machine.  Does not know the node around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ready import Answer, NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
-    ServiceGround,
-    ServiceInput,
-    ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
-)
+from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import NotFoundError
 from distkv.model.event import NodeName
 
@@ -43,60 +35,62 @@ class Echo:
         self._wakes: dict[int, int] = {}
         """Who waits for which time."""
 
-    def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:  # noqa: ARG002
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:  # noqa: ARG002
         slots = dict(ground.slots)
         self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
         self.restored.append(slots)
-        return ()
 
     @property
     def count(self) -> int:
         return int(self._slots.get("count", b"0"))
 
-    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:  # noqa: ARG002
-        self.inputs.append((boot_ms, what))
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
+        self.inputs.append((turn.boot_ms, what))
         match what:
             case ServiceAsked(id=id, request={"to": str(name)}):
                 count = self.count + 1
                 self._open[count] = id
-                yield self._keep("count", b"%d" % count)
-                yield self._keep("asked", b"%d" % count)
-                yield TellNode(NodeName(name), b"ask %d" % count)
+                self._keep(turn, "count", b"%d" % count)
+                self._keep(turn, "asked", b"%d" % count)
+                turn.tell(NodeName(name), b"ask %d" % count)
             case ServiceAsked(id=id, request={"wake_ms": int(wake_ms)}):
                 self._wakes[id] = wake_ms
             case ServiceAsked(id=id, request={"entry": bytes(value)}):
-                yield WriteServiceEntry(value)
-                yield Answer(id, {"written": True}, is_last=False)
+                turn.write(value)
+                turn.answer(id, {"written": True}, is_last=False)
             case ServiceAsked(id=id):
-                yield Answer(id, NotFoundError("this is no question for an echo"))
+                turn.answer(id, NotFoundError("this is no question for an echo"))
             case ServiceWithdrawn(id=id):
                 self._wakes.pop(id, None)
                 self._open = {count: other for count, other in self._open.items() if other != id}
             case NodeTold(name=name, body=body):
-                yield from self._told(name, *body.split())
+                self._told(turn, name, *body.split())
             case ServiceContinued(id=id):
-                yield Answer(id, {"continued": True})
+                turn.answer(id, {"continued": True})
             case ServiceEntry(value=value):
                 self.entries.append(value)
             case ServiceWoken():
-                due = [id for id, ms in self._wakes.items() if ms <= boot_ms]
+                due = [id for id, ms in self._wakes.items() if ms <= turn.boot_ms]
                 for id in due:
-                    yield Answer(id, {"late_ms": boot_ms - self._wakes.pop(id)})
+                    turn.answer(id, {"late_ms": turn.boot_ms - self._wakes.pop(id)})
             case _:
                 assert_never(what)
 
     def wake_ms(self) -> int | None:
         return min(self._wakes.values(), default=None)
 
+    def statistics(self) -> Mapping[str, object]:
+        return {"count": self.count}
+
     # -- inside
 
-    def _told(self, name: NodeName, kind: bytes, count: bytes) -> Iterable[ServiceEffect]:
-        yield self._keep(f"{kind.decode()} of {name}", count)
+    def _told(self, turn: ServiceTurn, name: NodeName, kind: bytes, count: bytes) -> None:
+        self._keep(turn, f"{kind.decode()} of {name}", count)
         if kind == b"ask":
-            yield TellNode(name, b"echo " + count)
+            turn.tell(name, b"echo " + count)
         elif int(count) in self._open:
-            yield Answer(self._open.pop(int(count)), {"count": int(count), "by": name})
+            turn.answer(self._open.pop(int(count)), {"count": int(count), "by": name})
 
-    def _keep(self, key: str, value: bytes) -> KeepSlot:
+    def _keep(self, turn: ServiceTurn, key: str, value: bytes) -> None:
         self._slots[key] = value
-        return KeepSlot(key, value)
+        turn.keep(key, value)

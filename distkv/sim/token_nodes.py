@@ -15,7 +15,7 @@ from random import Random
 
 import attrs
 
-from distkv.core.service_machine import ServiceMachine
+from distkv.core.ground.machine import ServiceMachine
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.core.tokens.token_settings import TokenSettings
 from distkv.sim.host import Host

@@ -21,9 +21,9 @@ import trio
 from trio.testing import MockClock, lockstep_stream_pair, memory_stream_pair
 
 from distkv.config import Limits, ScrubConfig, TreeConfig
+from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
-from distkv.core.service_machine import ServiceMachine
 from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure

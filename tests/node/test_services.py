@@ -7,7 +7,7 @@ Knows: nodes as `nodes` builds them, each with an echo.  Does not know how messa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path as FilePath
 from typing import Any
@@ -17,8 +17,9 @@ import trio
 from trio.testing import MockClock
 
 from distkv.config import Limits
-from distkv.core.ready import NodeTold, ServiceReply
-from distkv.core.service_machine import ServiceEffect, ServiceInput, TellNode
+from distkv.core.ground.machine import ServiceInput
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, ServiceReply, ServiceTell
 from distkv.errors import BusyError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.storage.log import open_log
@@ -295,11 +296,9 @@ async def test_what_is_told_to_nobody_is_counted_and_costs_nothing(autojump_cloc
 class Crowd(Echo):
     """Tells a node two things in one step."""
 
-    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
-        for effect in super().step(boot_ms, wall, what):
-            yield effect
-            if isinstance(effect, TellNode):
-                yield effect
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
+        super().step(turn, what)
+        turn.effects += [effect for effect in turn.effects if isinstance(effect, ServiceTell)]
 
 
 @pytest.mark.trio

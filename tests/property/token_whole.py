@@ -11,23 +11,15 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
 import attrs
 
-from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
-    ServiceGround,
-    ServiceInput,
-    ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
-)
+from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken
+from distkv.core.ground.turn import EntryWritten, ServiceTurn, SlotKept
+from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
 from distkv.core.tokens.state import ServerStanding, TokenState
 from distkv.core.tokens.token_settings import TokenSettings
@@ -65,8 +57,8 @@ class StepKept:
 
     done_true: float
     claim: Claim | None
-    slots: list[KeepSlot]
-    rest: list[TellNode | WriteServiceEntry | Answer]
+    slots: list[SlotKept]
+    rest: list[ServiceTell | EntryWritten | Answer]
 
 
 class Host:
@@ -116,7 +108,9 @@ class Host:
         settings = TokenSettings(self.world.servers, LEASE_MS, TTL_MS, LOCK_DELAY_MS, DRIFT)
         machine = self.machine = TokenMachine(settings, Random(self.world.rng.random()))
         ground = ServiceGround(self.name, self._directory, 0.0, dict(self.disk))
-        self._kept(machine.begin(self.now_ms, self._wall(), ground))
+        turn = self._turn()
+        machine.begin(turn, ground)
+        self._kept(turn)
         for value in self.world.entries:
             self.step(ServiceEntry(value))
 
@@ -190,26 +184,27 @@ class Host:
     def step(self, what: ServiceInput) -> None:
         """Tell the machine something."""
         if self.machine is not None:
-            self._kept(self.machine.step(self.now_ms, self._wall(), what))
+            turn = self._turn()
+            self.machine.step(turn, what)
+            self._kept(turn)
 
-    def _wall(self) -> float:
-        return AGE_S + self.world.now / 1000
+    def _turn(self) -> ServiceTurn:
+        return ServiceTurn(TOKENS, self.now_ms, AGE_S + self.world.now / 1000)
 
-    def _kept(self, effects: Iterable[ServiceEffect]) -> None:
-        machine, slots, rest = self.machine, list[KeepSlot](), list[TellNode | WriteServiceEntry | Answer]()
+    def _kept(self, turn: ServiceTurn) -> None:
+        machine, slots, rest = self.machine, list[SlotKept](), list[ServiceTell | EntryWritten | Answer]()
         assert machine is not None
-        found = list(effects)
         for _ in range(WAKES_MAX):
             wake_ms = machine.wake_ms()
             if wake_ms is None or wake_ms > self.now_ms:
                 break
-            found += machine.step(self.now_ms, self._wall(), ServiceWoken())
+            machine.step(turn, ServiceWoken())
         else:
             raise AssertionError(f"{self.name} never rests")
         self._look(machine)
-        for one in found:
+        for one in turn.effects:
             match one:
-                case KeepSlot():
+                case SlotKept():
                     slots.append(one)
                 case Note(id=id):
                     self.world.notes[id] = self.world.notes.get(id, 0) + 1
@@ -246,9 +241,9 @@ class Host:
                 self.world.observer.overlaps(self.world.sites.values(), self.world.now)
             for one in done.rest:
                 match one:
-                    case TellNode(name=name, body=body):
+                    case ServiceTell(name=name, body=body):
                         self.world.send(self, name, body)
-                    case WriteServiceEntry(value=value):
+                    case EntryWritten(value=value):
                         self.world.write_entry(value)
                     case Answer(id=id, result=result, is_last=is_last):
                         self._answer(id, result, is_last=is_last)

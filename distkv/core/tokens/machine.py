@@ -9,28 +9,12 @@ lost what it kept begins a new life of its own, whatever the life of the node: i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ready import (
-    Answer,
-    NodeTold,
-    Note,
-    Rng,
-    ServiceAsked,
-    ServiceContinued,
-    ServiceWithdrawn,
-)
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
-    ServiceGround,
-    ServiceInput,
-    ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
-)
+from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
 from distkv.core.tokens.agreement.settings import ConsensusSettings
 from distkv.core.tokens.alarms import earliest
@@ -119,23 +103,23 @@ class TokenMachine:
 
     # -- what happens
 
-    def begin(self, boot_ms: int, wall: float, ground: ServiceGround) -> Iterable[ServiceEffect]:
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
         """Begin anew."""
-        self._wall, self._listed = wall, ()
+        self._wall, self._listed = turn.wall, ()
         try:
-            yield from self._begin(boot_ms, wall, ground, with_slots=True)
+            self._begin(turn, ground, ground.slots)
         except DecodeError as error:  # then it is as lost as if the disk were
-            yield Note("token_slots_bad", {"reason": error.reason})
+            turn.note("token_slots_bad", reason=error.reason)
             for key in ground.slots:
-                yield KeepSlot(key, None)
-            yield from self._begin(boot_ms, wall, ground, with_slots=False)
+                turn.keep(key, None)
+            self._begin(turn, ground, {})
 
-    def step(self, boot_ms: int, wall: float, what: ServiceInput) -> Iterable[ServiceEffect]:
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
         """Take one input."""
         consensus, service = self._consensus, self._service
         if consensus is None or service is None:
             return
-        self._wall = wall
+        boot_ms, self._wall = turn.boot_ms, turn.wall
         match what:
             case ServiceAsked(id=id, request=request, asker=asker):
                 if isinstance(request, TokenRequest):
@@ -148,7 +132,7 @@ class TokenMachine:
                 try:
                     life, message = decode_body(body)
                 except DecodeError as error:
-                    yield Note("token_message_bad", {"node": name, "reason": error.reason})
+                    turn.note("token_message_bad", node=name, reason=error.reason)
                     return
                 self._told(name, life, message, boot_ms)
             case ServiceEntry(value=value):
@@ -158,13 +142,12 @@ class TokenMachine:
                 service.woken(boot_ms)
             case _:
                 assert_never(what)
-        yield from self._effects(boot_ms)
+        self._do_all(turn)
 
     # -- inside
 
-    def _begin(self, boot_ms: int, wall: float, ground: ServiceGround, *, with_slots: bool) -> Iterator[ServiceEffect]:
-        settings = self.settings
-        slots = ground.slots if with_slots else {}
+    def _begin(self, turn: ServiceTurn, ground: ServiceGround, slots: Mapping[str, bytes]) -> None:
+        settings, boot_ms = self.settings, turn.boot_ms
         life, boot = self._identity(ground.life, slots.get(IDENTITY_SLOT))
         self._me, self._life = ground.me, life
         consensus = Consensus(
@@ -189,12 +172,12 @@ class TokenMachine:
         service = TokenService(serving, consensus, self._rng, boot_ms, consensus.start)
         service.restore(slots, boot_ms)
         self._consensus, self._service = consensus, service
-        yield KeepSlot(IDENTITY_SLOT, encode_identity(life, boot))
+        turn.keep(IDENTITY_SLOT, encode_identity(life, boot))
         for entry in ground.entries:  # before it begins: who lost its disk must not found once more
             self._founded(consensus, entry, boot_ms)
         self._look_at_list(consensus)  # the disk may know it, too
-        consensus.begin(boot_ms, max(0, int(wall - ground.created)))
-        yield from self._effects(boot_ms)
+        consensus.begin(boot_ms, max(0, int(turn.wall - ground.created)))
+        self._do_all(turn)
 
     def _identity(self, node_life: int, kept: bytes | None) -> tuple[int, int]:
         """The life of the service, and the number of this start, which is above all earlier ones: each life of the node
@@ -233,28 +216,28 @@ class TokenMachine:
         else:
             consensus.told(sender, life, message, boot_ms)
 
-    def _effects(self, boot_ms: int) -> Iterator[ServiceEffect]:
+    def _do_all(self, turn: ServiceTurn) -> None:
         """All that the two want done, when the service has seen what the servers agreed on meanwhile."""
         consensus, service = self._consensus, self._service
         if consensus is None or service is None:
             return
         while True:
-            service.look(boot_ms, self._wall)
+            service.look(turn.boot_ms, self._wall)
             for effects in (consensus.effects, service.effects):
                 if effects.are_any:
-                    yield from self._outer(effects.take())
+                    self._do(effects.take(), turn)
             if consensus.wake_ms() != 0:
                 break
-            consensus.woken(boot_ms)  # it has news for others, or for the service
+            consensus.woken(turn.boot_ms)  # it has news for others, or for the service
 
-    def _outer(self, effects: TokenEffects) -> Iterator[ServiceEffect]:
+    def _do(self, effects: TokenEffects, turn: ServiceTurn) -> None:
         for slot in effects.slots:
-            yield KeepSlot(slot.key, slot.value)
+            turn.keep(slot.key, slot.value)
         if effects.founding is not None:
-            yield WriteServiceEntry(encode_founding(effects.founding))
+            turn.write(encode_founding(effects.founding))
         for answer in effects.answers:
             is_last = not isinstance(answer.result, TokensChanged)
-            yield Answer(answer.id, answer.result, is_last, answer.waits)
+            turn.answer(answer.id, answer.result, is_last=is_last, waits=answer.waits)
         for tell in effects.tells:
-            yield TellNode(tell.to, encode_body(self._life, tell.message), tell.waits)
-        yield from effects.notes
+            turn.tell(tell.to, encode_body(self._life, tell.message), waits=tell.waits)
+        turn.effects += effects.notes

@@ -14,20 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.node import Node, Turn
+from distkv.core.ground.footing import Footing
+from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceMachine, ServiceWoken
+from distkv.core.ground.turn import Effect, EntryWritten, ServiceTurn, SlotKept
 from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.registry import service_path
-from distkv.core.service_machine import (
-    KeepSlot,
-    ServiceEffect,
-    ServiceEntry,
-    ServiceGround,
-    ServiceInput,
-    ServiceMachine,
-    ServiceWoken,
-    TellNode,
-    WriteServiceEntry,
-)
+from distkv.core.turn import Turn
 from distkv.errors import InternalError, NotReadyError, RequestError, place_of
 from distkv.model.event import Event, Kind
 
@@ -35,14 +27,14 @@ from distkv.model.event import Event, Kind
 class Services:
     """All of them; a node may have none."""
 
-    def __init__(self, node: Node, machines: Mapping[str, ServiceMachine]) -> None:
+    def __init__(self, footing: Footing, machines: Mapping[str, ServiceMachine]) -> None:
         """`machines`: each by the name of its service."""
-        self._node: Final = node
+        self._footing: Final = footing
         self._machines: Final = dict(machines)
         self._seen_changes = 0
         """`Registry.service_changes`, when the entries of services were looked at last."""
         self._due_ms: int | None = None
-        """When the first of them wants to be woken. Kept, because it is asked for after every write."""
+        """When the first of them wants to be woken. SlotKept, because it is asked for after every write."""
         self._is_working = False
         self._void_count = 0
         self._was_stale = False
@@ -62,7 +54,7 @@ class Services:
 
     def begin(self, *, is_void: bool) -> None:
         """The log is replayed; `is_void`: what is on the disk was promised in a life that is over."""
-        self._was_stale = self._node.store.own.is_stale and not is_void
+        self._was_stale = self._footing.is_stale and not is_void
 
     def take(self, what: ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold, turn: Turn) -> None:
         """Hand an input to its machine, if there is one and it may work."""
@@ -87,16 +79,16 @@ class Services:
     def do_what_is_due(self, turn: Turn) -> None:
         """See whether they may work (still), and wake those whose time has come; after every input."""
         self._ahead_ms = turn.boot_ms - turn.now_ms
-        store = self._node.store
-        is_stale = store.own.is_stale
+        footing = self._footing
+        is_stale = footing.is_stale
         if is_stale and not self._was_stale:  # it was just found out, or the disk is a restored one
-            turn.ready.records += store.kept.void()
+            turn.ready.records += footing.slots.void()
         self._was_stale = is_stale
         self._begin_or_end(turn)
         if not self._is_working:
             return
-        if self._seen_changes != store.registry.service_changes:
-            self._seen_changes = store.registry.service_changes
+        if self._seen_changes != footing.entry_changes:
+            self._seen_changes = footing.entry_changes
             for name, machine in list(self._machines.items()):
                 self._tell_entry(name, machine, turn)
         if self._due_ms is None or self._due_ms > turn.boot_ms:
@@ -114,7 +106,7 @@ class Services:
 
     def _begin_or_end(self, turn: Turn) -> None:
         """Begin when clients are served from now on, and again whenever what was kept is void."""
-        slots, is_serving = self._node.store.kept, self._node.is_serving
+        slots, is_serving = self._footing.slots, self._footing.is_serving
         if is_serving == self._is_working and slots.void_count == self._void_count:
             return
         self._is_working, self._void_count = is_serving, slots.void_count
@@ -127,28 +119,24 @@ class Services:
 
     def _begin(self, name: str, machine: ServiceMachine, turn: Turn) -> None:
         """Slots that it cannot read are such a failure, too: they cost the service, not the node."""
+        service_turn = ServiceTurn(name, turn.boot_ms, turn.wall)
         try:
-            effects = list(machine.begin(turn.boot_ms, turn.wall, self._ground(name)))
+            machine.begin(service_turn, self._ground(name))
         except Exception as error:
             self._contain(name, error, turn)
             return
-        for effect in effects:
-            self._do(name, effect, turn)
+        self._do(service_turn, turn)
 
     def _ground(self, name: str) -> ServiceGround:
-        store = self._node.store
-        network = store.registry.network
-        created = 0.0 if network is None else network.created
-        entry = store.tree.get(service_path(name))
-        self._entries[name] = () if entry is None else (entry.head, *entry.losers)
-        values = tuple(event.value for event in self._entries[name] if event.kind is Kind.SET)
-        return ServiceGround(store.me, store.own.life or 0, created, dict(store.kept.of(name)), values)
+        footing = self._footing
+        self._entries[name] = versions = footing.versions(service_path(name))
+        values = tuple(event.value for event in versions if event.kind is Kind.SET)
+        return ServiceGround(footing.me, footing.life, footing.created, dict(footing.slots.of(name)), values)
 
     def _tell_entry(self, name: str, machine: ServiceMachine, turn: Turn) -> None:
         """What the store has of a service, when it is another than before. Of two nodes that wrote it at once each may
         have been heard first: so those that lost are told, too."""
-        entry = self._node.store.tree.get(service_path(name))
-        now = () if entry is None else (entry.head, *entry.losers)
+        now = self._footing.versions(service_path(name))
         if now != self._entries.get(name, ()):
             self._entries[name] = now
             for event in now:
@@ -159,20 +147,20 @@ class Services:
         if name in self._failed:
             return self._off(name)
         if machine is None:
-            return RequestError(f"{self._node.store.me} has no service {name}: ask for one that this release has")
+            return RequestError(f"{self._footing.me} has no service {name}: ask for one that this release has")
         return None if self._is_working else self._not_ready()
 
     def _not_ready(self) -> NotReadyError:
-        node = self._node
-        return NotReadyError(f"{node.store.me} is {node.state}, and its services begin anew; ask again in a moment")
+        footing = self._footing
+        return NotReadyError(f"{footing.me} is {footing.state}, and its services begin anew; ask again in a moment")
 
     def _is_heard(self, what: NodeTold, machine: ServiceMachine | None, turn: Turn) -> bool:
         """Whether what a node says counts; it is dropped otherwise, and counted."""
-        store = self._node.store
+        footing = self._footing
         dropped = ""
         if machine is None:
             dropped = "service_unknown"
-        elif what.name == store.me or what.name not in store.registry.nodes:
+        elif what.name == footing.me or not footing.is_registered(what.name):
             dropped = "service_stranger"
         elif not self._is_working:
             dropped = "service_not_ready"
@@ -183,13 +171,13 @@ class Services:
     def _carry_out(self, name: str, machine: ServiceMachine, what: ServiceInput, turn: Turn) -> None:
         if self._machines.get(name) is not machine:
             return  # it failed a moment ago
+        service_turn = ServiceTurn(name, turn.boot_ms, turn.wall)
         try:
-            effects = list(machine.step(turn.boot_ms, turn.wall, what))
+            machine.step(service_turn, what)
         except Exception as error:
             self._contain(name, error, turn)
             return
-        for effect in effects:
-            self._do(name, effect, turn)
+        self._do(service_turn, turn)
         self._see_when_due()
 
     def _contain(self, name: str, error: Exception, turn: Turn) -> None:
@@ -204,7 +192,7 @@ class Services:
 
     def _off(self, name: str) -> InternalError:
         return InternalError(
-            f"the service {name} of {self._node.store.me} has failed, and is off: the log of the server says why;"
+            f"the service {name} of {self._footing.me} has failed, and is off: the log of the server says why;"
             " start the server again"
         )
 
@@ -212,16 +200,18 @@ class Services:
         found = [ms for machine in self._machines.values() if (ms := machine.wake_ms()) is not None]
         self._due_ms = min(found, default=None)
 
-    def _do(self, name: str, effect: ServiceEffect, turn: Turn) -> None:
+    def _do(self, taken: ServiceTurn, turn: Turn) -> None:
+        for effect in taken.effects:
+            self._do_one(taken.service, effect, turn)
+
+    def _do_one(self, name: str, effect: Effect, turn: Turn) -> None:
         match effect:
-            case KeepSlot(key=key, value=value):
-                turn.ready.records += self._node.store.kept.keep(name, key, value)
-            case TellNode(name=node, body=body, waits=waits):
-                turn.ready.tells.append(ServiceTell(node, name, body, waits))
-            case WriteServiceEntry(value=value):
-                store = self._node.store
-                self._node.check_life(turn)
-                self._node.publish(store.write(service_path(name), Kind.SET, value, turn.wall), turn)
+            case SlotKept(key=key, value=value):
+                turn.ready.records += self._footing.slots.keep(name, key, value)
+            case ServiceTell():
+                turn.ready.tells.append(effect)
+            case EntryWritten(value=value):
+                self._footing.write(service_path(name), Kind.SET, value, turn)
             case Answer():
                 self._answer(effect, turn)
             case Note():

@@ -1,0 +1,73 @@
+"""What the machine of a service is told, and what it must offer to be one.
+
+Knows: the form of a service's machine.  Does not know a service, nor the node around it (`services`).
+
+A service runs on every node that has it, and knows nothing but this: what clients ask it, what the same service of
+other nodes tells it, its slots, its entry in the store, and the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from distkv.core.ground.turn import ServiceTurn
+from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
+from distkv.model.event import NodeName
+
+
+@attrs.frozen(slots=True)
+class ServiceWoken:
+    """The time in `wake_ms` came."""
+
+
+@attrs.frozen(slots=True)
+class ServiceEntry:
+    """The entry of this service in the store has this value, by whichever node; of several at odds each is told."""
+
+    value: bytes
+
+
+ServiceInput: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | ServiceEntry | ServiceWoken
+
+
+@attrs.frozen(slots=True)
+class ServiceGround:
+    """What a machine stands on when it begins."""
+
+    me: NodeName
+    life: int
+    """That of the directory."""
+    created: float
+    """When the network was founded, seconds since 1970."""
+    slots: Mapping[str, bytes]
+    """What was kept. None may mean that there never was any, or that it is lost or void: whoever has promised something
+    must then act as one whose disk is new."""
+    entries: tuple[bytes, ...] = ()
+    """What the store has of this service, the winner first."""
+
+
+class ServiceMachine(Protocol):
+    """A service on one node, as a pure machine.
+
+    It must not raise for what a client or another node said. One that raises is off until the next start, and nothing
+    of that step is done.
+    """
+
+    def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:
+        """Begin anew, with what was kept: nothing that was known before counts, and no request from before is open."""
+
+    def step(self, turn: ServiceTurn, what: ServiceInput) -> None:
+        """Take one input. What follows from it is taken by the turn.
+
+        The time may have jumped far beyond `wake_ms`: the deadline of a timer does not move while the machine sleeps,
+        so look at the time at every input.
+        """
+
+    def wake_ms(self) -> int | None:
+        """When it wants to be woken, if nothing happens before, by the clock of `boot_ms`; None: not at all."""
+
+    def statistics(self) -> Mapping[str, object]:
+        """What people are shown of it."""
