@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken
+from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken, Setting
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.errors import NotFoundError
@@ -81,6 +81,9 @@ class Echo:
 
     def statistics(self) -> Mapping[str, object]:
         return {"count": self.count}
+
+    def alike(self) -> Mapping[str, Setting]:
+        return {}
 
     # -- inside
 

@@ -91,8 +91,8 @@ class Replica:
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
         self._services = Services(NodeFooting(self._node), services)
-        self.has_services: Final = bool(services)
-        """Whether the time that services go by is of any interest."""
+        self.services: Final = services
+        """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
         self._began_ms = 0
         self._addresses_as_of = -1
         """The registry, when it was last seen where its nodes are."""

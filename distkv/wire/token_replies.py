@@ -17,6 +17,7 @@ from distkv.model.event import NodeName
 from distkv.model.fence import FENCE_MAX
 from distkv.wire import packing
 from distkv.wire.fields import Fields, bad, read_flag, read_int, read_list, read_map, read_node, read_time
+from distkv.wire.services import ServiceItems, ServiceReply
 from distkv.wire.token_fields import HELD_MAX, read_names, read_packed_data, read_session, read_token
 
 ITEMS_MAX: Final = 10_000
@@ -25,19 +26,19 @@ STANDING_CHARS_MAX: Final = 16
 
 
 @attrs.frozen(slots=True)
-class SessionOpened:
+class SessionOpened(ServiceReply):
     session: str
     ttl_ms: int
     version: int
 
 
 @attrs.frozen(slots=True)
-class SessionClosed:
+class SessionClosed(ServiceReply):
     session: str
 
 
 @attrs.frozen(slots=True)
-class SessionKept:
+class SessionKept(ServiceReply):
     """The keep-alive counts."""
 
     version: int
@@ -47,7 +48,7 @@ class SessionKept:
 
 
 @attrs.frozen(slots=True)
-class TokenGranted:
+class TokenGranted(ServiceReply):
     token: str
     epoch: int
     counter: int
@@ -60,7 +61,7 @@ class TokenGranted:
 
 
 @attrs.frozen(slots=True)
-class TokenDone:
+class TokenDone(ServiceReply):
     """What was asked is done."""
 
 
@@ -77,7 +78,7 @@ class TokenHolder:
 
 
 @attrs.frozen(slots=True)
-class TokenItem:
+class TokenItem(ServiceReply):
     """What there is to see of a token."""
 
     token: str
@@ -89,7 +90,7 @@ class TokenItem:
 
 
 @attrs.frozen(slots=True)
-class TokensListed:
+class TokensListed(ServiceReply):
     items: tuple[TokenItem, ...]
     more: bool = False
     """Whether there are further ones, behind the last name."""
@@ -98,7 +99,7 @@ class TokensListed:
 
 
 @attrs.frozen(slots=True)
-class TokensChanged:
+class TokensChanged(ServiceItems):
     """Some of the items of a watch, which changed; there will be more."""
 
     items: tuple[TokenItem, ...]
@@ -107,7 +108,7 @@ class TokensChanged:
 
 
 @attrs.frozen(slots=True)
-class TokenServersShown:
+class TokenServersShown(ServiceReply):
     servers: Mapping[NodeName, tuple[str, int]]
     """Of each its standing and its life."""
     leader: NodeName | None

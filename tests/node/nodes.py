@@ -24,7 +24,6 @@ from distkv.config import Limits, ScrubConfig, TreeConfig
 from distkv.core.ground.machine import ServiceMachine
 from distkv.core.ready import CoreSettings, Input, Ready
 from distkv.core.replica import Replica
-from distkv.core.tokens.machine import TOKENS, TokenMachine
 from distkv.daemon.directory import Directory
 from distkv.daemon.failure import first_failure
 from distkv.engine.commit import INLINE_SYNC_S, Append, Committer, RunBlocking
@@ -445,8 +444,6 @@ class Node:
             self.driver = Driver(self.replica, self.committer, self._transport(), caller, self.limits, settler, scrub)
             self.driver.boot_ms = lambda: self.driver.now_ms() + self.asleep_ms
             self.driver.loans = peers.loans if self.caller is None else None
-            tokens = (self.services or {}).get(TOKENS)
-            self.driver.tokens = tokens if isinstance(tokens, TokenMachine) else None
             if self.tree is not None:
                 self.driver.join_tree(peers, self.tree, random.Random(self.name))
             async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ from trio.testing import MockClock
 from distkv.config import Limits
 from distkv.core.ground.machine import ServiceInput
 from distkv.core.ground.turn import ServiceTurn
-from distkv.core.ready import NodeTold, ServiceReply, ServiceTell
+from distkv.core.ready import NodeTold, ServiceResult, ServiceTell
 from distkv.errors import BusyError, NotFoundError
 from distkv.model.event import NodeName
 from distkv.storage.log import open_log
@@ -58,15 +58,15 @@ async def alone(**options: Any) -> AsyncIterator[Node]:
         nursery.cancel_scope.cancel()
 
 
-def ask(node: Node, **request: object) -> list[ServiceReply]:
+def ask(node: Node, **request: object) -> list[ServiceResult]:
     """Ask its echo, and commit, as a session does; the answer will be in the list."""
-    answers: list[ServiceReply] = []
+    answers: list[ServiceResult] = []
     node.driver.services.ask(ECHO, request, answers.append)
     node.driver.commit()
     return answers
 
 
-async def answered(answers: list[ServiceReply], within_s: float = 10) -> ServiceReply:
+async def answered(answers: list[ServiceResult], within_s: float = 10) -> ServiceResult:
     with trio.fail_after(within_s):
         await until(lambda: bool(answers), 0.01)
     (answer,) = answers
@@ -196,7 +196,7 @@ async def test_damaged_slots_stop_no_start_and_are_shown_until_all_is_looked_at(
 @pytest.mark.trio
 async def test_answer_that_nobody_waits_for_any_more_is_given_to_nobody(autojump_clock: MockClock) -> None:
     async with alone() as a:
-        answers: list[ServiceReply] = []
+        answers: list[ServiceResult] = []
         id = a.driver.services.ask(ECHO, {"wake_ms": a.driver.now_ms() + 1000}, answers.append)
         a.driver.services.withdraw(id)
         a.driver.services.withdraw(id)

@@ -10,7 +10,7 @@ from functools import partial
 import attrs
 import trio
 
-from distkv.core.ready import ServiceReply
+from distkv.core.ready import ServiceResult
 from distkv.errors import DistkvError
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk
@@ -29,7 +29,7 @@ class Run:
     answered: list[int] = attrs.field(factory=list)
     """How many counts were decided before each answer."""
 
-    def note(self, count: int, _: ServiceReply) -> None:
+    def note(self, count: int, _: ServiceResult) -> None:
         self.answered.append(count)
 
 

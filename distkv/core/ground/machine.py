@@ -30,6 +30,9 @@ class ServiceEntry:
     value: bytes
 
 
+Setting: TypeAlias = int | float | str
+"""As people are shown it."""
+
 ServiceInput: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | ServiceEntry | ServiceWoken
 
 
@@ -71,3 +74,6 @@ class ServiceMachine(Protocol):
 
     def statistics(self) -> Mapping[str, object]:
         """What people are shown of it."""
+
+    def alike(self) -> Mapping[str, Setting]:
+        """Those of its settings that all nodes should have alike, by their keys in the configuration."""

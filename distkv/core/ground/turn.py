@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
-from distkv.core.ready import Answer, Note, ServiceReply, ServiceTell
+from distkv.core.ready import Answer, Note, ServiceResult, ServiceTell
 from distkv.model.event import NodeName
 
 
@@ -58,7 +58,7 @@ class ServiceTurn:
         `waits=False` it may leave before the disk has this step, and must promise nothing of it."""
         self.effects.append(ServiceTell(node, self.service, body, waits))
 
-    def answer(self, id: int, result: ServiceReply, *, is_last: bool = True, waits: bool = True) -> None:
+    def answer(self, id: int, result: ServiceResult, *, is_last: bool = True, waits: bool = True) -> None:
         """Answer a request, whose id `ServiceAsked` gave; nothing happens when nobody waits for it. `waits`: see
         `tell`."""
         self.effects.append(Answer(id, result, is_last, waits))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken
+from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken, Setting
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
@@ -94,6 +94,10 @@ class TokenMachine:
             states = {name: server.standing.value for name, server in state.servers.items()}
             found |= {"version": state.version, "sessions": len(state.sessions), "states": states}
         return found
+
+    def alike(self) -> Mapping[str, Setting]:
+        """Who serves, and for how long without a majority."""
+        return self.settings.alike()
 
     def wake_ms(self) -> int | None:
         """When it wants to be woken."""
