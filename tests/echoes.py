@@ -8,25 +8,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken, Setting
+from distkv.core.ground.machine import (
+    EntryChanged,
+    NodesChanged,
+    ServiceGround,
+    ServiceInput,
+    ServiceWoken,
+    Setting,
+)
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
-from distkv.errors import NotFoundError
+from distkv.errors import DistkvError, NotFoundError
 from distkv.model.event import NodeName
 
 ECHO: Final = "echo"
+PATIENCE_MS: Final = 10_000
+SILENCE: Final = b"say nothing"
+"""To this no echo comes back."""
 
 
 class Echo:
     """Asked `{to}`, it keeps how often it was asked and tells that node, whose echo keeps what it was told and tells it
     back, and only then it answers. Asked `{wake_ms}`, it answers when that time has come. Asked `{entry}`, it
-    writes that into the store and answers twice. Asked anything else, it refuses."""
+    writes that into the store and answers twice; asked `{key, value}`, it writes, or deletes, an entry by that key, and
+    answers only when that is refused. Asked `{node, question}`, it asks that node, whose echo says it backwards, and
+    answers with what it heard. Asked anything else, it refuses."""
 
     def __init__(self) -> None:
         self.restored: list[dict[str, bytes]] = []
         """The slots of each `begin`."""
         self.entries: list[bytes] = []
-        """What it was told of its entry in the store."""
+        """What it found at its own path in the store, whenever that changed."""
+        self.ground: ServiceGround | None = None
         self.inputs: list[tuple[int, ServiceInput]] = []
         """What it was given since then, and when."""
         self._slots: dict[str, bytes] = {}
@@ -36,6 +50,7 @@ class Echo:
         """Who waits for which time."""
 
     def begin(self, turn: ServiceTurn, ground: ServiceGround) -> None:  # noqa: ARG002
+        self.ground = ground
         slots = dict(ground.slots)
         self._slots, self._open, self._wakes, self.inputs = dict(slots), {}, {}, []
         self.restored.append(slots)
@@ -56,8 +71,14 @@ class Echo:
             case ServiceAsked(id=id, request={"wake_ms": int(wake_ms)}):
                 self._wakes[id] = wake_ms
             case ServiceAsked(id=id, request={"entry": bytes(value)}):
-                turn.write(value)
+                turn.write("", value)
                 turn.answer(id, {"written": True}, is_last=False)
+            case ServiceAsked(id=id, request={"key": str(key), "value": bytes(value)}):
+                turn.write(key, value, ("wrote", id))
+            case ServiceAsked(id=id, request={"key": str(key)}):
+                turn.delete(key, ("wrote", id))
+            case ServiceAsked(id=id, request={"node": str(name), "question": bytes(body)}):
+                turn.ask_node(NodeName(name), body, ("asked", id), patience_ms=PATIENCE_MS)
             case ServiceAsked(id=id):
                 turn.answer(id, NotFoundError("this is no question for an echo"))
             case ServiceWithdrawn(id=id):
@@ -67,8 +88,18 @@ class Echo:
                 self._told(turn, name, *body.split())
             case ServiceContinued(id=id):
                 turn.answer(id, {"continued": True})
-            case ServiceEntry(value=value):
-                self.entries.append(value)
+            case NodeAsked(call=call, body=body):
+                if body != SILENCE:
+                    turn.answer_node(call, bytes(reversed(body)))
+            case Replied(purpose=(_, int(id)), reply=DistkvError() as error):
+                turn.answer(id, error)
+            case Replied(purpose=(_, int(id)), reply=reply):
+                turn.answer(id, {"reply": reply})
+            case EntryChanged(key=""):
+                assert self.ground is not None
+                self.entries += [value for value in self.ground.entries.versions("") if value is not None]
+            case EntryChanged() | NodesChanged() | NodeGaveUp() | Replied():
+                pass  # a test looks for itself
             case ServiceWoken():
                 due = [id for id, ms in self._wakes.items() if ms <= turn.boot_ms]
                 for id in due:

@@ -90,7 +90,7 @@ class Replica:
         self._links = Links(self._node)
         self._ageing = Ageing(self._node)
         self._clients = Clients(self._node)
-        self._services = Services(NodeFooting(self._node), services)
+        self._services = Services(NodeFooting(self._node), services, rng)
         self.services: Final = services
         """The machines of the services that this node has, by name. What one holds that failed is not looked at."""
         self._began_ms = 0

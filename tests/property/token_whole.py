@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken
+from distkv.core.ground.machine import EntryChanged, ServiceInput, ServiceWoken
 from distkv.core.ground.turn import EntryWritten, ServiceTurn, SlotKept
 from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
@@ -42,6 +42,7 @@ from tests.property.token_clients import (
     Clock,
     Tell,
 )
+from tests.service_steps import KnownEntries, ground_of
 
 NAMES: Final = ("a", "b", "c", "d", "e")
 """Those of which it is looked at who gets them."""
@@ -80,6 +81,7 @@ class Host:
         self._steps: Final = deque[StepKept]()
         self._late: list[Callable[[], None]] | None = None
         """What came while the process stood still."""
+        self._entries = KnownEntries()
         self._start = 0
         self._wake_true: float | None = None
 
@@ -107,12 +109,13 @@ class Host:
         self._start += 1
         settings = TokenSettings(self.world.servers, LEASE_MS, TTL_MS, LOCK_DELAY_MS, DRIFT)
         machine = self.machine = TokenMachine(settings, Random(self.world.rng.random()))
-        ground = ServiceGround(self.name, self._directory, 0.0, dict(self.disk))
+        self._entries = KnownEntries()
+        ground = ground_of(self.name, self._directory, 0.0, self.disk, self._entries)
         turn = self._turn()
         machine.begin(turn, ground)
         self._kept(turn)
         for value in self.world.entries:
-            self.step(ServiceEntry(value))
+            self.heard(value)
 
     def stop(self, *, reboots: bool = False) -> None:
         """It is killed; perhaps with its system, whose clock then begins again."""
@@ -187,6 +190,11 @@ class Host:
             turn = self._turn()
             self.machine.step(turn, what)
             self._kept(turn)
+
+    def heard(self, value: bytes) -> None:
+        """The store has an entry of the service; of several the first that was heard wins here."""
+        self._entries.found[""] = (*self._entries.versions(""), value)
+        self.step(EntryChanged(""))
 
     def _turn(self) -> ServiceTurn:
         return ServiceTurn(TOKENS, self.now_ms, AGE_S + self.world.now / 1000)
@@ -355,7 +363,7 @@ class WholeFleet:
         """The store brings it to all nodes."""
         self.entries.append(value)
         for site in self.sites.values():
-            self.later(self.rng.randrange(1, 200), lambda site=site: site.do(lambda: site.step(ServiceEntry(value))))  # type: ignore[misc]
+            self.later(self.rng.randrange(1, 200), lambda site=site: site.do(lambda: site.heard(value)))  # type: ignore[misc]
 
     def send(self, sender: Host, name: NodeName, body: bytes) -> None:
         """A message leaves."""

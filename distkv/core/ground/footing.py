@@ -5,12 +5,13 @@ Knows: what of a node the ground has to ask, and of its store.  Does not know wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
+from distkv.core.ground.machine import Entries
 from distkv.core.ground.slots import Slots
 from distkv.core.turn import Turn
-from distkv.model.event import Event, Kind, NodeName
-from distkv.model.path import Path
+from distkv.model.event import NodeName
 
 
 class Footing(Protocol):
@@ -45,14 +46,28 @@ class Footing(Protocol):
         """What services keep; the ground changes it."""
 
     @property
-    def entry_changes(self) -> int:
-        """How often what services have in the store may have changed."""
-
-    def versions(self, path: Path) -> tuple[Event, ...]:
-        """What the store has at a path: the winner, then what lost against it."""
+    def registry_changes(self) -> int:
+        """How often it may have changed who belongs to the network."""
 
     def is_registered(self, name: NodeName) -> bool:
         """Whether a node belongs to the network."""
 
-    def write(self, path: Path, kind: Kind, value: bytes, turn: Turn) -> None:
-        """Write an entry, as an ordinary event of the store."""
+    def registered(self) -> frozenset[NodeName]:
+        """Who does."""
+
+    def alive(self, names: Iterable[NodeName], now_ms: int) -> frozenset[NodeName]:
+        """Those of some nodes that seem alive."""
+
+    def entries(self, service: str) -> Entries:
+        """What the store has of a service."""
+
+    def take_entry_changes(self) -> Iterable[tuple[str, str]]:
+        """Of which services (the first of each pair) which entries (the second) may have changed since the last time;
+        the first time it is none."""
+
+    def write(self, service: str, key: str, value: bytes | None, turn: Turn) -> None:
+        """Write an entry, or delete it, as an ordinary event of the store.
+
+        Raises:
+            RequestError: it is refused, and nothing is changed.
+        """

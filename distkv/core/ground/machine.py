@@ -3,16 +3,17 @@
 Knows: the form of a service's machine.  Does not know a service, nor the node around it (`services`).
 
 A service runs on every node that has it, and knows nothing but this: what clients ask it, what the same service of
-other nodes tells it, its slots, its entry in the store, and the time.
+other nodes tells and asks it, its slots, its entries in the store, who is there, and the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol, TypeAlias
 
 import attrs
 
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.model.event import NodeName
@@ -24,21 +25,53 @@ class ServiceWoken:
 
 
 @attrs.frozen(slots=True)
-class ServiceEntry:
-    """The entry of this service in the store has this value, by whichever node; of several at odds each is told."""
+class EntryChanged:
+    """An entry of this service in the store may be another, by whichever node; look it up (`ServiceGround.entries`)."""
 
-    value: bytes
+    key: str
+    """Empty: that at the service's own path."""
+
+
+@attrs.frozen(slots=True)
+class NodesChanged:
+    """Other nodes are registered than before, or seem alive; look them up (`ServiceGround.nodes`)."""
 
 
 Setting: TypeAlias = int | float | str
 """As people are shown it."""
 
-ServiceInput: TypeAlias = ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | ServiceEntry | ServiceWoken
+ServiceInput: TypeAlias = (
+    ServiceAsked | ServiceContinued | ServiceWithdrawn | NodeTold | NodeAsked | NodeGaveUp | Replied | EntryChanged
+    | NodesChanged | ServiceWoken
+)
+
+
+class Entries(Protocol):
+    """What the store has of a service, always as it is now."""
+
+    def versions(self, key: str) -> tuple[bytes | None, ...]:
+        """Of an entry: the winner, then what lost against it, each packed, or None where it deleted the entry. Empty:
+        there is none, or it is forgotten that it was deleted."""
+
+    def keys(self) -> Iterator[str]:
+        """Of all that are there and not deleted, in order, but that at the service's own path."""
+
+
+class NetworkNodes(Protocol):
+    """Who belongs to the network, always as it was seen last."""
+
+    @property
+    def registered(self) -> frozenset[NodeName]:
+        """All nodes that belong to it, this one included."""
+
+    @property
+    def alive(self) -> frozenset[NodeName]:
+        """Those of them that seem alive, but this one. It is looked at once a second at the most."""
 
 
 @attrs.frozen(slots=True)
 class ServiceGround:
-    """What a machine stands on when it begins."""
+    """What a machine stands on when it begins, and until it begins anew."""
 
     me: NodeName
     life: int
@@ -48,8 +81,8 @@ class ServiceGround:
     slots: Mapping[str, bytes]
     """What was kept. None may mean that there never was any, or that it is lost or void: whoever has promised something
     must then act as one whose disk is new."""
-    entries: tuple[bytes, ...] = ()
-    """What the store has of this service, the winner first."""
+    entries: Entries
+    nodes: NetworkNodes
 
 
 class ServiceMachine(Protocol):

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import attrs
 
+from distkv.core.ground.calls import CallKey
 from distkv.core.ready import Answer, Note, ServiceResult, ServiceTell
 from distkv.model.event import NodeName
 
@@ -27,12 +28,33 @@ class SlotKept:
 
 @attrs.frozen(slots=True)
 class EntryWritten:
-    """The entry of this service in the store has a value from now on."""
+    """An entry of this service in the store has a value from now on; None: it is deleted."""
 
-    value: bytes
+    key: str
+    value: bytes | None
+    purpose: object = None
 
 
-Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | Answer | Note
+@attrs.frozen(slots=True)
+class AskedOfNode:
+    """The same service of a node is asked something."""
+
+    node: NodeName
+    body: bytes
+    purpose: object
+    patience_ms: int
+
+
+@attrs.frozen(slots=True)
+class AnsweredNode:
+    """A question of a node is answered."""
+
+    call: CallKey
+    body: bytes
+    waits: bool = True
+
+
+Effect: TypeAlias = SlotKept | EntryWritten | ServiceTell | AskedOfNode | AnsweredNode | Answer | Note
 
 
 @attrs.define(slots=True)
@@ -63,9 +85,24 @@ class ServiceTurn:
         `tell`."""
         self.effects.append(Answer(id, result, is_last, waits))
 
-    def write(self, value: bytes) -> None:
-        """Write the entry of this service in the store: what all nodes are to know for good."""
-        self.effects.append(EntryWritten(value))
+    def ask_node(self, node: NodeName, body: bytes, purpose: object, *, patience_ms: int) -> None:
+        """Ask the same service of a node, this one included. It is told until it answers, so it may hear it twice. The
+        answer, or that there is none after `patience_ms`, comes as `Replied(purpose, ...)`."""
+        self.effects.append(AskedOfNode(node, body, purpose, patience_ms))
+
+    def answer_node(self, call: CallKey, body: bytes, *, waits: bool = True) -> None:
+        """Answer what `NodeAsked` asked; nothing happens when nobody waits for it. `waits`: see `tell`."""
+        self.effects.append(AnsweredNode(call, body, waits))
+
+    def write(self, key: str, value: bytes, purpose: object = None) -> None:
+        """Write an entry of this service in the store: what all nodes are to know for good. The key is a name below the
+        service's path; empty: that path. The value is packed. A write that is refused comes back as
+        `Replied(purpose, error)`; one that is made shows itself as `EntryChanged`."""
+        self.effects.append(EntryWritten(key, value, purpose))
+
+    def delete(self, key: str, purpose: object = None) -> None:
+        """Delete such an entry."""
+        self.effects.append(EntryWritten(key, None, purpose))
 
     def note(self, id: str, **fields: object) -> None:
         """Something worth counting, under a stable id."""

@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceInput, ServiceWoken, Setting
+from distkv.core.ground.machine import (
+    Entries,
+    EntryChanged,
+    NodesChanged,
+    ServiceGround,
+    ServiceInput,
+    ServiceWoken,
+    Setting,
+)
+from distkv.core.ground.node_calls import NodeAsked, NodeGaveUp, Replied
 from distkv.core.ground.turn import ServiceTurn
 from distkv.core.ready import NodeTold, Note, Rng, ServiceAsked, ServiceContinued, ServiceWithdrawn
 from distkv.core.tokens.agreement.consensus import Consensus
@@ -53,6 +62,7 @@ class TokenMachine:
         self._wall = 0.0
         self._consensus: Consensus | None = None
         self._service: TokenService | None = None
+        self._entries: Entries | None = None
         self._listed: tuple[NodeName, ...] = ()
         """The list of servers that the store had last."""
 
@@ -139,8 +149,11 @@ class TokenMachine:
                     turn.note("token_message_bad", node=name, reason=error.reason)
                     return
                 self._told(name, life, message, boot_ms)
-            case ServiceEntry(value=value):
-                self._founded(consensus, value, boot_ms)
+            case EntryChanged(key=key):
+                if key or not self._look_at_entry(consensus, boot_ms):
+                    return
+            case NodesChanged() | NodeAsked() | NodeGaveUp() | Replied():
+                return  # servers agree among themselves, by questions of their own
             case ServiceWoken():
                 consensus.woken(boot_ms)
                 service.woken(boot_ms)
@@ -153,7 +166,7 @@ class TokenMachine:
     def _begin(self, turn: ServiceTurn, ground: ServiceGround, slots: Mapping[str, bytes]) -> None:
         settings, boot_ms = self.settings, turn.boot_ms
         life, boot = self._identity(ground.life, slots.get(IDENTITY_SLOT))
-        self._me, self._life = ground.me, life
+        self._me, self._life, self._entries = ground.me, life, ground.entries
         consensus = Consensus(
             ConsensusSettings(ground.me, settings.servers, settings.lease_ms, settings.drift, settings.sessions_max),
             life,
@@ -177,8 +190,7 @@ class TokenMachine:
         service.restore(slots, boot_ms)
         self._consensus, self._service = consensus, service
         turn.keep(IDENTITY_SLOT, encode_identity(life, boot))
-        for entry in ground.entries:  # before it begins: who lost its disk must not found once more
-            self._founded(consensus, entry, boot_ms)
+        self._look_at_entry(consensus, boot_ms)  # before it begins: who lost its disk must not found once more
         self._look_at_list(consensus)  # the disk may know it, too
         consensus.begin(boot_ms, max(0, int(turn.wall - ground.created)))
         self._do_all(turn)
@@ -191,6 +203,14 @@ class TokenMachine:
             return node_life * CHANCE + 1 + int(self._rng.random() * (CHANCE - 1)), first
         life, boot = decode_identity(kept)
         return life, max(boot + 1, first)
+
+    def _look_at_entry(self, consensus: Consensus, boot_ms: int) -> bool:
+        """Of two servers that founded at once each may have been heard first: so what lost counts, too. Whether
+        anything is there."""
+        found = [value for value in self._entries.versions("") if value is not None] if self._entries else []
+        for value in found:
+            self._founded(consensus, value, boot_ms)
+        return bool(found)
 
     def _founded(self, consensus: Consensus, value: bytes, boot_ms: int) -> None:
         try:
@@ -238,7 +258,7 @@ class TokenMachine:
         for slot in effects.slots:
             turn.keep(slot.key, slot.value)
         if effects.founding is not None:
-            turn.write(encode_founding(effects.founding))
+            turn.write("", encode_founding(effects.founding))
         for answer in effects.answers:
             is_last = not isinstance(answer.result, TokensChanged)
             turn.answer(answer.id, answer.result, is_last=is_last, waits=answer.waits)

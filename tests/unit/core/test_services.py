@@ -37,10 +37,10 @@ ASLEEP_MS = 100_000
 
 
 def made(echo: Echo, records: Iterable[Record] = (), **more: Any) -> tuple[Replica, Ready]:
-    """The replica of node `a`, begun."""
+    """The replica of node `a`, or of another one, begun."""
     init = {} if records else {"init_value": b"\xc0"}
-    told = {"alone": True, "network_id": b"12345678", **init, **more}
-    settings = CoreSettings(A, "a:1", Start(WALL, 1), **told)
+    told = {"node": A, "addr": "a:1", "alone": True, "network_id": b"12345678", **init, **more}
+    settings = CoreSettings(start=Start(WALL, 1), **told)
     replica = Replica(settings, random.Random(1), {ECHO: echo})
     for record in records:
         replica.replay(record)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from distkv.core.ground.machine import ServiceEntry, ServiceGround, ServiceWoken
+from distkv.core.ground.machine import EntryChanged, ServiceWoken
 from distkv.core.ground.turn import Effect, EntryWritten, SlotKept
 from distkv.core.ready import Answer, NodeTold, Note, ServiceAsked, ServiceContinued, ServiceTell, ServiceWithdrawn
 from distkv.core.tokens.machine import IDENTITY_SLOT, TOKENS, TokenMachine
@@ -20,7 +20,7 @@ from distkv.model.event import NodeName
 from distkv.wire.token_bodies import decode_body, decode_identity
 from distkv.wire.token_replies import SessionOpened, TokenDone, TokenGranted
 from distkv.wire.token_requests import TokenAcquire, TokenOpen, TokenRelease, TokenReset
-from tests.service_steps import began, stepped
+from tests.service_steps import KnownEntries, began, ground_of, stepped
 
 A, B, C = (NodeName(name) for name in "abc")
 CREATED = 1.6e9
@@ -36,7 +36,8 @@ def begun(
     seed: int = 1,
 ) -> tuple[TokenMachine, list[Effect]]:
     machine = TokenMachine(TokenSettings(servers), random.Random(seed))
-    return machine, began(machine, TOKENS, ServiceGround(me, life, CREATED, dict(slots or {}), entries))
+    known = KnownEntries({"": entries} if entries else {})
+    return machine, began(machine, TOKENS, ground_of(me, life, CREATED, slots or {}, known))
 
 
 def kept(effects: Iterable[Effect]) -> dict[str, bytes]:
@@ -128,8 +129,10 @@ def test_message_that_cannot_be_read_is_counted_and_dropped() -> None:
 
 
 def test_founding_that_cannot_be_read_is_counted_and_dropped() -> None:
-    machine, _ = begun(servers=(A, B, C))
-    assert notes(stepped(machine, TOKENS, 1, ServiceEntry(b"\x00"))) == ["token_founding_bad"]
+    machine, effects = begun(servers=(A, B, C), entries=(b"\x00",))
+    assert notes(effects) == ["token_founding_bad"]
+    assert notes(stepped(machine, TOKENS, 1, EntryChanged(""))) == ["token_founding_bad"]
+    assert stepped(machine, TOKENS, 1, EntryChanged("other")) == []
 
 
 def test_servers_greet_each_other_in_the_life_of_their_service() -> None:

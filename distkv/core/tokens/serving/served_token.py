@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.errors import BusyError, NotHeldError, RequestError
 from distkv.model.event import NodeName
 from distkv.wire.token_fields import Ticket

@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from distkv.core.tokens.calls import CallKey
+from distkv.core.ground.calls import CallKey
 from distkv.wire.token_fields import HeldToken
 from distkv.wire.token_replies import TokenHolder
 
