@@ -25,7 +25,7 @@ class KnownEntries:
     def versions(self, key: str) -> tuple[bytes | None, ...]:
         return self.found.get(key, ())
 
-    def keys(self) -> Iterator[str]:
+    def all_keys(self) -> Iterator[str]:
         return (key for key in sorted(self.found) if key and self.found[key][0] is not None)
 
 

@@ -99,7 +99,7 @@ class ServiceEntries:
         events = () if entry is None else (entry.head, *entry.losers)
         return tuple([event.value if event.kind is Kind.SET else None for event in events])
 
-    def keys(self) -> Iterator[str]:
+    def all_keys(self) -> Iterator[str]:
         for name, is_there, _ in self._store.tree.names(service_path(self._service)):
             if is_there and isinstance(name, str):
                 yield name

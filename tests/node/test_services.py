@@ -26,9 +26,9 @@ from distkv.storage.log import open_log
 from distkv.transport.peer_line import LINGER_S
 from distkv.wire.message import SlotRecord
 from distkv.wire.records import decode_record
-from tests.echoes import ECHO, Echo
 from tests.node.nodes import OVER_SOCKETS, SEGMENT_BYTES, Node, World, new_world, until
 from tests.node.test_damage import flip
+from tests.proof.core.echo.machine import ECHO, Echo
 
 COMMIT_S = 0.5
 

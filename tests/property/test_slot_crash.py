@@ -14,8 +14,8 @@ from distkv.core.ready import ServiceResult
 from distkv.errors import DistkvError
 from distkv.storage.log import open_log
 from distkv.storage.memory import DiskCrashed, MemoryDisk
-from tests.echoes import ECHO, Echo
 from tests.node.nodes import SEGMENT_BYTES, new_world, replayed, run
+from tests.proof.core.echo.machine import ECHO, Echo
 from tests.property.test_batch_crash import TEARS
 
 ROUNDS = 4

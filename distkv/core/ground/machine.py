@@ -53,7 +53,7 @@ class Entries(Protocol):
         """Of an entry: the winner, then what lost against it, each packed, or None where it deleted the entry. Empty:
         there is none, or it is forgotten that it was deleted."""
 
-    def keys(self) -> Iterator[str]:
+    def all_keys(self) -> Iterator[str]:
         """Of all that are there and not deleted, in order, but that at the service's own path."""
 
 

@@ -21,7 +21,7 @@ from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.model.path import Path
 from distkv.wire.message import EventRecord, Record, SlotRecord
 from distkv.wire.values import pack_value
-from tests.echoes import ECHO, PATIENCE_MS, SILENCE, Echo
+from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, SILENCE, Echo
 from tests.unit.core.test_services import WALL, A, B, asked, made, serving, step
 
 ONE, TWO = pack_value(1), pack_value(2)
@@ -42,7 +42,7 @@ def test_entry_that_is_written_is_told_and_looked_up_in_place() -> None:
     assert (written[-1].path, written[-1].value) == (service_path(ECHO, "x"), ONE)
     assert [what for _, what in echo.inputs if isinstance(what, EntryChanged)] == [EntryChanged("x")]
     assert echo.ground is not None
-    assert (echo.ground.entries.versions("x"), [*echo.ground.entries.keys()]) == ((ONE,), ["x"])
+    assert (echo.ground.entries.versions("x"), [*echo.ground.entries.all_keys()]) == ((ONE,), ["x"])
 
 
 def test_entry_that_is_deleted_is_among_the_keys_no_more() -> None:
@@ -51,7 +51,7 @@ def test_entry_that_is_deleted_is_among_the_keys_no_more() -> None:
     step(replica, asked(2, key="y", value=TWO))
     step(replica, asked(3, key="x"))
     assert echo.ground is not None
-    assert (echo.ground.entries.versions("x"), [*echo.ground.entries.keys()]) == ((None,), ["y"])
+    assert (echo.ground.entries.versions("x"), [*echo.ground.entries.all_keys()]) == ((None,), ["y"])
 
 
 def test_deletion_of_what_is_not_there_is_no_change() -> None:
@@ -90,7 +90,7 @@ def test_what_stands_elsewhere_below_a_service_is_told_to_nobody(names: tuple[An
     event = by_b(Path((None, "service", ECHO, *names)), ONE, 1)
     made(echo, [*records, EventRecord(event, WALL)])
     assert echo.ground is not None
-    assert [*echo.ground.entries.keys()] == []
+    assert [*echo.ground.entries.all_keys()] == []
 
 
 # -- who is there -------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from distkv.core.replica import Replica
 from distkv.errors import InternalError, NotFoundError, NotReadyError, RequestError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.wire.message import EventRecord, Record, ResetRecord, SlotRecord, StaleRecord, Start
-from tests.echoes import ECHO, Echo
+from tests.proof.core.echo.machine import ECHO, Echo
 
 A, B = NodeName("a"), NodeName("b")
 WALL = 1.7e9
