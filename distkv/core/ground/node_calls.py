@@ -8,7 +8,7 @@ Each start of a node that asks something has a number, which is kept in a slot o
 earlier start is known for what it is.
 
 Invariant: each question is replied to once, with an answer or with why there is none. At most `UNDER_WAY_BYTES` of
-questions to one node are under way, or one question that is larger.
+questions to one node are under way; long ones go in parts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,18 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from distkv.core.ground.call_parts import (
+    BODY_BYTES_MAX,
+    CAME,
+    FETCH,
+    GONE,
+    PART,
+    WHOLE,
+    HeardParts,
+    KeptParts,
+    fetch_frame,
+    question_frames,
+)
 from distkv.core.ground.calls import AnswerCame, CallEvent, CallKey, Calls, QuestionCame, QuestionGone
 from distkv.core.ground.turn import AnsweredNode, AskedOfNode, ServiceTurn
 from distkv.errors import DecodeError, DistkvError, PeerError, TooLargeError
@@ -33,8 +45,6 @@ BOOT_SLOT: Final = "\0boot"
 STARTS_MAX: Final = 1 << 10
 """Of one life of a node, before their numbers reach those of a life a second later."""
 UNDER_WAY_BYTES: Final = 256 << 10
-QUESTION_BYTES_MAX: Final = 256 << 10
-"""A larger body would never find room between two nodes (`limits.tell_bytes`)."""
 
 
 @attrs.frozen(slots=True)
@@ -70,10 +80,15 @@ class Replied:
 CallInput: TypeAlias = NodeAsked | NodeGaveUp | Replied
 
 
-@attrs.frozen(slots=True)
+@attrs.define(slots=True, eq=False)
 class _Pending:
     what: AskedOfNode
     give_up_ms: int
+    frames: deque[bytes]
+    """What is still to be asked, one after another."""
+    size: int = 0
+    """In bytes, of what is under way."""
+    heard: HeardParts = attrs.field(factory=HeardParts)
 
 
 class NodeCalls:
@@ -88,11 +103,14 @@ class NodeCalls:
         self._is_used = False
         """Whether anything was ever asked or told; most services never do, and are not to pay for it."""
         self._has_asked = False
-        self._last_own = 0
+        self._last = 0
         self._asked: Final = dict[tuple[NodeName, int], _Pending]()
         """By the node and the number of the call. Those of questions to this node are below 0."""
         self._waiting: Final = dict[NodeName, deque[_Pending]]()
         """Those for which there is no room yet."""
+        self._parts: Final = KeptParts()
+        self._handed: Final = set[CallKey]()
+        """The questions of other nodes that the machine knows and has not answered."""
         self._own: Final = deque[CallInput]()
         """What this node asked or answered itself."""
         self._turn = ServiceTurn("", 0, 0.0)
@@ -135,6 +153,7 @@ class NodeCalls:
     def woken(self, turn: ServiceTurn) -> list[CallInput]:
         """Time passed: who has waited long enough, and what has to be said again."""
         self._turn, now_ms = turn, turn.boot_ms
+        self._parts.woken(now_ms)
         found = list(self._read(self._calls.woken(now_ms)))
         for (peer, number), asked in list(self._asked.items()):
             if asked.give_up_ms <= now_ms:
@@ -157,8 +176,8 @@ class NodeCalls:
             return None
         ends = [asked.give_up_ms for asked in self._asked.values()]
         ends += [asked.give_up_ms for some in self._waiting.values() for asked in some]
-        check_ms = self._calls.wake_ms()
-        return min(ends if check_ms is None else [*ends, check_ms], default=None)
+        found = (self._calls.wake_ms(), self._parts.wake_ms(), *ends)
+        return min((ms for ms in found if ms is not None), default=None)
 
     # -- CallOutlet
 
@@ -173,14 +192,15 @@ class NodeCalls:
     # -- inside
 
     def _ask(self, what: AskedOfNode) -> None:
-        asked = _Pending(what, self._turn.boot_ms + what.patience_ms)
-        if len(what.body) > QUESTION_BYTES_MAX:
-            text = f"a question to a node has {len(what.body)} bytes; the limit is {QUESTION_BYTES_MAX}"
+        self._last += 1
+        frames = question_frames(self._last, what.body)
+        asked = _Pending(what, self._turn.boot_ms + what.patience_ms, frames)
+        if len(what.body) > BODY_BYTES_MAX:
+            text = f"a question to a node has {len(what.body)} bytes; the limit is {BODY_BYTES_MAX}"
             self._own.append(Replied(what.purpose, TooLargeError(text)))
         elif what.node == self._me:
-            self._last_own -= 1
-            self._asked[self._me, self._last_own] = asked
-            self._own.append(NodeAsked(CallKey(self._me, self._boot, self._last_own), what.body))
+            self._asked[self._me, -self._last] = asked
+            self._own.append(NodeAsked(CallKey(self._me, self._boot, -self._last), what.body))
         else:
             self._waiting.setdefault(what.node, deque()).append(asked)
             self._send(what.node)
@@ -189,22 +209,32 @@ class NodeCalls:
         """Nothing happens when nobody waits for that."""
         call = what.call
         if call.peer != self._me:
-            self._calls.answer(call, what.body, waits=what.waits)
+            self._handed.discard(call)
+            if len(what.body) > BODY_BYTES_MAX:
+                self._turn.note("call_answer_too_large", service=self._turn.service, node=call.peer)
+            else:
+                frame = self._parts.answer_frame(call, what.body, self._turn.boot_ms)
+                self._calls.answer(call, frame, waits=what.waits)
         elif (asked := self._asked.pop((call.peer, call.number), None)) is not None:
             self._own.append(Replied(asked.what.purpose, what.body))
 
     def _send(self, peer: NodeName) -> None:
         """What there is room for now."""
         some = self._waiting.get(peer, deque())
-        under_way = sum(len(asked.what.body) for (node, _), asked in self._asked.items() if node == peer)
-        while some and (not under_way or under_way + len(some[0].what.body) <= UNDER_WAY_BYTES):
+        under_way = sum(asked.size for (node, _), asked in self._asked.items() if node == peer)
+        while some and under_way + len(some[0].frames[0]) <= UNDER_WAY_BYTES:
             asked = some.popleft()
-            under_way += len(asked.what.body) + 1
             self._begin_to_ask()
-            number = self._calls.ask(peer, asked.what.body, self._turn.boot_ms)
-            self._asked[peer, number] = asked
+            self._go_on(peer, asked)
+            under_way += asked.size
         if not some:
             self._waiting.pop(peer, None)
+
+    def _go_on(self, peer: NodeName, asked: _Pending) -> None:
+        """Ask the next of what there is to be asked."""
+        frame = asked.frames.popleft()
+        asked.size = len(frame)
+        self._asked[peer, self._calls.ask(peer, frame, self._turn.boot_ms)] = asked
 
     def _begin_to_ask(self) -> None:
         """The number of this start is on the disk before anybody hears it."""
@@ -216,14 +246,52 @@ class NodeCalls:
     def _read(self, events: list[CallEvent]) -> Iterator[CallInput]:
         for event in events:
             if isinstance(event, QuestionCame):
-                yield NodeAsked(event.call, event.body)
+                yield from self._came(event.call, event.body)
             elif isinstance(event, QuestionGone):
-                yield NodeGaveUp(event.call)
+                if event.call in self._handed:
+                    self._handed.remove(event.call)
+                    yield NodeGaveUp(event.call)
             elif isinstance(event, AnswerCame):
                 asked = self._asked.pop((event.peer, event.number), None)
-                self._send(event.peer)
                 if asked is not None:
-                    yield Replied(asked.what.purpose, event.body)
+                    yield from self._heard(event.peer, event.number, asked, event.body)
+                self._send(event.peer)
+
+    def _came(self, call: CallKey, frame: bytes) -> Iterator[NodeAsked]:
+        """A question, or a part of one, or what asks for a part of an answer."""
+        reply: bytes | None = GONE
+        body, now_ms = frame[1:], self._turn.boot_ms
+        if frame.startswith(WHOLE):
+            reply = None
+        elif frame.startswith(FETCH):
+            reply = self._parts.fetched(call, frame, now_ms)
+        elif frame.startswith(PART):
+            reply = self._parts.asked(call, frame, now_ms)
+            body = self._parts.question(call, frame) if reply is None else b""
+        if reply is None:
+            self._handed.add(call)
+            yield NodeAsked(call, body)
+        else:
+            self._calls.answer(call, reply, waits=False)
+
+    def _heard(self, peer: NodeName, number: int, asked: _Pending, body: bytes) -> Iterator[Replied]:
+        """The answer, or a part of it, or that a part of the question came."""
+        if body == GONE:  # it began anew: all of it once more, as long as there is patience
+            self._last += 1
+            asked.frames, asked.heard = question_frames(self._last, asked.what.body), HeardParts()
+        elif asked.frames:
+            if body != CAME:
+                yield _nonsense(asked)
+                return
+        elif not asked.heard.take(number, body):
+            yield _nonsense(asked)
+            return
+        elif asked.heard.is_whole:
+            yield Replied(asked.what.purpose, b"".join(asked.heard.chunks))
+            return
+        else:
+            asked.frames.append(fetch_frame(asked.heard.call, len(asked.heard.chunks)))
+        self._go_on(peer, asked)
 
 
 def _boot_above(life: int, kept: bytes | None) -> int:
@@ -235,3 +303,7 @@ def _boot_above(life: int, kept: bytes | None) -> int:
 def _too_late(asked: _Pending) -> Replied:
     what = asked.what
     return Replied(what.purpose, PeerError(f"{what.node} did not answer within {what.patience_ms / 1000:g} s"))
+
+
+def _nonsense(asked: _Pending) -> Replied:
+    return Replied(asked.what.purpose, PeerError(f"{asked.what.node} answered what no node of this release says"))

@@ -5,22 +5,28 @@ Knows: replicas whose services talk, and the echo.  Does not know disks, sockets
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
 
+from distkv.core.ground.call_parts import BODY_BYTES_MAX, KEPT_MS, PART_BYTES
 from distkv.core.ground.calls import CHECK_MS
 from distkv.core.ground.machine import EntryChanged, NodesChanged
-from distkv.core.ground.node_calls import BOOT_SLOT, QUESTION_BYTES_MAX, UNDER_WAY_BYTES, NodeAsked, NodeGaveUp
+from distkv.core.ground.node_calls import BOOT_SLOT, UNDER_WAY_BYTES, NodeAsked, NodeGaveUp
 from distkv.core.ready import MembersSeen, NodeTold, Ready, ServiceAsked, ServiceResult, Wake
 from distkv.core.registry import Registration, node_path, service_path
 from distkv.core.replica import Replica
 from distkv.errors import BadValueError, PeerError, TooLargeError
 from distkv.model.event import Event, Kind, NodeName, Tock, first_tick
 from distkv.model.path import Path
+from distkv.wire import packing
+from distkv.wire.calls import CallAnswered, call_list
 from distkv.wire.message import EventRecord, Record, SlotRecord
 from distkv.wire.values import pack_value
+from tests.profiles import seeds
 from tests.proof.core.echo.machine import ECHO, PATIENCE_MS, SILENCE, Echo
 from tests.unit.core.test_services import WALL, A, B, asked, made, serving, step
 
@@ -120,8 +126,11 @@ class Pair:
     nodes: dict[NodeName, tuple[Replica, Echo]] = attrs.field(factory=dict)
     answers: dict[int, ServiceResult] = attrs.field(factory=dict)
     is_cut: bool = False
+    is_lost: Callable[[], bool] = lambda: False
     lost: int = 0
     """So many words were lost."""
+    largest: int = 0
+    """So many bytes had the longest word."""
     records: dict[NodeName, list[Record]] = attrs.field(factory=dict)
     now_ms: int = 1000
 
@@ -150,7 +159,8 @@ class Pair:
         if name == A:
             self.answers |= {answer.id: answer.result for answer in ready.answers}
         for tell in ready.tells:
-            if self.is_cut:
+            self.largest = max(self.largest, len(tell.body))
+            if self.is_cut or self.is_lost():
                 self.lost += 1
             else:
                 self.take(tell.name, NodeTold(name, 7, ECHO, tell.body))
@@ -214,22 +224,76 @@ def test_question_that_nobody_answers_ends_after_its_patience(node: str) -> None
 
 def test_question_that_is_too_large_is_refused_at_once() -> None:
     two = pair()
-    two.ask(1, node="b", question=bytes(QUESTION_BYTES_MAX + 1))
+    two.ask(1, node="b", question=bytes(BODY_BYTES_MAX + 1))
     assert isinstance(two.answers[1], TooLargeError)
 
 
 def test_what_is_above_the_bound_waits_until_there_is_room() -> None:
-    two, size = pair(), UNDER_WAY_BYTES // 2
-    for id in range(1, 4):
-        two.ask(id, node="b", question=bytes([id]) * size)
-    assert two.answers.keys() == {1, 2, 3}
+    two, most = pair(), UNDER_WAY_BYTES // (PART_BYTES + 1)
     two.is_cut = True
-    for id in range(4, 8):
-        two.ask(id, node="b", question=bytes([id]) * size)
-    assert two.lost == 2
+    for id in range(1, 8):
+        two.ask(id, node="b", question=bytes([id]) * PART_BYTES)
+    assert two.lost == most
     two.is_cut = False
     two.wait(3 * CHECK_MS)
     assert two.answers.keys() == {*range(1, 8)}
+
+
+@pytest.mark.parametrize("size", [PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES, 1 << 20, BODY_BYTES_MAX])
+def test_long_question_and_its_long_answer_go_in_parts(size: int) -> None:
+    two, body = pair(), random.Random(size).randbytes(size)
+    two.ask(1, node="b", question=body)
+    assert two.answers == {1: {"reply": bytes(reversed(body))}}
+    assert questions(two.nodes[B][1]) == [body]
+    assert two.largest < PART_BYTES + 100
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_long_question_comes_through_whatever_gets_lost(seed: int) -> None:
+    two, rng = pair(), random.Random(seed)
+    body = rng.randbytes(5 * PART_BYTES)
+    two.is_lost = lambda: rng.random() < 0.4
+    two.ask(1, node="b", question=body)
+    for _ in range(4):
+        if not two.answers:
+            two.wait(2 * CHECK_MS)
+    two.is_lost = lambda: False
+    two.wait(2 * CHECK_MS)
+    assert two.answers == {1: {"reply": bytes(reversed(body))}}
+
+
+@pytest.mark.parametrize("count", range(1, 10, 2))
+def test_long_question_is_said_again_when_the_other_node_began_anew(count: int) -> None:
+    two, body = pair(), random.Random(1).randbytes(3 * PART_BYTES)
+    words = iter(range(1000))
+    two.is_lost = lambda: next(words) >= count
+    two.ask(1, node="b", question=body)
+    assert two.answers == {}
+    two.start(B)
+    two.is_lost = lambda: False
+    two.wait(5 * CHECK_MS)
+    assert two.answers == {1: {"reply": bytes(reversed(body))}}
+
+
+def test_parts_that_nobody_asks_about_are_forgotten() -> None:
+    two, body = pair(), random.Random(1).randbytes(3 * PART_BYTES)
+    words = iter(range(1000))
+    two.is_lost = lambda: next(words) >= 2
+    two.ask(1, node="b", question=body)
+    two.wait(PATIENCE_MS)
+    assert isinstance(two.answers[1], PeerError)
+    two.is_lost = lambda: False
+    two.wait(KEPT_MS)
+    assert two.nodes[B][0].wake_ms() is None or two.nodes[B][0].wake_ms() > two.now_ms
+
+
+def test_answer_that_is_nonsense_is_the_reply() -> None:
+    two = pair()
+    two.ask(1, node="b", question=SILENCE)
+    (call,) = [what.call for _, what in two.nodes[B][1].inputs if isinstance(what, NodeAsked)]
+    said = b"\xc1" + packing.pack(call_list(CallAnswered(call.boot, call.number, b"\x09")))
+    two.take(A, NodeTold(B, 7, ECHO, said))
+    assert isinstance(two.answers[1], PeerError)
 
 
 def test_answer_to_an_earlier_start_is_told_to_nobody() -> None:
